@@ -1,0 +1,119 @@
+# The front door. `make` alone lists the targets and knobs. What a target does stands in cli/ and playbooks/; here is only
+# what has to happen before Python can run, and the lists of the tools that test the project.
+
+.DEFAULT_GOAL := help
+# Targets share .venv, results/ and the cluster: one after another, whatever -j says.
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# Variables given to make reach the programs below exactly as they were typed: make would expand a $ in them, so each is
+# set again to its literal text, and no shell ever reads them. Their names are passed on too: a misspelt one is refused.
+GIVEN := $(filter-out MAKE% -%,$(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v))))
+$(foreach v,$(GIVEN),$(eval override $(v) := $$(value $(v))))
+ifneq ($(GIVEN),)
+export $(GIVEN)
+endif
+export MIRAGE_GIVEN := $(GIVEN)
+
+PYTHON ?= python3
+BIN := .venv/bin
+CLI := @exec $(BIN)/python -m cli
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# The tools of .venv find each other; an older ansible elsewhere on PATH is never picked up.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# The stamp carries what was installed in its name, and where: scripts in .venv hold the clone's path. It is written last, so
+# an interrupted installation leaves none.
+STAMP := .venv/installed-$(shell { pwd; cat requirements.txt; } | sha256sum | cut -c1-16)
+ifeq ($(wildcard $(BIN)/python),)
+.PHONY: $(STAMP)
+endif
+
+$(STAMP):
+	@command -v $(PYTHON) >/dev/null || { echo 'wrong use: $(PYTHON) is missing: apt-get install python3 python3-venv'; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'wrong use: PYTHON: $(PYTHON) is older than 3.11; name a newer one, as in PYTHON=python3.12'; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'wrong use: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv'; exit 2; }
+	@echo 'installing the locked packages into .venv, once (about a minute)'
+	@rm -rf .venv
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+##@ Experiments
+
+.PHONY: cluster
+cluster: $(STAMP) ## build and start the emulated cluster
+	$(CLI) $@
+
+.PHONY: experiment
+experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results in results/RUN
+	$(CLI) $@
+
+.PHONY: metrics
+metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
+	$(CLI) $@
+
+.PHONY: workload
+workload: $(STAMP) ## generate a workload (MODEL, JOBS, SEED) or convert one (TRACE) into OUT
+	$(CLI) $@
+
+.PHONY: status
+status: $(STAMP) ## one screen: nodes and jobs by state, progress of the replay
+	$(CLI) $@
+
+.PHONY: shell
+shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch speak to the instance
+	$(CLI) $@
+
+.PHONY: teardown
+teardown: $(STAMP) ## stop everything that this instance started, and nothing else; results stay
+	$(CLI) $@
+
+##@ Tests
+
+.PHONY: test
+test: lint unit molecule ## all that CI runs
+
+.PHONY: unit
+unit: $(STAMP) sigsleep ## unit tests, and sigsleep's with real signals
+	@$(BIN)/pytest
+
+.PHONY: sigsleep
+sigsleep:
+	@$(MAKE) -s -C files/sigsleep
+
+.PHONY: lint
+lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
+	@command -v shellcheck >/dev/null || { echo 'failed: shellcheck is missing: apt-get install shellcheck'; exit 1; }
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	shellcheck .ci/run
+	$(MAKE) -s -C files/sigsleep lint
+	$(BIN)/ansible-lint --offline
+
+.PHONY: molecule
+molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
+	$(BIN)/molecule test --all
+
+.PHONY: infra
+infra: $(STAMP) ## look at the running cluster from outside (testinfra)
+	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
+
+.PHONY: bench
+bench: $(STAMP) sigsleep ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
+	@$(BIN)/pytest -m bench -q -s tests/bench
+
+.PHONY: clean
+clean: ## remove .venv, caches and what was compiled; results stay
+	rm -rf .venv .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	$(MAKE) -s -C files/sigsleep clean
+
+.PHONY: help
+help: ## this text
+	@echo 'Slurm Mirage: real Slurm daemons, many more of them than machines, and real workload logs replayed on them.'
+	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@printf '\nKnobs, as in: make experiment NODES=100 SHRINK=50\n'
+	@$(PYTHON) -c 'from cli import knobs; print(knobs.help_text())'

@@ -1,0 +1,392 @@
+"""The knobs of the front door: one table from which checks, help and the resolved inputs of a run are made.
+
+A knob is given to make (`make experiment NODES=100`) or stands in the environment. The Makefile exports those given to
+make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt one is seen here. Standard library only:
+`make` without a target prints this table before anything is installed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from slurm_mirage.errors import WrongUse
+
+# Names of the knobs as make was given them, separated by spaces (set by the Makefile).
+GIVEN = "MIRAGE_GIVEN"
+# Variables of the Makefile itself, which are no knobs of a run.
+MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with"}
+
+Value = str | int | Decimal | tuple[Decimal, ...] | None
+Parser = Callable[[str], Value]
+
+# More ports than this do not exist beside those of the host itself.
+MOST_NODES = 40_000
+
+
+class NotThis(Exception):
+    """A value of the wrong form. Its text replaces what the table says the knob may be, if there is any."""
+
+
+def number(text: str) -> Decimal:
+    """A decimal number as people write it: no exponent, no infinity, exact (0.2 stays 0.2)."""
+    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text, re.ASCII):
+        raise NotThis
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise NotThis from None
+
+
+def at_least(lowest: int, *, whole: bool = True, most: int | None = None) -> Parser:
+    """Parser of numbers from `lowest` on, by default whole ones."""
+
+    def parse(text: str) -> int | Decimal:
+        if whole and not re.fullmatch(r"\d{1,15}", text, re.ASCII):
+            raise NotThis
+        value = int(text) if whole else number(text)
+        if value < lowest or (most is not None and value > most):
+            raise NotThis
+        return value
+
+    return parse
+
+
+def optional(parse: Parser) -> Parser:
+    """The same parser, for which nothing is a value too."""
+    return lambda text: None if text == "" else parse(text)
+
+
+def one_of(*words: str) -> Parser:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise NotThis
+        return text
+
+    return parse
+
+
+def name_like(pattern: str) -> Parser:
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise NotThis
+        return text
+
+    return parse
+
+
+def path_text(text: str) -> str:
+    """A path, taken literally. A null byte or a line break cannot come from a file name that anybody means."""
+    if "\n" in text or "\0" in text:
+        raise NotThis
+    return text
+
+
+def shrink(text: str) -> tuple[Decimal, ...]:
+    """Shrink factors in per cent: one, or those of a sweep FROM:TO:STEP with both ends.
+
+    The thesis's `runworkload FILE 100 50 10` is 100:50:10. It counts five runs; both ends included they are six.
+    """
+    parts = [number(part) for part in text.split(":")]
+    if any(part <= 0 for part in parts) or len(parts) not in (1, 3):
+        raise NotThis
+    if len(parts) == 1:
+        return (parts[0],)
+    first, last, step = parts
+    count = abs(last - first) / step
+    if count != count.to_integral_value():
+        raise NotThis(f"a sweep whose steps reach its end: steps of {step} from {first} do not meet {last}")
+    if count > 1000:
+        raise NotThis(f"a sweep of at most 1000 runs, not {count + 1}")
+    sign = 1 if last >= first else -1
+    return tuple(first + sign * step * k for k in range(int(count) + 1))
+
+
+def speed(text: str) -> Decimal | str:
+    """Factor of the virtual clock. This release runs Slurm in real time, and says so instead of ignoring the wish."""
+    if text == "auto":
+        raise NotThis("1: this release has no virtual clock yet, so it cannot look for the largest valid speed")
+    factor = number(text)
+    if factor <= 0:
+        raise NotThis
+    if factor != 1:
+        raise NotThis("1: this release has no virtual clock yet; SHRINK shortens the workload instead")
+    return factor
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One row of the table. `default` is text, parsed like a given value; `may_be` completes "NAME: ... it may be"."""
+
+    name: str
+    default: str
+    parse: Parser
+    may_be: str
+    meaning: str
+    targets: tuple[str, ...]
+    # Shown instead of an empty default.
+    shown: str = ""
+    # Another value is another run: compared when results/RUN exists already.
+    is_input: bool = False
+
+
+_CLUSTER = ("cluster", "experiment", "status", "shell", "teardown", "infra")
+_BUILD = ("cluster", "experiment")
+_RUN = ("experiment",)
+_SELECT = ("experiment", "workload", "metrics")
+
+# What WrongUse says of a word that the contract knows and this release does not.
+LATER = {
+    "CONFIGS": "comparisons of several configurations are not in this release; CONFIG names one",
+    "REPLICAS": "comparisons with replicas are not in this release",
+    "SLURM_CONF": "taking over a slurm.conf is not in this release; CONFIG names a file of configs/ with the keys to set",
+}
+
+TABLE = (
+    Knob(
+        "INVENTORY",
+        "inventories/local",
+        path_text,
+        "a folder or file of an Ansible inventory",
+        "hosts: a folder like inventories/local",
+        _CLUSTER,
+        is_input=True,
+    ),
+    Knob(
+        "CLUSTER",
+        "mirage",
+        name_like(r"[a-z][a-z0-9-]{0,20}"),
+        "a lower-case letter followed by up to 20 lower-case letters, digits or -",
+        "name of the instance, which lives in /var/lib/slurm-mirage/CLUSTER",
+        _CLUSTER,
+        is_input=True,
+    ),
+    Knob(
+        "PORT",
+        "",
+        optional(at_least(1024, most=65535)),
+        "a port from 1024 to 65535",
+        "first port of the instance, which remembers it",
+        _BUILD,
+        shown="first free block",
+    ),
+    Knob(
+        "NODES",
+        "360",
+        at_least(1, most=MOST_NODES),
+        f"a whole number from 1 to {MOST_NODES}",
+        "emulated nodes (slurmd) over all the compute hosts",
+        (*_BUILD, "workload", "metrics"),
+        is_input=True,
+    ),
+    Knob(
+        "CPUS",
+        "16",
+        at_least(1, most=65535),
+        "a whole number from 1 to 65535",
+        "processors of each node",
+        (*_BUILD, "workload", "metrics"),
+        is_input=True,
+    ),
+    Knob(
+        "TRACE",
+        "",
+        path_text,
+        "the path of an SWF log (.swf, .swf.gz) or of the output of `sacct -P`",
+        "recorded log: SWF (.swf, .swf.gz) or `sacct -P`; metrics also reads a sigsleep log",
+        _SELECT,
+        shown="a generated workload",
+        is_input=True,
+    ),
+    Knob(
+        "JOBS",
+        "",
+        optional(at_least(1)),
+        "a whole number from 1 on",
+        "how many jobs to take",
+        _SELECT,
+        shown="all",
+        is_input=True,
+    ),
+    Knob(
+        "OFFSET",
+        "0",
+        at_least(0),
+        "a whole number from 0 on",
+        "how many jobs to leave out at the beginning",
+        _SELECT,
+        is_input=True,
+    ),
+    Knob(
+        "MIN_RUNTIME",
+        "0",
+        at_least(0, whole=False),
+        "a number of seconds from 0 on",
+        "leave out jobs that ran less (seconds of the trace)",
+        _SELECT,
+        is_input=True,
+    ),
+    Knob(
+        "SHRINK",
+        "100",
+        shrink,
+        "a percentage above 0 (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
+        "per cent of the trace's times; FROM:TO:STEP is a sweep, one run each",
+        (*_RUN, "workload"),
+        is_input=True,
+    ),
+    Knob(
+        "SPEED",
+        "1",
+        speed,
+        "a number above 0, or auto",
+        "factor of the virtual clock (this release: 1 only)",
+        _BUILD,
+        is_input=True,
+    ),
+    Knob(
+        "WARMUP",
+        "0",
+        at_least(0),
+        "a whole number of jobs from 0 on",
+        "the thesis's scheme: jobs submitted at once at the start",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
+        "GROUP",
+        "1",
+        at_least(1),
+        "a whole number of jobs from 1 on",
+        "the thesis's scheme: jobs of one group",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
+        "PERIOD",
+        "0",
+        at_least(0, whole=False),
+        "a number of seconds from 0 on",
+        "the thesis's scheme: seconds between groups; 0: jobs go at their own times",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
+        "DRIFT",
+        "0",
+        at_least(0, whole=False),
+        "a number of seconds from 0 on",
+        "the thesis's scheme: seconds added to each period",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
+        "OVERRUN",
+        "extend",
+        one_of("extend", "kill"),
+        "extend or kill",
+        "a job whose run time reaches its limit: extend the limit, or let Slurm kill it",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
+        "CONFIG",
+        "backfill",
+        name_like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"),
+        "the name of a file in configs/, without .yml",
+        "scheduler configuration: configs/CONFIG.yml",
+        _BUILD,
+        is_input=True,
+    ),
+    Knob(
+        "RUN",
+        "",
+        optional(name_like(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
+        "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
+        "name of the run: results/RUN",
+        _RUN,
+        shown="time stamp and trace name",
+    ),
+    Knob(
+        "SEED",
+        "1",
+        at_least(0),
+        "a whole number from 0 on",
+        "of everything random",
+        (*_RUN, "workload"),
+        is_input=True,
+    ),
+    Knob(
+        "MODEL",
+        "raijin",
+        name_like(r"[a-z0-9][a-z0-9_-]*"),
+        "the name of a workload model",
+        "workload model for make workload",
+        ("workload",),
+    ),
+    Knob("OUT", "", path_text, "the path of the SWF file to write", "file that make workload writes", ("workload",)),
+)
+
+BY_NAME = {knob.name: knob for knob in TABLE}
+
+
+def shown_number(value: Decimal) -> str:
+    """A decimal without trailing zeros and without exponent: 100, 0.2."""
+    return f"{value.normalize():f}"
+
+
+def parse(name: str, text: str, where: str = "") -> Value:
+    """The value of one knob. Raises WrongUse, which names the knob, the text and what it may be."""
+    knob = BY_NAME[name]
+    try:
+        return knob.parse(text)
+    except NotThis as other:
+        given = " ".join(text.split()) or "nothing"
+        raise WrongUse(f"{name}: {given!r}{where} is not possible; it may be {str(other) or knob.may_be}") from None
+
+
+def _refuse_unknown(names: list[str]) -> None:
+    for name in names:
+        if name in BY_NAME or name in MAKE_VARIABLES:
+            continue
+        if name in LATER:
+            raise WrongUse(f"{name}: {LATER[name]}")
+        near = difflib.get_close_matches(name.upper(), [*BY_NAME, *MAKE_VARIABLES], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "`make` lists the knobs"
+        raise WrongUse(f"{name}: there is no such knob; {hint}")
+
+
+def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
+    """All knobs with their values, from the environment and the defaults. Raises WrongUse for the first wrong one.
+
+    An empty value is the default, as for make's own `?=`.
+    """
+    given = environ.get(GIVEN, "").split()
+    _refuse_unknown(given)
+    values: dict[str, Value] = {}
+    for knob in TABLE:
+        text = environ.get(knob.name, "")
+        # A name like PORT or GROUP may stand in the environment for another program's sake: say where it came from.
+        where = " (from the environment)" if text and knob.name not in given else ""
+        values[knob.name] = parse(knob.name, text or knob.default, where)
+    return values
+
+
+def unused(target: str, environ: Mapping[str, str]) -> list[str]:
+    """Knobs given to make that this target does not look at: told, not refused."""
+    return [
+        name
+        for name in environ.get(GIVEN, "").split()
+        if name in BY_NAME and target not in BY_NAME[name].targets
+    ]
+
+
+def help_text() -> str:
+    """The table of knobs for `make` without a target."""
+    rows = [(knob.name, knob.default or knob.shown or "-", knob.meaning) for knob in TABLE]
+    name_width = max(len(row[0]) for row in rows)
+    default_width = max(len(row[1]) for row in rows)
+    return "\n".join(f"  {name:<{name_width}}  {default:<{default_width}}  {meaning}" for name, default, meaning in rows)
