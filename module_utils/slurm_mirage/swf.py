@@ -1,0 +1,237 @@
+"""Standard Workload Format 2.2: reading logs as they are found, writing them as they should be.
+
+The format is that of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov, "Experience with using the
+Parallel Workloads Archive", JPDC 2014): one job a line, 18 numbers separated by white space, -1 for
+unknown, `;` begins a comment, `; Label: value` at the top is the header.
+
+The frame that `read_swf` returns and `write_swf` takes has the 18 columns of `SCHEMA`, in the file's order
+and units (seconds, kB per processor), with -1 where the file says -1.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+
+import polars as pl
+
+from .errors import WrongUse
+from .files import write_atomically
+
+_WHOLE, _REAL = pl.Int64(), pl.Float64()
+
+SCHEMA: dict[str, pl.DataType] = {
+    "job_number": _WHOLE,
+    "submit": _REAL,
+    "wait": _REAL,
+    "run_time": _REAL,
+    "allocated_processors": _WHOLE,
+    "average_cpu_time": _REAL,
+    "used_memory": _REAL,
+    "requested_processors": _WHOLE,
+    "requested_time": _REAL,
+    "requested_memory": _REAL,
+    "status": _WHOLE,
+    "user": _WHOLE,
+    "group": _WHOLE,
+    "executable": _WHOLE,
+    "queue": _WHOLE,
+    "partition": _WHOLE,
+    "preceding_job": _WHOLE,
+    "think_time": _REAL,
+}
+COLUMNS = list(SCHEMA)
+
+# In the standard's order, in which they are written.
+LABELS = (
+    "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
+    "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime",
+    "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue",
+    "MaxPartitions", "Partitions", "Partition", "Note",
+)  # fmt: skip
+
+_LABEL = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:(?:\s+(.*)|)$")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
+_BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
+_LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
+_EPOCH = (
+    5e8  # submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning
+)
+
+
+def load(path: Path | str) -> bytes:
+    """The file's bytes, unpacked if it is gzip whatever its name; WrongUse if unreadable or no text."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise WrongUse(f"TRACE: {path}: is a damaged or truncated gzip file ({error})") from error
+    if len(data.translate(None, _CONTROL)) != len(data):
+        raise WrongUse(f"TRACE: {path}: is not a text file; it may be SWF or sacct -P output, plain or gzip")
+    if not data.strip():
+        raise WrongUse(f"TRACE: {path}: is empty")
+    return data
+
+
+def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+    """Reads an SWF log, plain or gzip.
+
+    Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; the lines of a
+    label that occurs several times, or goes on over several lines, are joined by newlines) and the oddities
+    found, each with the number of jobs it concerns (see docs/workloads.md). Raises WrongUse, with the line
+    number, for what is not SWF.
+    """
+    return parse_swf(load(path), str(path))
+
+
+def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+    """`read_swf` of a file's content; `name` is what errors call the file."""
+    fields = _split(data)
+    if fields is None:
+        raise WrongUse(f"TRACE: {name}: has no jobs, only comments")
+    real = fields.select(COLUMNS)
+    if not real.select(pl.all_horizontal((pl.all().abs() <= _LARGEST).fill_null(False).all())).item():
+        raise _fault(data, name)
+    header = _header(data)
+    whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
+    notes = {
+        "missing_header": int(not header),
+        "extra_columns": fields.height - fields["extra"].null_count(),
+        "fractions_rounded_up": real.filter(
+            pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)
+        ).height,
+    }
+    frame = real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole)
+    notes |= oddities(frame)
+    return frame, header, {reason: count for reason, count in notes.items() if count}
+
+
+def _split(data: bytes) -> pl.DataFrame | None:
+    """The 18 fields of every job as floats (null: missing or no number) and the rest of its line.
+
+    None if there are no jobs.
+
+    Runs of blanks are made one separator in a few passes over the whole text, and a CSV reader does the
+    rest: far faster than splitting line by line. Line numbers are lost, `_fault` finds them again when one
+    is needed.
+    """
+    text = data.translate(_BLANKS)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" \n")
+    while b"\n\n" in text:
+        text = text.replace(b"\n\n", b"\n")
+    try:
+        return pl.read_csv(
+            io.BytesIO(text),
+            separator=" ",
+            has_header=False,
+            schema={**dict.fromkeys(COLUMNS, pl.Float64), "extra": pl.String},
+            missing_columns="insert",
+            truncate_ragged_lines=True,
+            ignore_errors=True,
+            comment_prefix=";",
+            quote_char=None,
+            encoding="utf8-lossy",
+        )
+    except pl.exceptions.NoDataError:
+        return None
+
+
+def _fault(data: bytes, name: str) -> WrongUse:
+    """What is wrong in the first line that is no job. Slow, but needed at most once."""
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        fields = line.split()
+        if not fields or fields[0].startswith(";"):
+            continue
+        where = f"TRACE: {name} line {number}:"
+        for position, field in enumerate(fields[:18], 1):
+            if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
+                return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
+        if len(fields) < 18:
+            return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
+    return WrongUse(f"TRACE: {name}: is not SWF")
+
+
+def _header(data: bytes) -> dict[str, str]:
+    """Labels and values before the first job; text without a label belongs to the label above it."""
+    header: dict[str, list[str]] = {}
+    label = "Note"
+    for raw in io.BytesIO(data):
+        line = raw.decode("utf-8", "replace").strip()
+        if not line.startswith(";"):
+            if line:
+                break
+            continue
+        text = line.lstrip(";").rstrip()
+        found = _LABEL.match(text)
+        if found:
+            label, text = found[1], found[2] or ""
+        if text.strip():
+            header.setdefault(label, []).append(text.strip())
+    return {label: "\n".join(lines) for label, lines in header.items()}
+
+
+def oddities(frame: pl.DataFrame) -> dict[str, int]:
+    """Numbers of jobs that break the format's rules in the ways in which real logs do."""
+    col = pl.col
+    overrun = (col("requested_time") > 0) & (col("run_time") > col("requested_time"))
+    counts: dict[str, int] = frame.select(
+        unsorted_submits=(col("submit").diff() < 0).sum(),
+        epoch_submits=(col("submit") > _EPOCH).sum(),
+        repeated_numbers=pl.len() - col("job_number").n_unique(),
+        allocated_unknown=((col("allocated_processors") <= 0) & (col("requested_processors") > 0)).sum(),
+        processors_unknown=((col("allocated_processors") <= 0) & (col("requested_processors") <= 0)).sum(),
+        run_time_unknown=(col("run_time") == -1).sum(),
+        run_time_negative=((col("run_time") < 0) & (col("run_time") != -1)).sum(),
+        wait_unknown=(col("wait") == -1).sum(),
+        wait_negative=((col("wait") < 0) & (col("wait") != -1)).sum(),
+        requested_time_unknown=(col("requested_time") <= 0).sum(),
+        ran_over_requested_time=overrun.sum(),
+        partial_executions=col("status").is_between(2, 4).sum(),
+    ).row(0, named=True)
+    return counts
+
+
+def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> None:
+    """Writes the jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2, gzip if the name ends in .gz.
+
+    Version, MaxJobs and MaxRecords are set to what is written; UnixStartTime, MaxProcs and MaxNodes are
+    added if the header lacks them. Whole numbers are written as such, others with at most three decimals.
+    The file appears complete or not at all, and the same jobs give the same bytes.
+    """
+    text = "".join(f"; {label}: {line}\n" for label, line in _header_lines(frame, header)) + _body(frame)
+    data = text.encode()
+    path = Path(path)
+    try:
+        write_atomically(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
+
+
+def _header_lines(frame: pl.DataFrame, header: dict[str, str]) -> list[tuple[str, str]]:
+    """Label and value of each line, the standard's labels first and in its order."""
+    widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
+    count = str(frame.height)
+    full = {"UnixStartTime": "0", "MaxProcs": str(widest or 0), "MaxNodes": str(widest or 0), **header}
+    full |= {"Version": "2.2", "MaxJobs": count, "MaxRecords": count}
+    order = [label for label in LABELS if label in full] + [label for label in full if label not in LABELS]
+    return [(label, line) for label in order for line in full[label].split("\n")]
+
+
+def _body(frame: pl.DataFrame) -> str:
+    def text(column: str) -> pl.Expr:
+        value = pl.col(column).cast(pl.Float64).fill_null(-1).round(3)
+        whole = value == value.floor()
+        return pl.when(whole).then(value.cast(pl.Int64).cast(pl.String)).otherwise(value.cast(pl.String))
+
+    lines = frame.select(pl.concat_str([text(c) for c in COLUMNS], separator=" ")).to_series()
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,247 @@
+"""From a log to what is submitted: selection, shrinking, time limits, cancellations. Pure; nothing is run
+here.
+
+Time units: trace seconds are the log's own; virtual seconds are what Slurm sees, trace seconds times
+SHRINK/100 (the thesis's factor, which shrinks the gaps between submissions, the requested times and the run
+times alike).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from . import swf
+from .errors import WrongUse
+
+_CANCELLED = 5
+# A limit is rounded up to whole minutes, but not because of the last bits of a product of floats.
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is submitted, in this order.
+
+    jobs: one row a job, sorted by submission
+        id (Int64)                the log's job number, or a new one above all others where the log repeats it
+        submit                    trace seconds, as in the log
+        submit_virtual            virtual seconds after the first submission
+        processors                allocated, or if the log does not say, requested
+        nodes_wanted              whole nodes for these processors; null unless whole nodes are used
+        runtime, runtime_virtual  seconds of execution (of a job that never ran: what it asked for)
+        requested                 trace seconds; if the log does not say, the run time and the slack
+        limit_minutes (Int64)     for `sbatch --time`
+        limit_extended            whether that is more than what was requested (OVERRUN=extend)
+        cancel_after_virtual      virtual seconds after submission at which to cancel; null: do not
+        ran                       false for a job that was cancelled while it waited
+        status, user, group, executable, queue, partition: as in the log
+    excluded: jobs left out between the first and the last taken, by reason notes: what was changed, each
+    with the number of jobs limits: distinct requested times before, and distinct time limits in minutes
+    after; shrinking makes them fewer,
+        which takes from a backfill scheduler what it orders jobs by
+    shrink_percent: as given
+    """
+
+    jobs: pl.DataFrame
+    excluded: dict[str, int]
+    notes: dict[str, int]
+    limits: dict[str, int]
+    shrink_percent: float
+
+    def to_swf(self) -> pl.DataFrame:
+        """What is submitted as an SWF frame, in virtual seconds; prepared again at 100 % it gives the same
+        jobs.
+
+        The requested time is the limit given to sbatch. The wait is that until the cancellation (less the run
+        time) for jobs to be cancelled, and unknown for the others.
+        """
+        col = pl.col
+        ran = pl.when("ran").then("runtime_virtual")
+        columns = {
+            "job_number": col("id"),
+            "submit": col("submit_virtual"),
+            "wait": col("cancel_after_virtual") - ran.otherwise(0.0),
+            "run_time": ran,
+            "allocated_processors": col("processors"),
+            "requested_processors": col("processors"),
+            "requested_time": col("limit_minutes") * 60,
+            **{c: col(c) for c in ("status", "user", "group", "executable", "queue", "partition")},
+        }
+        return self.jobs.select(
+            columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name)
+            for name, kind in swf.SCHEMA.items()
+        )
+
+
+def prepare(
+    trace: pl.DataFrame,
+    *,
+    cpus: int,
+    nodes: int,
+    slack: float,
+    jobs: int | None = None,
+    offset: int = 0,
+    min_runtime: float = 0.0,
+    shrink_percent: float = 100.0,
+    overrun: str = "extend",
+    whole_nodes: bool = False,
+) -> Workload:
+    """Selects and shrinks the jobs of an SWF frame for a cluster of `nodes` nodes with `cpus` processors
+    each.
+
+    The log is sorted by submission (jobs of the same second stay in its order); its first `offset` jobs are
+    passed over, whatever they are; of the rest the unusable ones and those that ran less than `min_runtime`
+    trace seconds are left out and counted; `jobs` of what remains are taken (None: all). So an OFFSET means
+    the same place of the log under every MIN_RUNTIME, and JOBS is what is submitted.
+
+    Unusable are jobs without processors, without a submission time, partial executions (status 2 to 4:
+    parts of a job that has a line of its own), and jobs with a run time of 0 or unknown that were not
+    cancelled. Those that were cancelled while they waited are submitted, to be cancelled at the recorded
+    time; if that is unknown, they are left out too.
+
+    `slack` is in virtual seconds. `overrun`: "extend" gives a job that (with the slack) would not end within
+    its limit the limit max(requested, run) + slack; "kill" leaves the limit as requested.
+
+    Raises WrongUse, naming the knob, for a choice that leaves nothing, goes beyond the log, or holds a job
+    that is wider than the cluster.
+    """
+    _check_knobs(jobs, offset, min_runtime, shrink_percent, overrun)
+    window, excluded = _select(trace, jobs, offset, min_runtime)
+    numbered, repeated = _unique(window)
+    timed = _shrink(numbered, shrink_percent / 100, slack)
+    limited = _limits(timed, shrink_percent / 100, slack, overrun)
+    _check_width(limited, cpus, nodes)
+    wanted = (pl.col("processors") + cpus - 1) // cpus if whole_nodes else pl.lit(None, pl.Int64)
+    submitted = limited.select(
+        "id", "submit", "processors", wanted.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
+        "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "status", "user",
+        "group", "executable", "queue", "partition",
+    )  # fmt: skip
+    asked = window.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
+    notes = {
+        "renumbered": repeated,
+        "requested_time_unknown": limited.filter("guessed").height,
+        "never_ran": submitted.filter(~pl.col("ran")).height,
+        "to_be_cancelled": submitted["cancel_after_virtual"].count(),
+        "limits_extended": submitted.filter("limit_extended").height,
+    }
+    return Workload(
+        submitted,
+        excluded,
+        {reason: count for reason, count in notes.items() if count},
+        {"before": asked, "after": submitted["limit_minutes"].n_unique()},
+        shrink_percent,
+    )
+
+
+def _check_knobs(
+    jobs: int | None, offset: int, min_runtime: float, shrink_percent: float, overrun: str
+) -> None:
+    if jobs is not None and jobs < 1:
+        raise WrongUse(f"JOBS: {jobs} may be 1 or more, or empty for all")
+    if offset < 0:
+        raise WrongUse(f"OFFSET: {offset} may be 0 or more")
+    if min_runtime < 0:
+        raise WrongUse(f"MIN_RUNTIME: {min_runtime:g} may be 0 or more seconds")
+    if shrink_percent <= 0:
+        raise WrongUse(f"SHRINK: {shrink_percent:g} may be any percentage above 0")
+    if overrun not in ("extend", "kill"):
+        raise WrongUse(f"OVERRUN: {overrun!r} may be extend or kill")
+
+
+def _select(
+    trace: pl.DataFrame, jobs: int | None, offset: int, min_runtime: float
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The jobs taken, with `processors` and `ran`, and the number left out among them by reason."""
+    if offset >= trace.height:
+        raise WrongUse(f"OFFSET: {offset} may be up to {trace.height - 1}, the log has {trace.height} jobs")
+    col = pl.col
+    allocated, requested = col("allocated_processors"), col("requested_processors")
+    window = trace.sort("submit", maintain_order=True).slice(offset)
+    window = window.with_columns(
+        processors=pl.when(allocated > 0).then(allocated).otherwise(requested),
+        ran=~((col("status") == _CANCELLED) & (col("run_time") <= 0)),
+    ).with_columns(
+        reason=pl.when(col("submit") < 0).then(pl.lit("no submission time"))
+        .when(col("status").is_between(2, 4)).then(pl.lit("partial execution"))
+        .when(col("processors") <= 0).then(pl.lit("no processors"))
+        .when(col("ran") & (col("run_time") <= 0)).then(pl.lit("no run time"))
+        .when(col("run_time").clip(0) < min_runtime).then(pl.lit("shorter than MIN_RUNTIME"))
+        .when(~col("ran") & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
+    )  # fmt: skip
+    usable = col("reason").is_null()
+    count = window.select(usable.sum()).item()
+    if count == 0:
+        raise WrongUse(
+            f"MIN_RUNTIME: none of the log's jobs from OFFSET={offset} on can be used with {min_runtime:g}"
+        )
+    if jobs is not None and jobs > count:
+        raise WrongUse(
+            f"JOBS: {jobs} may be up to {count}, the log has no more usable jobs from OFFSET={offset} on"
+        )
+    if jobs is not None:
+        window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < jobs)
+    left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
+    return window.filter(usable), dict(left_out.iter_rows())
+
+
+def _unique(window: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Adds `id`: the job number, or one above all others if it is not positive or has occurred before."""
+    number = pl.col("job_number")
+    fresh = (number < 1) | ~number.is_first_distinct()
+    free = pl.max_horizontal(number.max(), 0) + fresh.cum_sum().cast(pl.Int64)
+    numbered = window.with_columns(id=pl.when(fresh).then(free).otherwise(number))
+    return numbered, window.select(fresh.sum()).item()
+
+
+def _shrink(window: pl.DataFrame, factor: float, slack: float) -> pl.DataFrame:
+    """Adds the times: trace seconds with what the log does not say filled in, and virtual seconds."""
+    col, when = pl.col, pl.when
+    unknown = col("requested_time") <= 0
+    known_wait = (col("status") == _CANCELLED) & (col("wait") >= 0)
+    return (
+        window.with_columns(
+            guessed=unknown,
+            runtime=when("ran")
+            .then("run_time")
+            .otherwise(when(unknown).then(slack / factor).otherwise("requested_time")),
+        )
+        .with_columns(
+            requested=when(unknown).then(col("runtime") + slack / factor).otherwise("requested_time")
+        )
+        .with_columns(
+            submit_virtual=(col("submit") - col("submit").first()) * factor,
+            runtime_virtual=col("runtime") * factor,
+            cancel_after_virtual=when(known_wait).then((col("wait") + col("run_time").clip(0)) * factor),
+        )
+    )
+
+
+def _limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> pl.DataFrame:
+    """Adds `limit_minutes` and `limit_extended`."""
+    col = pl.col
+
+    def minutes(seconds: pl.Expr) -> pl.Expr:
+        return pl.max_horizontal((seconds / 60 - _EPSILON).ceil().cast(pl.Int64), 1)
+
+    asked = minutes(col("requested") * factor)
+    enough = minutes(pl.max_horizontal("requested", "runtime") * factor + slack)
+    reached = col("ran") & (col("runtime_virtual") + slack > asked * 60 + _EPSILON)
+    extended = reached if overrun == "extend" else pl.lit(False)
+    return window.with_columns(
+        limit_minutes=pl.when(extended).then(enough).otherwise(asked), limit_extended=extended
+    )
+
+
+def _check_width(jobs: pl.DataFrame, cpus: int, nodes: int) -> None:
+    """WrongUse naming the widest job and what would hold it, if it is wider than the cluster."""
+    number, needed = (
+        jobs.sort("processors", descending=True, maintain_order=True).select("id", "processors").row(0)
+    )
+    if needed > cpus * nodes:
+        raise WrongUse(
+            f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
+            f"CPUS={cpus}); NODES={-(-needed // cpus)} or CPUS={-(-needed // nodes)} would hold every job"
+        )
