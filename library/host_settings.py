@@ -1,0 +1,81 @@
+#!/usr/bin/python
+"""Ansible module: kernel settings, counted per instance."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_settings
+short_description: Claim kernel settings for an instance, or give them back
+description:
+  - A setting is a number in a file below C(/proc/sys) or C(/sys). Each instance claims the least value that it needs.
+  - The host gets the largest of all claims and of the value it had. When the last claim is gone it gets its original value back.
+  - A setting that the host refuses to change, as in a container, is reported and is no error.
+options:
+  instance:
+    description: Name of the instance.
+    type: str
+    required: true
+  settings:
+    description: Least values by name, a dotted sysctl name or an absolute path below C(/sys). An empty mapping gives all claims back.
+    type: dict
+    default: {}
+  register_file:
+    description: File that holds the claims of all instances of the host.
+    type: path
+    default: /var/lib/slurm-mirage/host-settings.json
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Let ksmd merge the daemons' memory
+  host_settings:
+    instance: mirage
+    settings:
+      kernel.pid_max: 65536
+      /sys/kernel/mm/ksm/run: 1
+"""
+
+RETURN = r"""
+set:
+  description: Names of the settings whose value on the host was changed.
+  returned: always
+  type: list
+  elements: str
+refused:
+  description: Reasons by name, for the settings that the host did not let us change.
+  returned: always
+  type: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.host_settings import HostSettings
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "str", "required": True},
+            "settings": {"type": "dict", "default": {}},
+            "register_file": {"type": "path", "default": "/var/lib/slurm-mirage/host-settings.json"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        wanted = {name: int(value) for name, value in module.params["settings"].items()}
+    except (TypeError, ValueError):
+        module.fail_json(msg=f"wrong use: settings: whole numbers by name, not {module.params['settings']}")
+    host = HostSettings(Path(module.params["register_file"]))
+    outcome = host.claim(module.params["instance"], wanted, write=not module.check_mode)
+    changed = bool(outcome["changed"]) or outcome["noted"]
+    module.exit_json(changed=changed, set=outcome["changed"], refused=outcome["refused"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+"""Ansible module: slurm.conf and the slim files of the emulated nodes, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_config
+short_description: Write slurm.conf and a slim configuration for each emulated node
+description:
+  - Writes C(etc/slurm.conf) (all nodes and partitions, for slurmctld and the commands), C(etc/common.conf) (the settings alone)
+    and C(etc/nodes/NODE.conf) (that node's line and an Include of C(common.conf)) below the instance's directory.
+  - A slurmd needs no more than its own line. With the whole cluster in its file its memory grows with the cluster.
+  - Files of nodes that are gone are removed.
+options:
+  directory:
+    description: Directory of the instance.
+    type: path
+    required: true
+  settings:
+    description: Settings by their names in slurm.conf(5). The value V(omit) leaves one out.
+    type: dict
+    required: true
+  nodes:
+    description: Classes of equal nodes, all of this host.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      prefix:
+        description: Name of the nodes without their number.
+        type: str
+        default: n
+      first:
+        description: Number of the first node.
+        type: int
+        default: 1
+      count:
+        description: How many.
+        type: int
+        required: true
+      cpus:
+        description: Processors of each.
+        type: int
+        required: true
+      hostname:
+        description: Host name that the slurmd sees.
+        type: str
+        default: localhost
+      address:
+        description: Address that it listens on.
+        type: str
+        default: 127.0.0.1
+      port:
+        description: Port of the first; the others follow.
+        type: int
+        required: true
+      extra:
+        description: Further words of the NodeName line (RealMemory, Feature, Gres).
+        type: dict
+        default: {}
+  partitions:
+    description: Partitions, mappings of C(name) and further words of a PartitionName line.
+    type: list
+    elements: dict
+    required: true
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Configure 360 nodes
+  slurm_config:
+    directory: /var/lib/slurm-mirage/mirage
+    settings:
+      ClusterName: mirage
+      SchedulerType: sched/backfill
+    nodes:
+      - count: 360
+        cpus: 16
+        port: 17001
+    partitions:
+      - name: batch
+        Default: true
+"""
+
+RETURN = r"""
+files:
+  description: Files that were written or removed (at most ten are named).
+  returned: always
+  type: list
+  elements: str
+slurmctld_digest:
+  description: Stands for all that slurmctld reads.
+  returned: always
+  type: str
+node_digests:
+  description: Stands for what the slurmd of each class read, in the order of O(nodes).
+  returned: always
+  type: list
+  elements: str
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.instance import active_run
+from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
+
+NODE_OPTIONS = {
+    "prefix": {"type": "str", "default": "n"},
+    "first": {"type": "int", "default": 1},
+    "count": {"type": "int", "required": True},
+    "cpus": {"type": "int", "required": True},
+    "hostname": {"type": "str", "default": "localhost"},
+    "address": {"type": "str", "default": "127.0.0.1"},
+    "port": {"type": "int", "required": True},
+    "extra": {"type": "dict", "default": {}},
+}
+
+
+def nodes_of(options: list[dict[str, Any]]) -> list[Nodes]:
+    """The node classes of the module's option."""
+    return [Nodes(**{**option, "extra": tuple((k, str(v)) for k, v in option["extra"].items())}) for option in options]
+
+
+def digest(*parts: str) -> str:
+    """A short digest of texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def wanted_files(directory: Path, parameters: dict[str, Any]) -> dict[Path, str]:
+    """Content of every file that shall be there."""
+    settings = merge(parameters["settings"])
+    nodes = nodes_of(parameters["nodes"])
+    common = directory / "etc/common.conf"
+    files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
+    files[common] = HEADER + render_settings(settings)
+    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(nodes, str(common))}
+    return files
+
+
+def update(directory: Path, wanted: dict[Path, str], write: bool) -> list[Path]:
+    """Write what differs and remove nodes' files that are not wanted; returns the files touched."""
+    touched = [path for path, text in wanted.items() if differs(path, text)]
+    gone = [path for path in (directory / "etc/nodes").glob("*.conf") if path not in wanted]
+    run = active_run(directory) if touched or gone else None
+    if run:
+        raise WrongUse(
+            f"run {run} goes on in instance {directory.name} with another configuration (NODES, CPUS, CONFIG); wait for it or make teardown"
+        )
+    if write:
+        for path in touched:
+            write_atomically(path, wanted[path])
+        for path in gone:
+            path.unlink()
+    return touched + gone
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "settings": {"type": "dict", "required": True},
+            "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
+            "partitions": {"type": "list", "elements": "dict", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    directory = Path(module.params["directory"])
+    try:
+        wanted = wanted_files(directory, module.params)
+        slurm_conf = directory / "etc/slurm.conf"
+        before = slurm_conf.read_text() if slurm_conf.exists() else ""
+        touched = update(directory, wanted, not module.check_mode)
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    module.exit_json(
+        changed=bool(touched),
+        files=[str(path) for path in touched[:10]],
+        diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
+        slurmctld_digest=digest(wanted[slurm_conf]),
+        node_digests=[
+            digest(wanted[directory / "etc/common.conf"], node.line(node.first), str(node.port))
+            for node in nodes_of(module.params["nodes"])
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+#!/usr/bin/python
+"""Ansible module: the farm of an instance on a host, running or stopped."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_farm
+short_description: Start or stop the daemons of an emulated cluster on a host
+description:
+  - Writes the farm's specification (C(etc/farm.json)) and starts the farm, or has it read a changed specification again, and
+    waits until its daemons are there. Nodes register with slurmctld afterwards; see M(slurm_farm_info) for waiting for that.
+  - Under systemd the farm is the unit C(slurm-farm@NAME.service), enabled at boot. Elsewhere the module starts it directly.
+  - O(state=stopped) ends the daemons, the jobs and everything else that carries the instance's mark, and nothing else.
+options:
+  directory:
+    description: Directory of the instance.
+    type: path
+    required: true
+  user:
+    description: Unprivileged account that the daemons run as. Required with O(state=started).
+    type: str
+  hostname:
+    description: Host name that the daemons see.
+    type: str
+    default: localhost
+  controller:
+    description: Whether slurmctld runs on this host.
+    type: bool
+    default: true
+  controller_digest:
+    description: What M(slurm_config) returned; slurmctld is restarted when it changes.
+    type: str
+    default: ''
+  nodes:
+    description: Node classes of this host, each with its digest from M(slurm_config); their slurmd are restarted when it changes.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      prefix:
+        description: Name of the nodes without their number.
+        type: str
+        default: n
+      first:
+        description: Number of the first node.
+        type: int
+        default: 1
+      count:
+        description: How many.
+        type: int
+        required: true
+      digest:
+        description: Stands for the configuration that they read.
+        type: str
+        required: true
+  sbin:
+    description: Folder of slurmctld, slurmd and munged.
+    type: path
+    default: /usr/sbin
+  python:
+    description: Python that runs the farm. It lasts longer than the one that runs this module, which may be of a virtual environment.
+    type: path
+    default: /usr/bin/python3
+  parallel:
+    description: How many daemons may be starting at the same time.
+    type: int
+    default: 32
+  environment:
+    description: Environment of the daemons, besides PATH.
+    type: dict
+    default: {}
+  wait:
+    description: Seconds to wait for the daemons to start.
+    type: int
+    default: 120
+  state:
+    description: Whether the farm shall run.
+    type: str
+    choices: [started, stopped]
+    default: started
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Start the daemons
+  slurm_farm:
+    directory: /var/lib/slurm-mirage/mirage
+    user: slurm-mirage
+    controller_digest: "{{ config.slurmctld_digest }}"
+    nodes:
+      - count: 360
+        digest: "{{ config.node_digests[0] }}"
+"""
+
+RETURN = r"""
+farm:
+  description: State of the farm, with pid, phase, daemons (by kind, wanted, up and ready), restarts and what the kernel refused.
+  returned: when O(state=started) and not in check mode
+  type: dict
+ended:
+  description: How many processes were ended.
+  returned: when O(state=stopped)
+  type: int
+"""
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage import processes
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.farm import read_state
+from ansible.module_utils.slurm_mirage.files import read_json, write_json
+from ansible.module_utils.slurm_mirage.instance import active_run
+
+UNIT = "slurm-farm@{}.service"
+STOP_PATIENCE = 30.0  # seconds; the farm's own stop takes up to 24
+
+
+def digest_of(path: Path) -> str:
+    """A short digest of a file; empty when it is not there (check mode on a new host)."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+
+
+def code_digest(directory: Path) -> str:
+    """Stands for the farm's own code: when it changes, the farm is started anew."""
+    files = sorted((directory / "lib/slurm_mirage").glob("*.py"))
+    return hashlib.sha256("".join(digest_of(path) for path in files).encode()).hexdigest()[:16]
+
+
+def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The `daemons` of the specification; see slurm_mirage.farm.Spec."""
+    sbin, etc, run, log = parameters["sbin"], directory / "etc", directory / "run", directory / "log"
+    munged = [f"{sbin}/munged", "--foreground", "--num-threads=4"]
+    munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
+    munged += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
+    daemons: list[dict[str, Any]] = [
+        {
+            "kind": "munged",
+            "name": "munged",
+            "command": munged,
+            "digest": digest_of(etc / "munge.key"),
+            "ready_file": f"{run}/munge.socket",
+        }
+    ]
+    if parameters["controller"]:
+        daemons.append(
+            {
+                "kind": "slurmctld",
+                "name": "slurmctld",
+                "command": [f"{sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
+                "digest": parameters["controller_digest"],
+                "ready_file": f"{run}/slurmctld.pid",
+            }
+        )
+    for node in parameters["nodes"]:
+        name = node["prefix"] + "{i}"
+        daemons.append(
+            {
+                "kind": "slurmd",
+                "name": name,
+                "first": node["first"],
+                "count": node["count"],
+                "command": [f"{sbin}/slurmd", "-D", "-N", name, "-f", f"{etc}/nodes/{name}.conf"],
+                "digest": node["digest"],
+                "ready_file": f"{run}/slurmd.{name}.pid",
+            }
+        )
+    return daemons
+
+
+def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Content of etc/farm.json."""
+    keys = ("user", "hostname", "parallel", "environment")
+    return {
+        **{key: parameters[key] for key in keys},
+        "code": code_digest(directory),
+        "daemons": daemons_of(directory, parameters),
+    }
+
+
+def is_complete(state: dict[str, Any] | None) -> bool:
+    """Whether all daemons of the specification are up and ready."""
+    if state is None or state["phase"] != "running":
+        return False
+    return all(kind["ready"] == kind["wanted"] for kind in state["daemons"].values())
+
+
+def has_systemd() -> bool:
+    """Whether PID 1 is systemd (sd_booted(3))."""
+    return Path("/run/systemd/system").is_dir()
+
+
+def launch(module: AnsibleModule, directory: Path) -> None:
+    """Start the farm."""
+    if has_systemd():
+        module.run_command(["systemctl", "enable", "--now", UNIT.format(directory.name)], check_rc=True)
+        return
+    with (directory / "log/farm.log").open("ab") as log:
+        subprocess.Popen(
+            [module.params["python"], "-m", "slurm_mirage.farm", "run", str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "PYTHONPATH": str(directory / "lib"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                processes.INSTANCE_VARIABLE: str(directory),
+            },
+        )
+
+
+def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
+    """Wait until the farm's daemons are there; returns its state."""
+    deadline = time.monotonic() + seconds
+    while True:
+        state = read_state(directory)
+        if state is not None and is_complete(state):
+            return state
+        failing = (state or {}).get("failing", {})
+        if failing:
+            name, words = next(iter(failing.items()))
+            raise RuntimeError(f"{name} does not start ({len(failing)} in all): {words}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"the daemons are not there after {seconds} s: {state or 'the farm does not run'}; see {directory}/log"
+            )
+        time.sleep(0.1)
+
+
+def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
+    """Write the specification, start or reload the farm, wait."""
+    wanted = specification(directory, module.params)
+    spec_file = directory / "etc/farm.json"
+    kept = read_json(spec_file)
+    state = read_state(directory)
+    changed = kept != wanted or state is None
+    if state is not None and kept != wanted and (run := active_run(directory)):
+        raise WrongUse(f"run {run} goes on in instance {directory.name} with another configuration; wait for it or make teardown")
+    if module.check_mode:
+        return {"changed": changed}
+    if kept != wanted:
+        write_json(spec_file, wanted)
+    if state is not None and kept is not None and kept.get("code") != wanted["code"]:
+        ensure_stopped(module, directory)
+        state = None
+    if state is None:
+        launch(module, directory)
+    elif kept != wanted:
+        os.kill(state["pid"], signal.SIGHUP)
+        time.sleep(0.5)
+    return {"changed": changed, "farm": wait_for(directory, module.params["wait"])}
+
+
+def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
+    """End the farm and all that belongs to the instance."""
+    if not (directory / "run").is_dir():
+        return {"changed": False, "ended": 0}
+    state = read_state(directory)
+    mine = processes.of_instance(str(directory))
+    if module.check_mode or not (mine or state):
+        return {"changed": bool(mine or state), "ended": len(mine)}
+    if has_systemd() and Path("/etc/systemd/system", UNIT.format("")).exists():
+        module.run_command(["systemctl", "disable", "--now", UNIT.format(directory.name)], check_rc=True)
+    elif state is not None:
+        processes.end([state["pid"]], STOP_PATIENCE)
+    processes.end(processes.of_instance(str(directory)), 5.0)
+    with suppress(FileNotFoundError):
+        (directory / "run/farm.json").unlink()
+    return {"changed": True, "ended": len(mine)}
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "user": {"type": "str"},
+            "hostname": {"type": "str", "default": "localhost"},
+            "controller": {"type": "bool", "default": True},
+            "controller_digest": {"type": "str", "default": ""},
+            "nodes": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "prefix": {"type": "str", "default": "n"},
+                    "first": {"type": "int", "default": 1},
+                    "count": {"type": "int", "required": True},
+                    "digest": {"type": "str", "required": True},
+                },
+            },
+            "sbin": {"type": "path", "default": "/usr/sbin"},
+            "python": {"type": "path", "default": "/usr/bin/python3"},
+            "parallel": {"type": "int", "default": 32},
+            "environment": {"type": "dict", "default": {}},
+            "wait": {"type": "int", "default": 120},
+            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+        },
+        required_if=[("state", "started", ["user"])],
+        supports_check_mode=True,
+    )
+    directory = Path(module.params["directory"])
+    ensure = ensure_started if module.params["state"] == "started" else ensure_stopped
+    try:
+        module.exit_json(**ensure(module, directory))
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    except RuntimeError as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

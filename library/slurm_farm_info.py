@@ -1,0 +1,125 @@
+#!/usr/bin/python
+"""Ansible module: what the farm and slurmctld say of an instance."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_farm_info
+short_description: State of an emulated cluster
+description:
+  - Returns the farm's state and, on the head, the nodes by state and the jobs by state as slurmctld has them.
+  - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown.
+options:
+  directory:
+    description: Directory of the instance.
+    type: path
+    required: true
+  bin:
+    description: Folder of sinfo and squeue.
+    type: path
+    default: /usr/bin
+  wait:
+    description: Seconds to wait for the nodes to register.
+    type: int
+    default: 0
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Wait for the nodes
+  slurm_farm_info:
+    directory: /var/lib/slurm-mirage/mirage
+    wait: 120
+"""
+
+RETURN = r"""
+farm:
+  description: State of the farm; its phase is C(stopped) when it does not run.
+  returned: always
+  type: dict
+nodes:
+  description: Number of nodes by state.
+  returned: always
+  type: dict
+jobs:
+  description: Number of jobs by state.
+  returned: always
+  type: dict
+memory:
+  description: Available memory of the host in MiB.
+  returned: always
+  type: int
+"""
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.farm import read_state
+
+WELL = {"idle", "mixed", "allocated", "completing"}
+
+
+def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
+    """Run a command that prints `state` or `state number` lines; the numbers by state, empty when it fails."""
+    environment = {"SLURM_CONF": f"{module.params['directory']}/etc/slurm.conf"}
+    code, output, _errors = module.run_command(command, environ_update=environment)
+    numbers: Counter[str] = Counter()
+    if code == 0:
+        for line in output.splitlines():
+            words = line.split()
+            numbers[words[0].lower()] += int(words[1]) if len(words) > 1 else 1
+    return dict(numbers)
+
+
+def nodes_of(module: AnsibleModule) -> dict[str, int]:
+    """Number of nodes by state."""
+    return count(module, [f"{module.params['bin']}/sinfo", "-h", "-o", "%T %D"])
+
+
+def are_well(nodes: dict[str, int]) -> bool:
+    """Whether every node has registered and takes jobs."""
+    return bool(nodes) and set(nodes) <= WELL
+
+
+def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
+    """Poll the nodes' states until all are well or the time is over."""
+    deadline = time.monotonic() + module.params["wait"]
+    nodes = nodes_of(module)
+    while module.params["wait"] and not are_well(nodes):
+        if time.monotonic() > deadline:
+            module.fail_json(
+                msg=f"not every node has registered after {module.params['wait']} s: {nodes or 'slurmctld does not answer'}"
+            )
+        time.sleep(0.5)
+        nodes = nodes_of(module)
+    return nodes
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "bin": {"type": "path", "default": "/usr/bin"},
+            "wait": {"type": "int", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    directory = Path(module.params["directory"])
+    farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
+    nodes = wait_for_nodes(module) if farm else {}
+    jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
+    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=memory)
+
+
+if __name__ == "__main__":
+    main()

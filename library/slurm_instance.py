@@ -1,0 +1,190 @@
+#!/usr/bin/python
+"""Ansible module: the directory, the ports and the code of an instance on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_instance
+short_description: Keep the directory, the ports and the code of an emulated cluster on a host
+description:
+  - Creates the folders of an instance, gives it a block of free ports that it keeps, and installs the code of the farm and of the replay there.
+  - With O(state=absent), removes the directory. The farm must have been stopped before.
+options:
+  name:
+    description: Name of the instance.
+    type: str
+    required: true
+  root:
+    description: Folder that holds the directories of all instances of the host.
+    type: path
+    default: /var/lib/slurm-mirage
+  user:
+    description: Unprivileged account that the daemons run as. Required with O(state=present).
+    type: str
+  nodes:
+    description: How many emulated nodes this host will have. Required with O(state=present).
+    type: int
+  port:
+    description: First port of the block. The instance's earlier block, or the first free one, when left out.
+    type: int
+  address:
+    description: Address that the daemons will listen on.
+    type: str
+    default: 127.0.0.1
+  state:
+    description: Whether the instance shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Prepare the instance
+  slurm_instance:
+    name: mirage
+    user: slurm-mirage
+    nodes: 360
+  register: instance
+"""
+
+RETURN = r"""
+directory:
+  description: Directory of the instance.
+  returned: always
+  type: str
+port:
+  description: First port of the block; slurmctld listens there, the slurmd on those that follow.
+  returned: when O(state=present)
+  type: int
+private_hostname:
+  description: Whether the host lets the farm have a host name of its own.
+  returned: when O(state=present)
+  type: bool
+"""
+
+import os
+import pwd
+import shutil
+from pathlib import Path
+from typing import Any
+
+import ansible.module_utils.slurm_mirage as package
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage import farm, processes
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.files import read_json, write_json
+from ansible.module_utils.slurm_mirage.instance import (
+    OWNED_BY_ROOT,
+    OWNED_BY_USER,
+    active_run,
+    check_name,
+    choose_ports,
+    claimed_blocks,
+    install_package,
+)
+
+
+def can_take_hostname() -> bool:
+    """Try a private host name in a child process."""
+    child = os.fork()
+    if child == 0:
+        try:
+            farm.isolation.take_hostname("localhost")
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def account_of(user: str) -> tuple[int, int] | None:
+    """(uid, gid) of `user`; None when it is not there yet (check mode on a new host)."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    return account.pw_uid, account.pw_gid
+
+
+def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) -> bool:
+    """Create the folders with their owners; returns whether any was missing or another's."""
+    changed = False
+    for name in ("", *OWNED_BY_ROOT, *OWNED_BY_USER):
+        folder = directory / name
+        wanted = owner if name in OWNED_BY_USER else (0, 0)
+        present = folder.is_dir()
+        if present and (wanted is None or (folder.stat().st_uid, folder.stat().st_gid) == wanted):
+            continue
+        changed = True
+        if write:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            if wanted is not None:
+                os.chown(folder, *wanted)
+    return changed
+
+
+def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
+    """Folders, ports, code: what the module returns."""
+    kept = read_json(directory / "instance.json")
+    # Daemons whose farm was killed still hold the instance's ports.
+    in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
+    ports = parameters["nodes"] + 1
+    claimed = claimed_blocks(directory.parent, directory.name)
+    port = choose_ports(parameters["port"], kept, ports, claimed, parameters["address"], in_use)
+    content = {"name": directory.name, "port": port, "ports": ports, "user": parameters["user"]}
+    run = active_run(directory)
+    if run and kept != content:
+        raise WrongUse(f"NODES, PORT: run {run} goes on in instance {directory.name} on other nodes; wait for it or make teardown")
+    changed = make_folders(directory, account_of(parameters["user"]), write)
+    changed |= install_package(package, directory / "lib/slurm_mirage", write)
+    if kept != content:
+        changed = True
+        if write:
+            write_json(directory / "instance.json", content)
+    return {"changed": changed, "port": port, "private_hostname": can_take_hostname()}
+
+
+def ensure_absent(directory: Path, write: bool) -> dict[str, Any]:
+    """Remove the directory."""
+    if farm.read_state(directory) is not None:
+        raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
+    present = directory.exists()
+    if present and write:
+        shutil.rmtree(directory)
+        if {path.name for path in directory.parent.iterdir()} <= {"host-settings.lock"}:
+            shutil.rmtree(directory.parent)
+    return {"changed": present}
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
+            "user": {"type": "str"},
+            "nodes": {"type": "int"},
+            "port": {"type": "int"},
+            "address": {"type": "str", "default": "127.0.0.1"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        required_if=[("state", "present", ["user", "nodes"])],
+        supports_check_mode=True,
+    )
+    try:
+        directory = Path(module.params["root"], check_name(module.params["name"]))
+        if module.params["state"] == "present":
+            result = ensure_present(directory, module.params, not module.check_mode)
+        else:
+            result = ensure_absent(directory, not module.check_mode)
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    module.exit_json(directory=str(directory), **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,349 @@
+"""The farm: the one supervisor of an instance's daemons on a host.
+
+    python3 -m slurm_mirage.farm run DIRECTORY      supervise until SIGTERM (what the systemd unit starts)
+    python3 -m slurm_mirage.farm status DIRECTORY   print the state as JSON
+
+munged, slurmctld (on the head) and all slurmd of a host share this parent, because they inherit from it: the private host
+name, the personality without address randomisation, the KSM flag, the clock. It starts them in parallel with a bound, restarts one
+that dies, takes over what a killed farm has left, and stops exactly what it started.
+
+It reads DIRECTORY/etc/farm.json (see `Spec`), reads it again on SIGHUP (daemons whose digest changed are restarted),
+and writes DIRECTORY/run/farm.json (see `Farm.state`). It begins as root, where it can, for the host name, and goes on as the
+instance's user.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pwd
+import re
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import isolation, processes
+from .files import read_json, write_json
+from .host_settings import HostSettings
+
+SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+STOP_PATIENCE = 8.0  # seconds between SIGTERM and SIGKILL; slurmctld saves its state in this time
+BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps dying
+STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten
+DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
+KIND_ORDER = ("munged", "slurmctld", "slurmd")
+
+
+@dataclass
+class Daemon:
+    """One daemon: what it is started with, and how it is doing. `digest` stands for all that it reads at its start."""
+
+    name: str
+    kind: str
+    command: list[str]
+    digest: str
+    ready_file: str
+    pid: int = 0
+    started: int = 0
+    born: float = 0.0
+    ready: bool = False
+    deaths: int = 0
+    not_before: float = 0.0
+    adopted: bool = False
+    running_digest: str = ""
+
+
+@dataclass
+class Spec:
+    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
+
+    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for many: {i} in its
+    name, command and ready_file is replaced by the number.
+    """
+
+    user: str
+    hostname: str
+    parallel: int
+    environment: dict[str, str]
+    daemons: dict[str, Daemon] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path) -> Spec:
+        raw = json.loads(path.read_text())
+        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"])
+        for entry in raw["daemons"]:
+            for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
+                name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
+                command = [word.replace("{i}", str(i)) for word in entry["command"]]
+                spec.daemons[name] = Daemon(name, entry["kind"], command, entry["digest"], ready_file)
+        return spec
+
+
+class Farm:
+    """Supervises the daemons of a `Spec`; all methods run in one thread, woken by signals."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.spec = Spec.load(directory / "etc/farm.json")
+        self.daemons = self.spec.daemons
+        self.by_pid: dict[int, Daemon] = {}
+        self.queue: deque[Daemon] = deque()
+        self.starting: set[str] = set()
+        self.leaving: set[str] = set()
+        self.restarts = 0
+        self.phase = "starting"
+        self.refused: dict[str, str] = {}
+        self.failing: dict[str, str] = {}
+        self.started = processes.start_time(os.getpid())
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self._isolate()
+        self._take_over()
+        self._enqueue(self.daemons.values())
+        last_written = 0.0
+        while True:
+            self._start_some()
+            if time.monotonic() - last_written > (0.25 if self.starting else 1.0):
+                self._write_state()
+                last_written = time.monotonic()
+            info = signal.sigtimedwait(SIGNALS, 0.02 if self.starting or self.queue else 1.0)
+            self._reap()
+            if info and info.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self._stop()
+                return 0
+            if info and info.si_signo == signal.SIGHUP:
+                self._reload()
+
+    def _isolate(self) -> None:
+        """Ask the kernel for what the daemons inherit, then become the instance's user."""
+        wishes = {
+            "private host name": lambda: isolation.take_hostname(self.spec.hostname),
+            "open files": isolation.open_all_files,
+            "memory merging (KSM)": isolation.merge_memory,
+            "fixed addresses": isolation.fix_addresses,
+            "orphans": isolation.adopt_orphans,
+        }
+        for wish, ask in wishes.items():
+            try:
+                ask()
+            except OSError as error:
+                self.refused[wish] = str(error)
+        if os.getuid() == 0:
+            HostSettings(self.directory.parent / "host-settings.json").renew(self.directory.name)
+            account = pwd.getpwnam(self.spec.user)
+            os.setgroups([])
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+        os.chdir(self.directory)
+        os.umask(0o022)
+
+    def _take_over(self) -> None:
+        """Go on with the daemons that a killed farm has left running; end those whose configuration has changed since."""
+        wanted = {tuple(d.command): d for d in self.daemons.values()}
+        daemon_files = {d.command[0] for d in self.daemons.values()}
+        stale = []
+        for pid in processes.of_instance(str(self.directory)):
+            command = processes.command_line(pid)
+            if not command or command[0] not in daemon_files:
+                continue
+            daemon = wanted.get(tuple(command))
+            digest = processes.environment(pid).get(DIGEST_VARIABLE)
+            if daemon is None or daemon.digest != digest or daemon.pid:
+                stale.append(pid)
+                continue
+            daemon.pid, daemon.started = pid, processes.start_time(pid) or 0
+            daemon.ready, daemon.adopted, daemon.born = True, True, time.monotonic()
+            daemon.running_digest = digest
+            self.by_pid[pid] = daemon
+        processes.end(stale, STOP_PATIENCE)
+
+    def _reload(self) -> None:
+        """Read the spec again: start what is new, stop what is gone, restart what is changed."""
+        new = Spec.load(self.directory / "etc/farm.json")
+        for name, daemon in new.daemons.items():
+            if (old := self.daemons.get(name)) is not None:
+                old.command, old.digest, old.ready_file = daemon.command, daemon.digest, daemon.ready_file
+                new.daemons[name] = old
+        gone = [d for name, d in self.daemons.items() if name not in new.daemons]
+        changed = [d for d in new.daemons.values() if d.pid and d.running_digest != d.digest]
+        self.spec, self.daemons = new, new.daemons
+        self.failing.clear()
+        self.leaving |= {d.name for d in gone + changed}
+        for daemon in gone + changed:
+            if daemon.pid:
+                os.kill(daemon.pid, signal.SIGTERM)
+        for daemon in self.daemons.values():
+            daemon.not_before, daemon.deaths = 0.0, 0
+        self.phase = "starting"
+        self._enqueue(d for d in self.daemons.values() if not d.pid)
+
+    def _stop(self) -> None:
+        """End slurmctld first (it saves its state), then the slurmd and what they started, munged last."""
+        self.phase = "stopping"
+        self._write_state()
+        for kind in ("slurmctld", "slurmd"):
+            processes.end([d.pid for d in self.by_pid.values() if d.kind == kind], STOP_PATIENCE)
+        mine = processes.of_instance(str(self.directory))
+        munged = {d.pid for d in self.by_pid.values() if d.kind == "munged"}
+        processes.end(mine - munged, STOP_PATIENCE)
+        processes.end(munged, STOP_PATIENCE)
+        (self.directory / "run/farm.json").unlink(missing_ok=True)
+
+    # --- starting and reaping --------------------------------------------------------------------------------------
+
+    def _enqueue(self, daemons: Any) -> None:
+        waiting = {d.name for d in self.queue}
+        fresh = [d for d in daemons if not d.pid and d.name not in waiting]
+        self.queue.extend(sorted(fresh, key=lambda d: KIND_ORDER.index(d.kind)))
+
+    def _start_some(self) -> None:
+        for name in [n for n in self.starting if self._is_ready(self.daemons.get(n))]:
+            self.starting.discard(name)
+        now = time.monotonic()
+        munged_starts = any(self.daemons[n].kind == "munged" for n in self.starting if n in self.daemons)
+        for _ in range(len(self.queue)):
+            if len(self.starting) >= self.spec.parallel or (munged_starts and self.queue[0].kind != "munged"):
+                break
+            daemon = self.queue.popleft()
+            if daemon.not_before > now:
+                self.queue.append(daemon)
+                continue
+            self._start(daemon)
+            munged_starts = munged_starts or daemon.kind == "munged"
+        if self.phase == "starting" and not self.queue and not self.starting:
+            self.phase = "running"
+
+    def _is_ready(self, daemon: Daemon | None) -> bool:
+        if daemon is None or not daemon.pid or time.monotonic() - daemon.born > STABLE_AFTER:
+            return True
+        daemon.ready = daemon.ready or os.path.exists(daemon.ready_file)
+        return daemon.ready
+
+    def _start(self, daemon: Daemon) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(daemon.ready_file)
+        # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
+        output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        daemon.pid = os.posix_spawn(
+            daemon.command[0],
+            daemon.command,
+            self._environment(daemon),
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setpgroup=0,
+            setsigmask=[],
+        )
+        daemon.started = processes.start_time(daemon.pid) or 0
+        daemon.born, daemon.ready, daemon.adopted = time.monotonic(), False, False
+        daemon.running_digest = daemon.digest
+        self.by_pid[daemon.pid] = daemon
+        self.starting.add(daemon.name)
+
+    def _environment(self, daemon: Daemon) -> dict[str, str]:
+        marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **self.spec.environment, **marks}
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._ended(ended[0], os.waitstatus_to_exitcode(ended[1]))
+        for daemon in [d for d in self.by_pid.values() if d.adopted]:
+            if not processes.is_alive(daemon.pid, daemon.started):
+                self._ended(daemon.pid, 0)
+
+    def _ended(self, pid: int, code: int) -> None:
+        """A process is gone: a slurmstepd that was adopted from a slurmd, or a daemon, that is started again."""
+        daemon = self.by_pid.pop(pid, None)
+        if daemon is None:
+            return
+        daemon.pid, daemon.ready = 0, False
+        self.starting.discard(daemon.name)
+        if daemon.name in self.leaving:
+            self.leaving.discard(daemon.name)
+        else:
+            self.restarts += 1
+            daemon.deaths = 1 if time.monotonic() - daemon.born > STABLE_AFTER else daemon.deaths + 1
+            daemon.not_before = time.monotonic() + min(BACK_OFF_MAX, 0.25 * 2**daemon.deaths)
+            if daemon.deaths > 2:
+                self.failing[daemon.name] = f"exit {code}: {self._last_words(daemon)}"
+        if daemon.name in self.daemons:
+            self._enqueue([daemon])
+
+    def _last_words(self, daemon: Daemon) -> str:
+        """The last fatal or error line that a daemon wrote: the reason for its death, most likely."""
+        pattern = re.compile(r"(fatal|error): .*")
+        for path in (f"log/{daemon.name}.stderr", f"log/{daemon.name}.log", f"log/slurmd.{daemon.name}.log"):
+            with suppress(OSError):
+                found = pattern.findall(text := Path(path).read_text(errors="replace")[-8000:])
+                if found:
+                    return next(m.group(0) for m in reversed(list(pattern.finditer(text))))
+        return "no error in its log"
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What `status` prints: pid, phase (starting, running, stopping), per kind {wanted, up, ready}, refusals, failures."""
+        kinds = {}
+        for kind in KIND_ORDER:
+            members = [d for d in self.daemons.values() if d.kind == kind]
+            if members:
+                up = [d for d in members if d.pid]
+                kinds[kind] = {"wanted": len(members), "up": len(up), "ready": sum(d.ready for d in up)}
+        controller = self.daemons.get("slurmctld")
+        return {
+            "pid": os.getpid(),
+            "start_time": self.started,
+            "phase": self.phase,
+            "daemons": kinds,
+            "slurmctld_pid": controller.pid if controller else 0,
+            "restarts": self.restarts,
+            "failing": {n: w for n, w in self.failing.items() if n in self.daemons and self.daemons[n].deaths > 2},
+            "refused": self.refused,
+        }
+
+    def _write_state(self) -> None:
+        write_json(self.directory / "run/farm.json", self.state())
+
+
+def read_state(directory: Path) -> dict[str, Any] | None:
+    """State of the farm of the instance in `directory`; None when it does not run."""
+    state: dict[str, Any] | None = read_json(directory / "run/farm.json")
+    if state is None or not processes.is_alive(state["pid"], state["start_time"]):
+        return None
+    return state
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point; see the module's docstring."""
+    if len(arguments) != 2 or arguments[0] not in ("run", "status"):
+        print("usage: python3 -m slurm_mirage.farm run|status DIRECTORY", file=sys.stderr)
+        return 2
+    directory = Path(arguments[1]).resolve()
+    if arguments[0] == "status":
+        state = read_state(directory)
+        print(json.dumps(state or {"phase": "stopped"}, indent=1))
+        return 0 if state else 3
+    lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"farm: another farm runs in {directory}", file=sys.stderr)
+        return 1
+    return Farm(directory).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

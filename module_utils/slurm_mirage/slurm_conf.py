@@ -1,0 +1,109 @@
+"""slurm.conf(5) as data: a mapping of settings, a list of node classes, a list of partitions.
+
+The same data gives the full file (slurmctld, sbatch) and the slim file of each slurmd, which holds that node's line only: a slurmd
+that parses the whole cluster costs memory that grows with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import WrongUse
+
+HEADER = "# Written by Slurm Mirage (module slurm_config); changes made here are overwritten.\n"
+OMIT = "omit"
+"""As a value: this setting is left out, and Slurm's own default holds."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """One class of equal nodes: `count` nodes PREFIX{first}.. on one host, with consecutive ports from `port`.
+
+    `extra` are further settings of the NodeName line (RealMemory, Feature, Gres, ...).
+    """
+
+    prefix: str
+    first: int
+    count: int
+    cpus: int
+    hostname: str
+    address: str
+    port: int
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def names(self) -> str:
+        """Names of the nodes as Slurm writes them."""
+        return _range(self.prefix, self.first, self.count)
+
+    def line(self, number: int | None = None) -> str:
+        """The NodeName line of the class, or of node `number` alone."""
+        name = self.names if number is None else f"{self.prefix}{number}"
+        if number is not None:
+            port = str(self.port + number - self.first)
+        elif self.count == 1:
+            port = str(self.port)
+        else:
+            port = f"[{self.port}-{self.port + self.count - 1}]"
+        words = {"NodeHostname": self.hostname, "NodeAddr": self.address, "Port": port, "CPUs": str(self.cpus)}
+        return line_of("NodeName", name, {**words, **dict(self.extra)})
+
+
+def _range(prefix: str, first: int, count: int) -> str:
+    return f"{prefix}{first}" if count == 1 else f"{prefix}[{first}-{first + count - 1}]"
+
+
+def value_of(value: Any) -> str:
+    """A setting's value as slurm.conf has it: lists joined by commas, booleans as YES and NO, mappings as key=value lists."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if isinstance(value, Mapping):
+        return ",".join(key if item is True else f"{key}={value_of(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(value_of(item) for item in value)
+    return str(value)
+
+
+def line_of(key: str, name: str, words: Mapping[str, Any]) -> str:
+    """A line that names something (NodeName, PartitionName): `key=name Word=value ...`, without omitted words."""
+    rest = [f"{word}={value_of(value)}" for word, value in words.items() if value != OMIT]
+    return " ".join([f"{key}={name}", *rest])
+
+
+def merge(defaults: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge settings; later ones win. Keys are compared without regard to case, as Slurm does; OMIT removes a key."""
+    merged: dict[str, tuple[str, Any]] = {}
+    for mapping in (defaults, *overrides):
+        for key, value in mapping.items():
+            merged[key.lower()] = (key, value)
+    return {key: value for key, value in merged.values() if value != OMIT}
+
+
+def render_settings(settings: Mapping[str, Any]) -> str:
+    """The settings' lines, sorted by key."""
+    lines = []
+    for key in sorted(settings, key=str.lower):
+        text = value_of(settings[key])
+        if "\n" in text or not key.isidentifier():
+            raise WrongUse(f"slurm.conf: {key!r} is not a setting with a one-line value")
+        lines.append(f"{key}={text}\n")
+    return "".join(lines)
+
+
+def render(settings: Mapping[str, Any], nodes: Sequence[Nodes], partitions: Sequence[Mapping[str, Any]]) -> str:
+    """The whole slurm.conf. `partitions` are mappings with `name` and further words of a PartitionName line."""
+    lines = [HEADER, render_settings(settings)]
+    lines += [node.line() + "\n" for node in nodes]
+    for partition in partitions:
+        words = {key: value for key, value in partition.items() if key != "name"}
+        lines.append(line_of("PartitionName", partition["name"], {"Nodes": "ALL", **words}) + "\n")
+    return "".join(lines)
+
+
+def slim_files(nodes: Sequence[Nodes], common: str) -> Iterator[tuple[str, str]]:
+    """Name and content of the slim file of each node; `common` is the path of the file with the settings."""
+    for node in nodes:
+        for number in range(node.first, node.first + node.count):
+            yield f"{node.prefix}{number}.conf", f"{HEADER}Include {common}\n{node.line(number)}\n"
