@@ -1,4 +1,4 @@
-"""The program behind make: checks knobs, runs playbooks, and says how it ended. Run as `python -m cli TARGET`."""
+"""The program behind make: checks knobs, runs playbooks, says how it ended. Run as `python -m cli TARGET`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The knobs of the front door: one table from which checks, help and the resolved inputs of a run are made.
 
-A knob is given to make (`make experiment NODES=100`) or stands in the environment. The Makefile exports those given to
-make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt one is seen here. Standard library only:
-`make` without a target prints this table before anything is installed.
+A knob is given to make (`make experiment NODES=100`) or stands in the environment. The Makefile exports
+those given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt one is seen here.
+Standard library only: `make` without a target prints this table before anything is installed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def name_like(pattern: str) -> Parser:
 
 
 def path_text(text: str) -> str:
-    """A path, taken literally. A null byte or a line break cannot come from a file name that anybody means."""
+    """A path, taken literally; a null byte or a line break is nobody's file name."""
     if "\n" in text or "\0" in text:
         raise NotThis
     return text
@@ -88,7 +88,8 @@ def path_text(text: str) -> str:
 def shrink(text: str) -> tuple[Decimal, ...]:
     """Shrink factors in per cent: one, or those of a sweep FROM:TO:STEP with both ends.
 
-    The thesis's `runworkload FILE 100 50 10` is 100:50:10. It counts five runs; both ends included they are six.
+    The thesis's `runworkload FILE 100 50 10` is 100:50:10. It counts five runs; both ends included they are
+    six.
     """
     parts = [number(part) for part in text.split(":")]
     if any(part <= 0 for part in parts) or len(parts) not in (1, 3):
@@ -106,7 +107,7 @@ def shrink(text: str) -> tuple[Decimal, ...]:
 
 
 def speed(text: str) -> Decimal | str:
-    """Factor of the virtual clock. This release runs Slurm in real time, and says so instead of ignoring the wish."""
+    """Factor of the virtual clock. This release runs in real time, and says so."""
     if text == "auto":
         raise NotThis("1: this release has no virtual clock yet, so it cannot look for the largest valid speed")
     factor = number(text)
@@ -119,7 +120,7 @@ def speed(text: str) -> Decimal | str:
 
 @dataclass(frozen=True)
 class Knob:
-    """One row of the table. `default` is text, parsed like a given value; `may_be` completes "NAME: ... it may be"."""
+    """One row. `default` is text, parsed like a given value; `may_be` ends "NAME: ... it may be"."""
 
     name: str
     default: str
@@ -142,7 +143,7 @@ _SELECT = ("experiment", "workload", "metrics")
 LATER = {
     "CONFIGS": "comparisons of several configurations are not in this release; CONFIG names one",
     "REPLICAS": "comparisons with replicas are not in this release",
-    "SLURM_CONF": "taking over a slurm.conf is not in this release; CONFIG names a file of configs/ with the keys to set",
+    "SLURM_CONF": "taking over a slurm.conf is not in this release; CONFIG names a set of its keys",
 }
 
 TABLE = (
@@ -277,8 +278,8 @@ TABLE = (
     Knob(
         "DRIFT",
         "0",
-        at_least(0, whole=False),
-        "a number of seconds from 0 on",
+        number,
+        "a number of seconds, not below -PERIOD",
         "the thesis's scheme: seconds added to each period",
         _RUN,
         is_input=True,
@@ -327,7 +328,14 @@ TABLE = (
         "workload model for make workload",
         ("workload",),
     ),
-    Knob("OUT", "", path_text, "the path of the SWF file to write", "file that make workload writes", ("workload",)),
+    Knob(
+        "OUT",
+        "",
+        path_text,
+        "the path of the file to write",
+        "file to write: workload's SWF, metrics' JSON",
+        ("workload", "metrics"),
+    ),
 )
 
 BY_NAME = {knob.name: knob for knob in TABLE}
@@ -360,7 +368,8 @@ def _refuse_unknown(names: list[str]) -> None:
 
 
 def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
-    """All knobs with their values, from the environment and the defaults. Raises WrongUse for the first wrong one.
+    """All knobs with their values, from the environment and the defaults. Raises WrongUse for the first
+    wrong one.
 
     An empty value is the default, as for make's own `?=`.
     """
@@ -369,7 +378,8 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for knob in TABLE:
         text = environ.get(knob.name, "")
-        # A name like PORT or GROUP may stand in the environment for another program's sake: say where it came from.
+        # A name like PORT or GROUP may stand in the environment for another program's sake: say where it
+        # came from.
         where = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, where)
     return values
@@ -377,11 +387,7 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
 
 def unused(target: str, environ: Mapping[str, str]) -> list[str]:
     """Knobs given to make that this target does not look at: told, not refused."""
-    return [
-        name
-        for name in environ.get(GIVEN, "").split()
-        if name in BY_NAME and target not in BY_NAME[name].targets
-    ]
+    return [name for name in environ.get(GIVEN, "").split() if name in BY_NAME and target not in BY_NAME[name].targets]
 
 
 def help_text() -> str:

@@ -1,0 +1,192 @@
+"""`make experiment`: one run, or a sweep of them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import read_json, write_json
+
+from . import preflight, runs, sweep, table
+from .endings import Ending, Failed, Interrupted
+from .knobs import Value, shown_number
+from .playbook import run_playbook
+from .prepare import Prepared, Source, source
+from .screen import Screen, about
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for, checked as far as it can be without a cluster."""
+
+    knobs: dict[str, Value]
+    inventory: Path
+    config: Path
+    source: Source
+
+    def inputs(self, shrink: tuple[Decimal, ...]) -> dict[str, str]:
+        return runs.inputs(self.knobs | {"SHRINK": shrink}, self.source.sha256, self.config)
+
+
+def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
+    """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
+    order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
+    shrinks = knobs["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    prepared = [Prepared.make(knobs, order.source.frame, shrink) for shrink in shrinks]
+    name = runs.name_for(knobs, datetime.now())
+    if len(prepared) == 1:
+        return _single(order, prepared[0], name, screen)
+    return _sweep(order, prepared, name, screen)
+
+
+def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Ending:
+    folder = runs.RESULTS / name
+    if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
+        return _shown(folder, ended, screen)
+    preflight.privileges(order.knobs)
+    preflight.nothing_disturbed(order.knobs, name)
+    for remark in prepared.remarks():
+        screen.say(remark)
+    screen.say(prepared.announcement())
+    return _execute(order, prepared, folder, screen)
+
+
+def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
+    screen.say(f"results/{folder.name} is finished: nothing is run again")
+    if (metrics := read_json(folder / "metrics.json")) is not None:
+        table.show(metrics, screen)
+    return ended
+
+
+def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) -> Ending:
+    """One run for each shrink factor, in results/NAME-FACTOR, and results/NAME/sweep.csv."""
+    parent = runs.RESULTS / name
+    folders = [runs.RESULTS / f"{name}-{shown_number(run.shrink)}" for run in prepared]
+    wanted = order.inputs(tuple(run.shrink for run in prepared))
+    ended = runs.earlier(parent, wanted)
+    done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
+    if ended is not None:
+        screen.say((parent / "sweep.csv").read_text().rstrip())
+        return ended
+    preflight.privileges(order.knobs)
+    for folder in folders:
+        if preflight.running(order.knobs) == folder.name:
+            break
+    else:
+        preflight.nothing_disturbed(order.knobs, name)
+    left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)
+    factors = ", ".join(shown_number(run.shrink) for run in prepared)
+    screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, about {about(left)}")
+    if not parent.exists():
+        parent.mkdir(parents=True)
+        write_json(parent / "experiment.json", _description(order, wanted))
+    (parent / "status.json").unlink(missing_ok=True)
+    results: list[tuple[Decimal, Path, Ending]] = []
+    for run, folder, end in zip(prepared, folders, done, strict=True):
+        screen.say(f"results/{folder.name}: {run.announcement()}")
+        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen)
+        screen.say(f"results/{folder.name}: {ending.line}")
+        results.append((run.shrink, folder, ending))
+        sweep.write(parent, results)
+        if not ending.is_final:
+            break
+    total = _sweep_ending(parent, results, len(prepared))
+    total.store(parent)
+    return total
+
+
+def _sweep_ending(parent: Path, results: list[tuple[Decimal, Path, Ending]], wanted: int) -> Ending:
+    last = results[-1][2]
+    if not last.is_final:
+        return Ending(last.word, f"{results[-1][1].name}: {last.message}")
+    invalid = [folder.name for _, folder, ending in results if ending.word == "invalid"]
+    if invalid:
+        return Ending(
+            "invalid",
+            f"{len(invalid)} of {wanted} runs ({', '.join(invalid)}), results/{parent.name}/sweep.csv",
+        )
+    return Ending("ok", f"{wanted} runs, results/{parent.name}/sweep.csv")
+
+
+def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
+    return runs.describe(order.knobs, wanted, order.source.description)
+
+
+def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+    """Run it, or go on with it, and write down how it ended."""
+    if (folder / "experiment.json").exists():
+        screen.say(f"results/{folder.name} goes on where it was")
+    else:
+        wanted = order.inputs((prepared.shrink,))
+        prepared.write(folder, {"run": folder.name} | _description(order, wanted))
+    with _only_one(folder):
+        (folder / "status.json").unlink(missing_ok=True)
+        ending = _ending(order, prepared, folder, screen)
+        runs.complete(folder)
+        ending.store(folder)
+    return ending
+
+
+def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+    variables = cluster_variables(order.knobs) | {
+        "experiment_run": folder.name,
+        "experiment_results_dir": str(folder),
+        "experiment_shrink": float(prepared.shrink),
+        "experiment_seed": order.knobs["SEED"],
+    }
+    try:
+        run_playbook("experiment", variables, order.inventory, screen, folder / "ansible.log")
+        metrics = read_json(folder / "metrics.json")
+        if metrics is None:
+            raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
+        table.show(metrics, screen)
+        return _verdict(metrics, folder)
+    except WrongUse as error:
+        return Ending("wrong use", str(error))
+    except Failed as error:
+        return Ending("failed", str(error))
+    except Interrupted:
+        return Ending("failed", f"interrupted; the same command with RUN={folder.name} goes on")
+
+
+def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
+    validity = metrics["validity"]
+    if not validity["valid"]:
+        return Ending("invalid", f"{'; '.join(validity['reasons'])} (results/{folder.name})")
+    return Ending("ok", f"{metrics['jobs']['submitted']} jobs, results/{folder.name}")
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Two programs never work on one run."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise WrongUse(f"RUN: another make experiment works on results/{folder.name} now") from None
+    finally:
+        os.close(lock)
+
+
+def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
+    """What the playbooks are told of the cluster."""
+    variables: dict[str, Any] = {
+        "mirage_cluster": knobs["CLUSTER"],
+        "mirage_nodes": knobs["NODES"],
+        "mirage_cpus": knobs["CPUS"],
+        "mirage_config": knobs["CONFIG"],
+        "mirage_speed": 1,
+    }
+    if knobs["PORT"] is not None:
+        variables["mirage_port"] = knobs["PORT"]
+    return variables

@@ -1,0 +1,150 @@
+"""`python -m cli TARGET`: what stands behind the targets of the Makefile.
+
+The last line begins with `ok:`, `invalid:`, `failed:` or `wrong use:`, and the exit code is 0, 1, 1 or 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from slurm_mirage.errors import WrongUse
+
+from . import ROOT, knobs, preflight
+from .endings import Ending, Failed, Interrupted
+from .knobs import Value
+from .screen import Screen, about
+
+LOGS = ROOT / "results/.logs"
+Knobs = dict[str, Value]
+
+
+def _log(target: str, values: Knobs) -> Path:
+    """A fresh log for the playbook of a target that is no run."""
+    log = LOGS / f"{target}-{values['CLUSTER']}.log"
+    log.unlink(missing_ok=True)
+    return log
+
+
+def cluster(values: Knobs, screen: Screen) -> Ending:
+    """Build and start the cluster."""
+    from .experiment import cluster_variables
+    from .playbook import run_playbook
+
+    inventory = preflight.inventory(values)
+    preflight.config(values)
+    preflight.privileges(values)
+    preflight.nothing_disturbed(values, None)
+    began = time.monotonic()
+    log = _log("cluster", values)
+    watcher = run_playbook("cluster", cluster_variables(values), inventory, screen, log)
+    shape = f"{values['NODES']} nodes of {values['CPUS']} CPUs"
+    took = about(time.monotonic() - began)
+    return Ending("ok", f"cluster {values['CLUSTER']} runs: {shape}, changed={watcher.changed}, {took}")
+
+
+def experiment(values: Knobs, screen: Screen) -> Ending:
+    """Run an experiment, or a sweep."""
+    from .experiment import experiment as run
+
+    return run(values, screen)
+
+
+def teardown(values: Knobs, screen: Screen) -> Ending:
+    """Stop and remove the instance."""
+    from .playbook import run_playbook
+
+    inventory = preflight.inventory(values)
+    preflight.privileges(values)
+    variables = {"mirage_cluster": values["CLUSTER"]}
+    watcher = run_playbook("teardown", variables, inventory, screen, _log("teardown", values))
+    return Ending("ok", f"cluster {values['CLUSTER']} is gone, changed={watcher.changed}; results stay")
+
+
+def status(values: Knobs, screen: Screen) -> Ending:
+    """One screen about the instance."""
+    from .playbook import run_playbook
+    from .status import lines, read_progress
+
+    inventory = preflight.inventory(values)
+    variables = {"mirage_cluster": values["CLUSTER"]}
+    watcher = run_playbook("status", variables, inventory, screen, _log("status", values), shows_tasks=False)
+    run = preflight.running(values)
+    progress = read_progress(preflight.instance_directory(values), run)
+    for line in lines(watcher.information["slurm_farm_info"], progress):
+        screen.say(line)
+    return Ending("ok", f"cluster {values['CLUSTER']}" + (f", run {run} goes on" if run else ""))
+
+
+def shell(values: Knobs, screen: Screen) -> Ending:
+    """Become a shell of the instance; there is an ending only when that fails."""
+    from .shell import enter
+
+    preflight.privileges(values)
+    enter(preflight.instance_directory(values), str(values["CLUSTER"]))
+    raise AssertionError("exec returned")
+
+
+def workload(values: Knobs, screen: Screen) -> Ending:
+    """Generate or convert a workload."""
+    from .offline import workload as make
+
+    return make(values, screen)
+
+
+def metrics(values: Knobs, screen: Screen) -> Ending:
+    """Metrics of a recorded schedule."""
+    from .offline import metrics as measure
+
+    return measure(values, screen)
+
+
+TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
+    "cluster": cluster,
+    "experiment": experiment,
+    "metrics": metrics,
+    "workload": workload,
+    "status": status,
+    "shell": shell,
+    "teardown": teardown,
+}
+
+
+def run(arguments: Sequence[str], screen: Screen) -> Ending:
+    """The ending of a command; nothing is written before all that can be checked is checked."""
+    try:
+        if len(arguments) != 1 or arguments[0] not in TARGETS:
+            raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
+        target = arguments[0]
+        values = knobs.resolve(os.environ)
+        for name in knobs.unused(target, os.environ):
+            screen.say(f"note: make {target} does not look at {name}")
+        return TARGETS[target](values, screen)
+    except WrongUse as error:
+        return Ending("wrong use", str(error))
+    except Failed as error:
+        return Ending("failed", str(error))
+    except (Interrupted, KeyboardInterrupt):
+        return Ending("failed", "interrupted; the same command goes on")
+    except Exception as error:
+        # A mistake of this program: its trace is kept for a report, the user gets a line.
+        LOGS.mkdir(parents=True, exist_ok=True)
+        path = LOGS / "error.log"
+        path.write_text(traceback.format_exc())
+        return Ending("failed", f"{type(error).__name__}: {error} (our mistake; details: {path})")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a target, print its last line, return the exit code."""
+    screen = Screen()
+    ending = run(arguments, screen)
+    screen.say(ending.line)
+    return ending.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

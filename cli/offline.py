@@ -1,0 +1,149 @@
+"""`make workload` and `make metrics`: what needs no cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+
+from slurm_mirage import metrics as definitions
+from slurm_mirage import models, sigsleep_log, swf
+from slurm_mirage import workload as selection
+from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import write_json
+from slurm_mirage.trace import Trace, read_trace
+
+from . import table
+from .endings import Ending
+from .knobs import BY_NAME, Value, parse
+from .prepare import SLACK, number_of, processors_of, whole_of
+from .screen import Screen
+
+Knobs = dict[str, Value]
+# Jobs of a generated workload when JOBS says nothing.
+DEFAULT_JOBS = 1000
+
+
+def _output(values: Knobs) -> Path:
+    """OUT, which must name a file in a folder that is there."""
+    path = Path(str(values["OUT"]))
+    if not values["OUT"]:
+        raise WrongUse("OUT: the file to write is missing; it may be any path, as in OUT=w.swf")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise WrongUse(f"OUT: {path} cannot be written; it may be a file in a folder that is there")
+    return path
+
+
+def workload(values: Knobs, screen: Screen) -> Ending:
+    """Write the SWF file OUT: a generated workload, or what is selected from TRACE."""
+    out = _output(values)
+    if values["TRACE"]:
+        frame, header = _converted(values, screen)
+    else:
+        count = DEFAULT_JOBS if values["JOBS"] is None else whole_of(values["JOBS"])
+        frame = models.generate(str(values["MODEL"]), count, whole_of(values["SEED"]), processors_of(values))
+        note = f"model {values['MODEL']}, seed {values['SEED']}"
+        header = {"MaxProcs": str(processors_of(values)), "MaxNodes": str(values["NODES"]), "Note": note}
+    swf.write_swf(frame, header, out)
+    return Ending("ok", f"{frame.height} jobs in {out}")
+
+
+def _converted(values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
+    trace = read_trace(str(values["TRACE"]))
+    _say_notes(trace, screen)
+    plain = ("JOBS", "OFFSET", "MIN_RUNTIME", "SHRINK")
+    if all(values[name] == parse(name, BY_NAME[name].default) for name in plain):
+        return trace.frame, trace.header
+    shrinks = values["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    if len(shrinks) > 1:
+        raise WrongUse("SHRINK: a workload has one shrink factor; a sweep is for make experiment")
+    chosen = selection.prepare(
+        trace.frame,
+        # The machine of the log: nothing is to be run, so nothing is too wide.
+        cpus=max(trace.machine()[0], _widest(trace.frame)),
+        nodes=1,
+        slack=SLACK,
+        jobs=None if values["JOBS"] is None else whole_of(values["JOBS"]),
+        offset=whole_of(values["OFFSET"]),
+        min_runtime=number_of(values["MIN_RUNTIME"]),
+        shrink_percent=float(shrinks[0]),
+    )
+    for reason, count in chosen.excluded.items():
+        screen.say(f"left out: {count} jobs ({reason})")
+    still_true = ("Computer", "Installation", "Acknowledge", "MaxProcs", "MaxNodes")
+    return chosen.to_swf(), {label: trace.header[label] for label in still_true if label in trace.header}
+
+
+def _widest(frame: pl.DataFrame) -> int:
+    widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
+    return max(1, int(widest or 1))
+
+
+def _say_notes(trace: Trace, screen: Screen) -> None:
+    for oddity, count in trace.notes.items():
+        if count:
+            screen.say(f"in the log: {count} jobs: {oddity.replace('_', ' ')}")
+
+
+def metrics(values: Knobs, screen: Screen) -> Ending:
+    """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, or sigsleep's log."""
+    if not values["TRACE"]:
+        raise WrongUse(f"TRACE: the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log")
+    out = _output(values) if values["OUT"] else None
+    jobs, processors, nodes, suspensions = _schedule(values, screen)
+    jobs = _selected(jobs, values)
+    measured = definitions.compute(jobs, processors, nodes, suspensions=suspensions)
+    table.show(measured, screen)
+    if out is not None:
+        write_json(out, measured)
+    return Ending("ok", f"{jobs.height} jobs of {values['TRACE']}" + (f", {out}" if out else ""))
+
+
+Schedule = tuple[pl.DataFrame, int, int | None, pl.DataFrame | None]
+
+
+def _schedule(values: Knobs, screen: Screen) -> Schedule:
+    """The jobs, processors and nodes of the machine, suspensions if the log tells them."""
+    path = Path(str(values["TRACE"]))
+    if _is_sigsleep(path):
+        records, damages = sigsleep_log.read_log(path)
+        for damage in damages:
+            screen.say(f"{path}: {damage.length} bytes at offset {damage.offset} left out: {damage.reason}")
+        if not records:
+            raise WrongUse(f"TRACE: {path} holds no record of sigsleep")
+        jobs = definitions.frame_from_sigsleep(records)
+        suspensions = definitions.suspensions_from_sigsleep(records)
+        return jobs, processors_of(values), whole_of(values["NODES"]), suspensions
+    trace = read_trace(path)
+    _say_notes(trace, screen)
+    processors, nodes = trace.machine()
+    if os.environ.get("NODES") or os.environ.get("CPUS"):
+        processors, nodes = processors_of(values), whole_of(values["NODES"])
+    return definitions.frame_from_swf(trace.frame), processors, nodes, None
+
+
+def _is_sigsleep(path: Path) -> bool:
+    """Whether it is sigsleep's log; its first record may be torn: the magic number may come later."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(65536)
+    except OSError:
+        return False
+    return sigsleep_log.MAGIC in head and b"\0" in head
+
+
+def _selected(jobs: pl.DataFrame, values: Knobs) -> pl.DataFrame:
+    """JOBS, OFFSET and MIN_RUNTIME, applied to a recorded schedule."""
+    offset, shortest = whole_of(values["OFFSET"]), number_of(values["MIN_RUNTIME"])
+    if offset >= jobs.height:
+        raise WrongUse(f"OFFSET: {offset} may be up to {jobs.height - 1}, the log has {jobs.height} jobs")
+    chosen = jobs.sort("submit", maintain_order=True).slice(offset)
+    if shortest > 0:
+        chosen = chosen.filter(pl.col("runtime").fill_null(0) >= shortest)
+    if values["JOBS"] is not None:
+        chosen = chosen.head(whole_of(values["JOBS"]))
+    if chosen.is_empty():
+        raise WrongUse(f"MIN_RUNTIME: none of the log's jobs from OFFSET={offset} on ran for {shortest:g} s")
+    return chosen

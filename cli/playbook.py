@@ -1,0 +1,186 @@
+"""Runs a playbook through ansible-runner and turns its events into a few lines.
+
+The whole output of Ansible goes to a log file; the terminal sees the names of tasks, the replay's progress,
+and, when a task fails, that task's own message instead of a stack of output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+
+from . import ROOT
+from .endings import Failed, Interrupted
+from .screen import Screen, progress_line
+
+# Set by make for its own children: a make that a role starts would take them for its own.
+MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
+WRONG_USE = "wrong use:"
+
+
+@dataclass
+class Watcher:
+    """What the events of one playbook have told so far; ansible-runner documents their shapes."""
+
+    screen: Screen
+    shows_tasks: bool = True
+    changed: int = 0
+    # Of the last task that failed: an earlier one was rescued, or has the same cause.
+    failure: str = ""
+    # The last result of each module of this project that only reads (slurm_farm_info, ...).
+    information: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _item_failure: str = ""
+
+    def handle(self, event: Mapping[str, Any]) -> bool:
+        """ansible-runner's event handler. Returns False: events are not kept as files."""
+        data = event.get("event_data") or {}
+        match event.get("event"):
+            case "playbook_on_task_start":
+                self._task_starts(data)
+            case "runner_retry":
+                self._progress(data)
+            case "runner_on_ok":
+                self._progress(data)
+                self._keep(data)
+            case "runner_item_on_failed":
+                self._item_failure = _message(data)
+            case "runner_on_failed" if not data.get("ignore_errors"):
+                self._fails(data)
+            case "runner_on_unreachable":
+                self._fails(data)
+            case "playbook_on_stats":
+                self.changed = sum((data.get("changed") or {}).values())
+        return False
+
+    def _task_starts(self, data: Mapping[str, Any]) -> None:
+        self._item_failure = ""
+        if self.shows_tasks:
+            role = data.get("role")
+            name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
+            self.screen.live(f"  {role}: {name}" if role else f"  {name}", always=True)
+
+    def _progress(self, data: Mapping[str, Any]) -> None:
+        progress = (data.get("res") or {}).get("progress")
+        if isinstance(progress, Mapping):
+            self.screen.live(progress_line(progress))
+
+    def _keep(self, data: Mapping[str, Any]) -> None:
+        """Keep what an _info module returned; what a debug task says is meant for the user."""
+        action = str(data.get("task_action")).rpartition(".")[2]
+        result = data.get("res") or {}
+        if action.endswith("_info"):
+            self.information[action] = result
+        elif action == "debug":
+            said = result.get("msg") or []
+            for line in said if isinstance(said, list) else str(said).splitlines():
+                self.screen.say(str(line))
+
+    def _fails(self, data: Mapping[str, Any]) -> None:
+        if self.failure.startswith(WRONG_USE):
+            return
+        message = self._item_failure or _message(data)
+        self.failure = message if message.startswith(WRONG_USE) else f"{data.get('task', 'a task')}: {message}"
+
+
+def _message(data: Mapping[str, Any]) -> str:
+    """The message of a failed task: `msg`, or the last line of what its command wrote."""
+    result = data.get("res") or {}
+    message = str(result.get("msg") or "").strip()
+    if (not message or message.startswith("non-zero return code")) and (words := str(result.get("stderr") or "").strip()):
+        message = words.splitlines()[-1]
+    return message or "it failed and gave no message"
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """While it lasts, SIGINT and SIGTERM set the event instead of ending the program."""
+    asked = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        # The Ansible that is installed beside this Python, whatever else is on PATH.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+    }
+
+
+def run_playbook(
+    name: str,
+    variables: Mapping[str, Any],
+    inventory: Path,
+    screen: Screen,
+    log: Path,
+    *,
+    shows_tasks: bool = True,
+) -> Watcher:
+    """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its whole output is added to `log`.
+
+    Raises WrongUse when a task failed with a `wrong use:` message, Failed when it failed otherwise, and
+    Interrupted when the user asked to stop.
+    """
+    import ansible_runner  # a third of a second, which other targets need not pay
+
+    watcher = Watcher(screen, shows_tasks)
+    for variable in MAKE_ENVIRONMENT:
+        os.environ.pop(variable, None)
+    with tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder, interruptible() as asked:
+        runner = ansible_runner.run(
+            private_data_dir=folder,
+            project_dir=str(ROOT),
+            playbook=f"playbooks/{name}.yml",
+            inventory=[str(ROOT / "inventories/common"), str(inventory)],
+            extravars=dict(variables),
+            envvars=_environment(),
+            # The runner looks at the wish to stop that often (seconds) while Ansible says nothing.
+            settings={"pexpect_timeout": 1},
+            event_handler=watcher.handle,
+            cancel_callback=asked.is_set,
+            quiet=True,
+        )
+        output = _keep_output(Path(folder, "artifacts", runner.config.ident, "stdout"), log)
+        was_asked = asked.is_set()
+    screen.clear()
+    if was_asked:
+        raise Interrupted
+    if runner.rc != 0:
+        message = watcher.failure or _last_words(output)
+        if message.startswith(WRONG_USE):
+            raise WrongUse(message.removeprefix(WRONG_USE).strip())
+        raise Failed(f"{message} (all of it: {log})")
+    return watcher
+
+
+def _keep_output(stdout: Path, log: Path) -> str:
+    output = stdout.read_text(errors="replace") if stdout.exists() else ""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as stream:
+        stream.write(output)
+    return output
+
+
+def _last_words(output: str) -> str:
+    """The error of an Ansible that came to no task: a mistake in a playbook or inventory."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"\[?ERROR\]?", line)]
+    return (errors or lines or ["ansible-playbook said nothing"])[-1]

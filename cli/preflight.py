@@ -1,0 +1,83 @@
+"""What can be known to be wrong before Ansible starts and before anything is written: WrongUse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import read_json
+from slurm_mirage.instance import active_run
+
+from . import ROOT
+from .knobs import BY_NAME, Value
+
+INSTANCES = Path("/var/lib/slurm-mirage")
+
+
+def inventory(knobs: dict[str, Value]) -> Path:
+    """The inventory, as an absolute path."""
+    path = ROOT / str(knobs["INVENTORY"])
+    if not path.exists():
+        raise WrongUse(f"INVENTORY: {knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}")
+    return path
+
+
+def config(knobs: dict[str, Value]) -> Path:
+    """The file of the scheduler configuration."""
+    path = ROOT / f"configs/{knobs['CONFIG']}.yml"
+    if not path.is_file():
+        names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
+        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
+    return path
+
+
+def privileges(knobs: dict[str, Value]) -> None:
+    """Root, or sudo that asks for no password, when the cluster is to stand on this machine."""
+    if os.geteuid() == 0 or inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
+        return
+    with suppress(OSError):
+        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+            return
+    raise WrongUse("user: building a cluster on this machine needs root, or sudo without a password")
+
+
+def instance_directory(knobs: dict[str, Value]) -> Path:
+    """Directory of the instance CLUSTER on the head."""
+    return INSTANCES / str(knobs["CLUSTER"])
+
+
+def running(knobs: dict[str, Value]) -> str | None:
+    """Name of the run whose replay is at work in CLUSTER on this machine."""
+    with suppress(OSError):
+        return active_run(instance_directory(knobs))
+    return None
+
+
+def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
+    """A run that goes on in CLUSTER is neither joined by another one, nor has its nodes changed under it."""
+    run = running(knobs)
+    if run is None:
+        return
+    cluster = knobs["CLUSTER"]
+    if own_run is not None and own_run != run:
+        raise WrongUse(f"RUN: run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER")
+    for name, value in _shape_of(run, knobs).items():
+        if str(knobs[name]) != value:
+            raise WrongUse(
+                f"{name}: run {run} goes on in cluster {cluster} with {name}={value}; "
+                f"wait for it, or make teardown CLUSTER={cluster}"
+            )
+
+
+def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
+    """NODES, CPUS and CONFIG of `run`; NODES alone when it was started from another clone."""
+    experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
+    if experiment is not None:
+        return {name: str(experiment["inputs"][name]) for name in ("NODES", "CPUS", "CONFIG")}
+    instance = read_json(instance_directory(knobs) / "instance.json")
+    # One port is slurmctld's, the others are the nodes'.
+    return {} if instance is None else {"NODES": str(instance["ports"] - 1)}

@@ -1,0 +1,187 @@
+"""From knobs to what a run needs before a cluster is touched: its workload, its plan, an estimate."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from slurm_mirage import models, submissions, swf
+from slurm_mirage.files import write_json
+from slurm_mirage.trace import read_trace
+from slurm_mirage.workload import Workload, prepare
+
+from .knobs import Value, shown_number
+from .screen import about
+
+# Virtual seconds between a job's end and its time limit that cover its launch, so that a job which uses its
+# whole limit is not killed for the time that Slurm takes to start it.
+SLACK = 10.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the jobs come from: a log, or the generator."""
+
+    frame: pl.DataFrame
+    sha256: str
+    description: dict[str, Any]
+
+
+def number_of(value: Value) -> float:
+    """A knob's number as the float that the pure functions take."""
+    assert isinstance(value, (int, Decimal))
+    return float(value)
+
+
+def whole_of(value: Value) -> int:
+    """The same for whole numbers."""
+    assert isinstance(value, int)
+    return value
+
+
+def processors_of(knobs: dict[str, Value]) -> int:
+    """Processors of the emulated machine."""
+    return whole_of(knobs["NODES"]) * whole_of(knobs["CPUS"])
+
+
+def source(knobs: dict[str, Value]) -> Source:
+    """Read TRACE, or generate the workload of a run without one. Raises WrongUse for what is no log."""
+    if not knobs["TRACE"]:
+        frame = models.default_workload(processors_of(knobs), whole_of(knobs["SEED"]))
+        # The jobs themselves, because another release may generate others from the same seed.
+        digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
+        return Source(frame, digest, {"path": None, "generated": "default_workload", "sha256": digest})
+    path = Path(str(knobs["TRACE"]))
+    trace = read_trace(path)
+    about_it = {
+        "path": str(path.resolve()),
+        "format": trace.format,
+        "sha256": trace.sha256,
+        "jobs": trace.frame.height,
+        "notes": trace.notes,
+    }
+    return Source(trace.frame, trace.sha256, about_it)
+
+
+def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Workload:
+    """Select and shrink the jobs. Raises WrongUse, for one that is wider than the cluster too."""
+    return prepare(
+        jobs,
+        cpus=whole_of(knobs["CPUS"]),
+        nodes=whole_of(knobs["NODES"]),
+        slack=SLACK,
+        jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
+        offset=whole_of(knobs["OFFSET"]),
+        min_runtime=number_of(knobs["MIN_RUNTIME"]),
+        shrink_percent=float(shrink),
+        overrun=str(knobs["OVERRUN"]),
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to start. Times in virtual seconds, which are real ones at SPEED=1."""
+
+    knobs: dict[str, Value]
+    shrink: Decimal
+    workload: Workload
+    dues: list[float]
+
+    @classmethod
+    def make(cls, knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Prepared:
+        chosen = workload(knobs, jobs, shrink)
+        dues = submissions.due_times(
+            chosen.jobs["submit_virtual"].to_list(),
+            warmup=whole_of(knobs["WARMUP"]),
+            group=whole_of(knobs["GROUP"]),
+            period=number_of(knobs["PERIOD"]),
+            drift=number_of(knobs["DRIFT"]),
+        )
+        return cls(knobs, shrink, chosen, dues)
+
+    def _executions(self) -> list[float]:
+        """How long each job will run: a cancelled one no longer than until its cancellation."""
+        rows = self.workload.jobs.select("ran", "runtime_virtual", "cancel_after_virtual").iter_rows()
+        return [run if cancel is None else min(run, cancel) if ran else 0.0 for ran, run, cancel in rows]
+
+    def estimate(self) -> float:
+        """Seconds from the first submission to the last end, if no job waits, or if all processors are
+        always busy: the longer of both. What a scheduler makes of it comes on top.
+        """
+        runs = self._executions()
+        last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
+        area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
+        return max(last_end, self.dues[0] + float(area) / processors_of(self.knobs))
+
+    def announcement(self) -> str:
+        """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`."""
+        count = self.workload.jobs.height
+        jobs = "1 job" if count == 1 else f"{count} jobs"
+        return f"{jobs}, longest {about(max(self._executions()))}, about {about(self.estimate())}"
+
+    def remarks(self) -> list[str]:
+        """What the selection and the shrinking have done to the log, a line each."""
+        lines = []
+        if self.shrink != 100:
+            lines.append(f"SHRINK={shown_number(self.shrink)}: {shrink_in_words(self.shrink)}")
+        lines += [f"left out: {count} jobs ({reason})" for reason, count in self.workload.excluded.items()]
+        if (count := self.workload.notes.get("limits_extended")) is not None:
+            lines.append(f"time limit extended: {count} jobs (OVERRUN=extend)")
+        if (count := self.workload.notes.get("to_be_cancelled")) is not None:
+            lines.append(f"cancelled as in the log: {count} jobs")
+        before, after = self.workload.limits["before"], self.workload.limits["after"]
+        if after < before:
+            lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
+        return lines
+
+    def plan(self, run: str) -> list[submissions.PlanRow]:
+        """The rows of plan.csv for a run of that name."""
+        jobs = self.workload.jobs.iter_rows(named=True)
+        return [
+            submissions.PlanRow(
+                index=index,
+                id=job["id"],
+                due=due,
+                processors=job["processors"],
+                nodes=job["nodes_wanted"],
+                runtime=job["runtime_virtual"],
+                limit_minutes=job["limit_minutes"],
+                cancel_after=job["cancel_after_virtual"],
+                partition="",
+                name=f"{run}.{job['id']}",
+            )
+            for index, (job, due) in enumerate(zip(jobs, self.dues, strict=True))
+        ]
+
+    def write(self, folder: Path, experiment: dict[str, Any]) -> None:
+        """Make results/RUN with its inputs, in one step."""
+        new = folder.parent / f".new-{folder.name}"
+        new.mkdir(parents=True, exist_ok=True)
+        header = {"MaxProcs": str(processors_of(self.knobs)), "MaxNodes": str(self.knobs["NODES"])}
+        swf.write_swf(self.workload.to_swf(), header, new / "workload.swf")
+        self.workload.jobs.write_csv(new / "workload.csv")
+        submissions.write_plan(new / "plan.csv", self.plan(folder.name))
+        selection = {
+            "excluded": self.workload.excluded,
+            "notes": self.workload.notes,
+            "limits": self.workload.limits,
+            "slack": SLACK,
+            "estimate": self.estimate(),
+        }
+        write_json(new / "experiment.json", experiment | {"workload": selection})
+        if folder.exists():
+            folder.rmdir()
+        new.rename(folder)
+
+
+def shrink_in_words(shrink: Decimal) -> str:
+    """What a shrink factor does: `0.2 %: 500 times shorter`."""
+    if shrink == 100:
+        return "100 %: the log's own times"
+    factor = 100 / shrink if shrink < 100 else shrink / 100
+    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"

@@ -1,0 +1,130 @@
+"""results/RUN: its inputs, and whether a run of that name is new, goes on, or is only shown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from datetime import datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import read_json, write_json
+
+from . import ROOT
+from .endings import Ending
+from .knobs import TABLE, Value, shown_number
+
+RESULTS = ROOT / "results"
+# Folders of results/ that are no runs.
+RESERVED = ("bench",)
+PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
+
+
+def name_for(knobs: dict[str, Value], now: datetime) -> str:
+    """RUN as given, or made of the time and the trace's name."""
+    if knobs["RUN"]:
+        return str(knobs["RUN"])
+    trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
+    return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
+
+
+def text_of(value: Value) -> str:
+    """A knob's value as it is stored and compared."""
+    if isinstance(value, tuple):
+        return ",".join(shown_number(item) for item in value)
+    if isinstance(value, Decimal):
+        return shown_number(value)
+    return "" if value is None else str(value)
+
+
+def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str, str]:
+    """All that makes a run what it is. A trace and a configuration count by content, not by path."""
+    chosen = {knob.name: text_of(knobs[knob.name]) for knob in TABLE if knob.is_input}
+    chosen["TRACE"] = trace_sha256
+    chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
+    return chosen
+
+
+def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
+    """The ending of a finished run with these inputs; None when it is new or goes on.
+
+    Raises WrongUse when the folder holds a run with other inputs, or something else.
+    """
+    if folder.name in RESERVED:
+        raise WrongUse(f"RUN: results/{folder.name} is kept for other results; it may be any other name")
+    if not folder.exists():
+        return None
+    experiment = read_json(folder / "experiment.json") if folder.is_dir() else None
+    if experiment is None:
+        if folder.is_dir() and not any(folder.iterdir()):
+            return None
+        raise WrongUse(f"RUN: results/{folder.name} is there already and holds no run; it may be another name")
+    before = experiment["inputs"]
+    for name in wanted:
+        if before.get(name) != wanted[name]:
+            raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
+    ending = Ending.load(folder)
+    return ending if ending is not None and ending.is_final else None
+
+
+def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
+    if name == "TRACE" or name.endswith("content"):
+        return f"another {name}; give the same one, or another RUN"
+    was, is_now = before.get(name) or "not set", now[name] or "not set"
+    return f"{name} was {was}, is {is_now}; give the same, or another RUN"
+
+
+def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
+    """Content of experiment.json before the run; what only the cluster knows is added at its end."""
+    return {
+        "inputs": wanted,
+        "knobs": {knob.name: text_of(knobs[knob.name]) for knob in TABLE},
+        "trace": trace,
+        "clock": {"speed": 1.0, "virtual": False},
+        "host": {
+            "name": platform.node(),
+            "cores": os.cpu_count(),
+            "memory_bytes": _memory(),
+            "kernel": platform.release(),
+        },
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "git": _git(),
+    }
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of the clone, and whether files differ from it; None without git or outside a clone."""
+
+    def ask(*words: str) -> str:
+        # Root may work on another user's clone: git refuses that unless it is told.
+        command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def complete(folder: Path) -> None:
+    """Add to experiment.json what the run has shown: Slurm's version, sha256 of its slurm.conf."""
+    path = folder / "experiment.json"
+    experiment = read_json(path)
+    slurm: dict[str, str] = {}
+    if (configuration := folder / "slurm.conf").is_file():
+        slurm["slurm_conf_sha256"] = hashlib.sha256(configuration.read_bytes()).hexdigest()
+    if (scontrol := folder / "scontrol.txt").is_file():
+        found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", scontrol.read_text(), re.MULTILINE)
+        if found:
+            slurm["version"] = found[1]
+    write_json(path, experiment | {"slurm": slurm})

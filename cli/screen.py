@@ -1,0 +1,88 @@
+"""What appears on the terminal while something runs: lines that stay, and one line that is rewritten."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+
+class Screen:
+    """Writes to a terminal, or to a file or pipe, where the live line is an ordinary one now and then."""
+
+    def __init__(self, stream: TextIO | None = None, between_lines: float = 10.0) -> None:
+        self.stream = stream or sys.stdout
+        self.is_terminal = self.stream.isatty()
+        self.between_lines = between_lines
+        self._live = False
+        self._last_text = ""
+        self._last_time = float("-inf")
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        print(text, file=self.stream, flush=True)
+
+    def live(self, text: str, *, always: bool = False) -> None:
+        """A line that the next one replaces; without a terminal one every `between_lines` seconds, or `always`."""
+        if self.is_terminal:
+            width = shutil.get_terminal_size().columns - 1
+            self.stream.write(f"\r\x1b[K{text[:width]}")
+            self.stream.flush()
+            self._live = True
+            return
+        now = time.monotonic()
+        if always:
+            print(text, file=self.stream, flush=True)
+        elif text != self._last_text and now - self._last_time >= self.between_lines:
+            print(text, file=self.stream, flush=True)
+            self._last_text, self._last_time = text, now
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._live:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+            self._live = False
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def about(seconds: float) -> str:
+    """A duration as people say it: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def progress_line(progress: Mapping[str, Any]) -> str:
+    """The replay's progress.json as one line: `replay: 132/200 submitted, 40 running, 3 pending, ...`."""
+    parts = [f"{progress.get('submitted', 0)}/{progress.get('jobs', 0)} submitted"]
+    parts += [f"{progress.get(key, 0)} {key}" for key in ("running", "pending", "done")]
+    if (lag := progress.get("lag")) is not None:
+        parts.append(f"lag {lag:.2f} s")
+    for key, word in (
+        ("retries", "retries"),
+        ("resubmitted", "submitted again"),
+        ("nodes_not_responding", "nodes silent"),
+    ):
+        if progress.get(key):
+            parts.append(f"{progress[key]} {word}")
+    if (left := progress.get("time_left")) is not None:
+        parts.append(f"{clock_time(left)} left")
+    return "replay: " + ", ".join(parts)

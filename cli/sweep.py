@@ -1,0 +1,45 @@
+"""sweep.csv: a line for each shrink factor of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.files import read_json, write_atomically
+
+from .endings import Ending
+from .knobs import shown_number
+
+FIGURES = (
+    "wait_mean",
+    "wait_median",
+    "wait_p95",
+    "wait_max",
+    "response_mean",
+    "slowdown_mean",
+    "bounded_slowdown_mean",
+    "weighted_slowdown",
+    "utilisation",
+    "makespan",
+    "suspensions_mean",
+    "suspended_mean",
+)
+JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
+VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
+
+
+def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
+    """Write sweep.csv with the runs that have ended: shrink factor, folder, ending. Empty: unknown."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
+    for shrink, run, ending in runs:
+        metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
+        parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
+        figures = [metrics.get(part, {}).get(name) for part, names in parts for name in names]
+        writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
+    write_atomically(folder / "sweep.csv", stream.getvalue())
