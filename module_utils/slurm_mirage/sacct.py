@@ -66,9 +66,9 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     AllocCPUS, NCPUS and ReqCPUS; State and Timelimit or TimelimitRaw are used if there.
 
     Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the oddities
-    found, counted. A 19th column `suspended` (seconds), for which SWF has no field, is there if a job was
-    suspended; `run_time` is without it, as sacct's Elapsed is. Raises WrongUse, with the line number, for
-    what cannot be read with certainty.
+    found, counted. With the column Suspended there is a 19th, `suspended` (seconds), for which SWF has no
+    field; `run_time` is without it, as sacct's Elapsed is. Raises WrongUse, with the line number, for what
+    cannot be read with certainty.
     """
     return parse_sacct(swf.load(path), str(path))
 
@@ -91,7 +91,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
         "suspended": frame.filter(pl.col("suspended") > 0).height,
         **swf.oddities(frame),
     }
-    if not notes["suspended"]:
+    if "Suspended" not in jobs.columns:
         frame = frame.drop("suspended")
     return frame, _header(facts), {reason: count for reason, count in notes.items() if count}
 
