@@ -16,7 +16,9 @@ options:
     type: str
     required: true
   settings:
-    description: Least values by name, a dotted sysctl name or an absolute path below C(/sys). An empty mapping gives all claims back.
+    description:
+      - Least values by name, a dotted sysctl name or an absolute path below C(/sys).
+      - An empty mapping gives all claims back.
     type: dict
     default: {}
   register_file:

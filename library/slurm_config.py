@@ -112,7 +112,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.instance import active_run
+from ansible.module_utils.slurm_mirage.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
 
 NODE_OPTIONS = {
@@ -152,11 +152,8 @@ def update(directory: Path, wanted: dict[Path, str], write: bool) -> list[Path]:
     """Write what differs and remove nodes' files that are not wanted; returns the files touched."""
     touched = [path for path, text in wanted.items() if differs(path, text)]
     gone = [path for path in (directory / "etc/nodes").glob("*.conf") if path not in wanted]
-    run = active_run(directory) if touched or gone else None
-    if run:
-        raise WrongUse(
-            f"run {run} goes on in instance {directory.name} with another configuration (NODES, CPUS, CONFIG); wait for it or make teardown"
-        )
+    if touched or gone:
+        refuse_during_run(directory)
     if write:
         for path in touched:
             write_atomically(path, wanted[path])

@@ -58,7 +58,7 @@ options:
     type: path
     default: /usr/sbin
   python:
-    description: Python that runs the farm. It lasts longer than the one that runs this module, which may be of a virtual environment.
+    description: Python that runs the farm. It outlives the one that runs this module, which may be of a virtual environment.
     type: path
     default: /usr/bin/python3
   parallel:
@@ -121,7 +121,7 @@ from ansible.module_utils.slurm_mirage import processes
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.files import read_json, write_json
-from ansible.module_utils.slurm_mirage.instance import active_run
+from ansible.module_utils.slurm_mirage.instance import refuse_during_run
 
 UNIT = "slurm-farm@{}.service"
 STOP_PATIENCE = 30.0  # seconds; the farm's own stop takes up to 24
@@ -248,8 +248,8 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     kept = read_json(spec_file)
     state = read_state(directory)
     changed = kept != wanted or state is None
-    if state is not None and kept != wanted and (run := active_run(directory)):
-        raise WrongUse(f"run {run} goes on in instance {directory.name} with another configuration; wait for it or make teardown")
+    if state is not None and kept != wanted:
+        refuse_during_run(directory)
     if module.check_mode:
         return {"changed": changed}
     if kept != wanted:

@@ -55,7 +55,7 @@ memory:
   type: int
 """
 
-import os
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -103,6 +103,12 @@ def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
     return nodes
 
 
+def available_memory() -> int:
+    """MemAvailable of the host (proc(5)), in MiB."""
+    match = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+    return int(match.group(1)) // 1024 if match else 0
+
+
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
@@ -117,8 +123,7 @@ def main() -> None:
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     nodes = wait_for_nodes(module) if farm else {}
     jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
-    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
-    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=memory)
+    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=available_memory())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ DOCUMENTATION = r"""
 module: slurm_instance
 short_description: Keep the directory, the ports and the code of an emulated cluster on a host
 description:
-  - Creates the folders of an instance, gives it a block of free ports that it keeps, and installs the code of the farm and of the replay there.
+  - Creates the folders of an instance, gives it a block of free ports that it keeps, and installs the code of the farm and of the
+    replay there.
   - With O(state=absent), removes the directory. The farm must have been stopped before.
 options:
   name:
@@ -75,17 +76,21 @@ from typing import Any
 
 import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import farm, processes
+from ansible.module_utils.slurm_mirage import (  # replay: carried along, and installed on the hosts
+    farm,
+    processes,
+    replay,  # noqa: F401
+)
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import read_json, write_json
 from ansible.module_utils.slurm_mirage.instance import (
     OWNED_BY_ROOT,
     OWNED_BY_USER,
-    active_run,
     check_name,
     choose_ports,
     claimed_blocks,
     install_package,
+    refuse_during_run,
 )
 
 
@@ -136,9 +141,8 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     claimed = claimed_blocks(directory.parent, directory.name)
     port = choose_ports(parameters["port"], kept, ports, claimed, parameters["address"], in_use)
     content = {"name": directory.name, "port": port, "ports": ports, "user": parameters["user"]}
-    run = active_run(directory)
-    if run and kept != content:
-        raise WrongUse(f"NODES, PORT: run {run} goes on in instance {directory.name} on other nodes; wait for it or make teardown")
+    if kept != content:
+        refuse_during_run(directory)
     changed = make_folders(directory, account_of(parameters["user"]), write)
     changed |= install_package(package, directory / "lib/slurm_mirage", write)
     if kept != content:

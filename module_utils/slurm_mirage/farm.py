@@ -63,8 +63,8 @@ class Daemon:
 class Spec:
     """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
 
-    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for many: {i} in its
-    name, command and ready_file is replaced by the number.
+    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
+    many: {i} in its name, command and ready_file is replaced by the number.
     """
 
     user: str
@@ -225,12 +225,12 @@ class Farm:
     def _is_ready(self, daemon: Daemon | None) -> bool:
         if daemon is None or not daemon.pid or time.monotonic() - daemon.born > STABLE_AFTER:
             return True
-        daemon.ready = daemon.ready or os.path.exists(daemon.ready_file)
+        daemon.ready = daemon.ready or Path(daemon.ready_file).exists()
         return daemon.ready
 
     def _start(self, daemon: Daemon) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(daemon.ready_file)
+            Path(daemon.ready_file).unlink()
         # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
         output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -19,7 +19,7 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, owner:
             os.fchmod(stream.fileno(), mode)
             if owner is not None:
                 os.fchown(stream.fileno(), *owner)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -105,6 +105,16 @@ def active_run(directory: Path) -> str | None:
     return None
 
 
+def refuse_during_run(directory: Path) -> None:
+    """Raise WrongUse when a replay is at work: what it runs on may not change under it."""
+    run = active_run(directory)
+    if run is not None:
+        raise WrongUse(
+            f"NODES, CPUS, PORT, CONFIG: run {run} goes on in instance {directory.name} with other values; "
+            "wait for its end, or make teardown"
+        )
+
+
 def install_package(package: Any, destination: Path, write: bool) -> bool:
     """Put the sources of `package`, as they were loaded, into `destination`; returns whether anything differed.
 

@@ -66,7 +66,7 @@ def _belongs(pid: int, directory: str, owner: int) -> bool:
     if environment(pid).get(INSTANCE_VARIABLE) == directory:
         return True
     try:
-        if os.stat(f"/proc/{pid}").st_uid != owner:
+        if Path(f"/proc/{pid}").stat().st_uid != owner:
             return False
         return Path(f"/proc/{pid}/comm").read_text().strip() in ("slurmstepd", "slurmscriptd")
     except OSError:
@@ -79,7 +79,7 @@ def of_instance(directory: str) -> set[int]:
     Descendants are needed for jobs that were submitted with an environment of their own (`sbatch --export=NONE`).
     The caller and its ancestors are never among them, so that a shell of the instance may stop it.
     """
-    owner = os.stat(f"{directory}/run").st_uid
+    owner = Path(directory, "run").stat().st_uid
     parent = parents()
     members = {pid for pid in parent if _belongs(pid, directory, owner)}
     grew = True

@@ -1,0 +1,195 @@
+"""The farm with real processes: small shell programs stand where the daemons would, and die and hang as daemons do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slurm_mirage import processes
+from slurm_mirage.farm import Spec, read_state
+
+PACKAGE = Path(__file__).parents[2] / "module_utils"
+USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3;; esac\nsleep 300 &\nwait\n"
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen"
+        time.sleep(0.02)
+
+
+class Bed:
+    """An instance's directory with a farm in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.farm: subprocess.Popen[bytes] | None = None
+        for name in ("etc", "run", "log"):
+            (directory / name).mkdir()
+            if os.getuid() == 0:
+                shutil.chown(directory / name, USER)
+        self.program = directory / "daemon.sh"
+        self.program.write_text(DAEMON)
+
+    def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
+        ready = f"{self.directory}/run/{name}.pid"
+        node = {"kind": "slurmd", "name": name, "first": 1, "count": count, "digest": digest, "ready_file": ready}
+        node["command"] = ["/bin/sh", str(self.program), name, ready]
+        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "daemons": [node]}
+        (self.directory / "etc/farm.json").write_text(json.dumps(spec))
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "slurm_mirage.farm", "run", str(self.directory)]
+        marks = {processes.INSTANCE_VARIABLE: str(self.directory), "PYTHONPATH": str(PACKAGE)}
+        self.farm = subprocess.Popen(command, env={**os.environ, **marks})
+
+    def state(self) -> dict:
+        return read_state(self.directory) or {"phase": "none", "daemons": {}}
+
+    def is_up(self, count: int) -> bool:
+        state = self.state()
+        return state["phase"] == "running" and state["daemons"]["slurmd"] == {"wanted": count, "up": count, "ready": count}
+
+    def daemons(self) -> dict[str, int]:
+        return {path.stem: int(path.read_text()) for path in (self.directory / "run").glob("*.pid") if path.read_text()}
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    # Not pytest's tmp_path: the farm goes on as another user, who may not enter it.
+    directory = Path("/tmp", f"farm-test-{os.getpid()}-{time.monotonic_ns()}")
+    directory.mkdir(mode=0o755)
+    bed = Bed(directory)
+    yield bed
+    if bed.farm is not None:
+        bed.farm.kill()
+        bed.farm.wait()
+    processes.end(processes.of_instance(str(directory)), 5)
+    shutil.rmtree(directory)
+
+
+def test_specification_of_many(tmp_path: Path) -> None:
+    entry = {"kind": "slurmd", "name": "n{i}", "first": 3, "count": 2, "digest": "d"}
+    entry |= {"command": ["slurmd", "-N", "n{i}"], "ready_file": "/run/n{i}.pid"}
+    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "daemons": [entry]}
+    (tmp_path / "farm.json").write_text(json.dumps(spec))
+    daemons = Spec.load(tmp_path / "farm.json").daemons
+    assert list(daemons) == ["n3", "n4"]
+    assert (daemons["n4"].command, daemons["n4"].ready_file) == (["slurmd", "-N", "n4"], "/run/n4.pid")
+
+
+def test_starts_all_as_the_unprivileged_user_and_stops_all(bed: Bed) -> None:
+    bed.specify(count=7)
+    bed.start()
+    until(lambda: bed.is_up(7))
+    pids = bed.daemons()
+    assert len(pids) == 7
+    assert {Path(f"/proc/{pid}").owner() for pid in pids.values()} == {USER}
+    bed.farm.send_signal(signal.SIGTERM)
+    assert bed.farm.wait(30) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+    assert read_state(bed.directory) is None
+
+
+def test_a_daemon_that_dies_is_started_again(bed: Bed) -> None:
+    bed.specify()
+    bed.start()
+    until(lambda: bed.is_up(5))
+    victim = bed.daemons()["n3"]
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: bed.state().get("restarts") == 1 and bed.is_up(5))
+    assert bed.daemons()["n3"] != victim
+
+
+def test_a_daemon_that_cannot_live_is_reported_with_its_last_words(bed: Bed) -> None:
+    bed.specify(count=1, name="bad{i}")
+    bed.program.write_text(
+        DAEMON.replace("echo 'fatal", f"echo 'fatal: no such luck' > {bed.directory}/log/slurmd.bad1.log; echo 'fatal")
+    )
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    assert bed.state()["failing"] == {"bad1": "exit 3: fatal: no such luck"}
+
+
+def test_hangup_applies_a_changed_specification(bed: Bed) -> None:
+    bed.specify(count=3)
+    bed.start()
+    until(lambda: bed.is_up(3))
+    before = bed.daemons()
+    bed.specify(count=5)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(5))
+    assert {name: pid for name, pid in bed.daemons().items() if name in before} == before
+    bed.specify(count=2)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and not processes.start_time(before["n3"]))
+    bed.specify(count=2, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and bed.daemons()["n1"] != before["n1"] and bed.daemons()["n2"] != before["n2"])
+
+
+def test_a_killed_farm_is_taken_over(bed: Bed) -> None:
+    bed.specify(count=4)
+    bed.start()
+    until(lambda: bed.is_up(4))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    assert read_state(bed.directory) is None
+    os.kill(before["n2"], signal.SIGKILL)
+    bed.start()
+    until(lambda: bed.is_up(4))
+    after = bed.daemons()
+    assert {name for name in after if after[name] != before[name]} == {"n2"}
+    os.kill(after["n1"], signal.SIGKILL)
+    until(lambda: bed.is_up(4) and bed.daemons()["n1"] != after["n1"])
+
+
+def test_what_a_killed_farm_left_with_another_configuration_is_ended(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.specify(count=2, digest="2")
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert not set(before.values()) & set(bed.daemons().values())
+    assert all(processes.start_time(pid) is None for pid in before.values())
+
+
+def test_one_farm_for_each_instance(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    command = [sys.executable, "-m", "slurm_mirage.farm", "run", str(bed.directory)]
+    second = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, check=False)
+    assert (second.returncode, second.stderr) == (1, f"farm: another farm runs in {bed.directory}\n")
+    assert bed.is_up(1)
+
+
+def test_stop_ends_jobs_that_detached_themselves_but_no_stranger(bed: Bed) -> None:
+    bed.program.write_text(DAEMON.replace("sleep", "setsid sleep 299 &\nsleep"))
+    bed.specify(count=2)
+    stranger = subprocess.Popen(["sleep", "300"])
+    bed.start()
+    until(lambda: bed.is_up(2) and len(processes.of_instance(str(bed.directory))) >= 5)
+    bed.farm.send_signal(signal.SIGTERM)
+    assert bed.farm.wait(30) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()

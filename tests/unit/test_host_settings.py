@@ -1,0 +1,97 @@
+"""Kernel settings counted per instance, on real files that stand for the kernel's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slurm_mirage import host_settings
+from slurm_mirage.host_settings import HostSettings, path_of
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    (tmp_path / "pid_max").write_text("100\n")
+    (tmp_path / "somaxconn").write_text("4096\n")
+    return tmp_path
+
+
+def value(path: Path) -> int:
+    return int(path.read_text())
+
+
+def test_names() -> None:
+    assert path_of("kernel.pid_max") == Path("/proc/sys/kernel/pid_max")
+    assert path_of("/sys/kernel/mm/ksm/run") == Path("/sys/kernel/mm/ksm/run")
+
+
+def test_the_last_instance_restores_what_the_first_one_found(kernel: Path) -> None:
+    host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
+    assert host.claim("a", {str(pid_max): 300}) == {"changed": [str(pid_max)], "refused": {}, "noted": True}
+    assert host.claim("a", {str(pid_max): 300}) == {"changed": [], "refused": {}, "noted": False}
+    host.claim("b", {str(pid_max): 200})
+    assert value(pid_max) == 300
+    host.release("a")
+    assert value(pid_max) == 200
+    host.release("b")
+    assert value(pid_max) == 100
+    assert not (kernel / "register.json").exists()
+
+
+def test_a_setting_is_never_lowered(kernel: Path) -> None:
+    host = HostSettings(kernel / "register.json")
+    assert host.claim("a", {str(kernel / "somaxconn"): 128})["changed"] == []
+    assert value(kernel / "somaxconn") == 4096
+
+
+def test_a_claim_replaces_the_earlier_one(kernel: Path) -> None:
+    host = HostSettings(kernel / "register.json")
+    host.claim("a", {str(kernel / "pid_max"): 300, str(kernel / "somaxconn"): 9000})
+    host.claim("a", {str(kernel / "pid_max"): 250})
+    assert (value(kernel / "pid_max"), value(kernel / "somaxconn")) == (250, 4096)
+
+
+def test_check_mode_says_what_it_would_do_and_does_nothing(kernel: Path) -> None:
+    host = HostSettings(kernel / "register.json")
+    assert host.claim("a", {str(kernel / "pid_max"): 300}, write=False)["changed"] == [str(kernel / "pid_max")]
+    assert value(kernel / "pid_max") == 100
+    assert not (kernel / "register.json").exists()
+
+
+def test_what_the_host_does_not_have_is_reported(kernel: Path) -> None:
+    host = HostSettings(kernel / "register.json")
+    outcome = host.claim("a", {str(kernel / "missing"): 1, str(kernel / "pid_max"): 300})
+    assert list(outcome["refused"]) == [str(kernel / "missing")]
+    assert value(kernel / "pid_max") == 300
+
+
+def test_a_reboot_forgets_the_values_but_not_the_claims(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, pid_max, boot_id = HostSettings(kernel / "register.json"), kernel / "pid_max", kernel / "boot_id"
+    boot_id.write_text("first\n")
+    monkeypatch.setattr(host_settings, "BOOT_ID", boot_id)
+    host.claim("a", {str(pid_max): 300})
+    boot_id.write_text("second\n")
+    pid_max.write_text("120\n")
+    host.renew("a")
+    assert value(pid_max) == 300
+    host.release("a")
+    assert value(pid_max) == 120
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(1, 500)), max_size=12))
+def test_any_order_of_claims_and_releases(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:
+    folder = tmp_path_factory.mktemp("kernel")
+    setting, host, claims = folder / "value", HostSettings(folder / "register.json"), {}
+    setting.write_text("100\n")
+    for instance, wanted in steps:
+        if wanted is None:
+            host.release(instance)
+            claims.pop(instance, None)
+        else:
+            host.claim(instance, {str(setting): wanted})
+            claims[instance] = wanted
+        assert value(setting) == max([100, *claims.values()])
