@@ -75,12 +75,8 @@ teardown: $(STAMP) ## stop everything that this instance started, and nothing el
 test: lint unit molecule ## all that CI runs
 
 .PHONY: unit
-unit: $(STAMP) sigsleep ## unit tests, and sigsleep's with real signals
+unit: $(STAMP) ## unit tests, and sigsleep's with real signals
 	@$(BIN)/pytest
-
-.PHONY: sigsleep
-sigsleep:
-	@$(MAKE) -s -C files/sigsleep
 
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
@@ -102,7 +98,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) sigsleep ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
+bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
 	@$(BIN)/pytest -m bench -q -s tests/bench
 
 .PHONY: clean

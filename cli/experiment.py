@@ -155,7 +155,8 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
-        return Ending("failed", f"interrupted; the same command with RUN={folder.name} goes on")
+        # The replay is a process of the head: it goes on by itself, and is followed again.
+        return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
 
 
 def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:

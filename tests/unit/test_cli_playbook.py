@@ -1,0 +1,270 @@
+"""What a user sees of a playbook: real ones, run through ansible-runner on this machine, and how each ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cli import playbook, status
+from cli.endings import Ending, Failed
+from cli.screen import Screen, about, clock_time, progress_line
+from slurm_mirage.errors import WrongUse
+
+ROOT = Path(__file__).parents[2]
+
+PLAYBOOKS = {
+    "fine": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Ping
+              ansible.builtin.ping:
+            - name: Count
+              counter_info:
+                file: "{{ folder }}/count"
+              register: counted
+              until: counted.progress.done >= 3
+              retries: 5
+              delay: 0
+            - name: Change something
+              ansible.builtin.command: "true"
+            - name: Rescued
+              block:
+                - name: Fail
+                  ansible.builtin.fail:
+                    msg: this was rescued
+              rescue:
+                - name: Say
+                  ansible.builtin.debug:
+                    msg: [first word, second word]
+    """,
+    "refused": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Check
+              ansible.builtin.assert:
+                that: nodes >= 1
+                fail_msg: "wrong use: NODES: {{ nodes }} may be 1 or more"
+    """,
+    "broken": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Break it
+              ansible.builtin.command: sh -c 'echo before >&2; echo the reason >&2; exit 3'
+    """,
+    "items": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Try all
+              ansible.builtin.assert:
+                that: item < 2
+                fail_msg: "{{ item }} is too much"
+              loop: [1, 2]
+    """,
+    "mistaken": """
+        - name: Play
+          hosts: all
+          tasks:
+            - name: Call
+              there_is_no_such_module:
+    """,
+    "slow": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Wait
+              ansible.builtin.wait_for:
+                path: "{{ folder }}/never"
+                timeout: 60
+    """,
+}
+COUNTER = """
+#!/usr/bin/python
+import pathlib
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"file": {"type": "path"}})
+path = pathlib.Path(module.params["file"])
+count = int(path.read_text()) + 1 if path.exists() else 1
+path.write_text(str(count))
+progress = {"jobs": 3, "submitted": count, "running": 1, "pending": 0, "done": count, "lag": 0.02, "time_left": 70}
+module.exit_json(changed=False, progress=progress)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with these playbooks, and the real configuration and inventories."""
+    (tmp_path / "playbooks").mkdir()
+    for name, text in PLAYBOOKS.items():
+        (tmp_path / f"playbooks/{name}.yml").write_text(textwrap.dedent(text))
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/counter_info.py").write_text(COUNTER.lstrip())
+    (tmp_path / "ansible.cfg").write_text((ROOT / "ansible.cfg").read_text())
+    (tmp_path / "inventories").symlink_to(ROOT / "inventories")
+    monkeypatch.setattr(playbook, "ROOT", tmp_path)
+    return tmp_path
+
+
+def run(project: Path, name: str, **variables: object) -> tuple[playbook.Watcher, str]:
+    stream = io.StringIO()
+    screen = Screen(stream, between_lines=0)
+    inventory = project / "inventories/local"
+    log = project / "log"
+    watcher = playbook.run_playbook(name, {"folder": str(project), **variables}, inventory, screen, log)
+    return watcher, stream.getvalue()
+
+
+def test_a_playbook_that_works(project: Path) -> None:
+    watcher, output = run(project, "fine")
+    assert watcher.changed == 1
+    assert watcher.information["counter_info"]["progress"]["done"] == 3
+    assert output.splitlines() == [
+        "  Ping",
+        "  Count",
+        "replay: 1/3 submitted, 1 running, 0 pending, 1 done, lag 0.02 s, 1:10 left",
+        "replay: 2/3 submitted, 1 running, 0 pending, 2 done, lag 0.02 s, 1:10 left",
+        "replay: 3/3 submitted, 1 running, 0 pending, 3 done, lag 0.02 s, 1:10 left",
+        "  Change something",
+        "  Fail",
+        "  Say",
+        "first word",
+        "second word",
+    ]
+    assert "changed: [localhost]" in (project / "log").read_text()
+
+
+def test_a_role_that_refuses_is_a_wrong_use(project: Path) -> None:
+    with pytest.raises(WrongUse, match=r"^NODES: 0 may be 1 or more$"):
+        run(project, "refused", nodes=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("broken", "Break it: the reason"),
+        ("items", "Try all: 2 is too much"),
+        ("mistaken", "there_is_no_such_module"),
+        ("no_such_playbook", "no_such_playbook"),
+    ],
+)
+def test_a_failure_tells_the_tasks_own_message(project: Path, name: str, words: str) -> None:
+    with pytest.raises(Failed) as failure:
+        run(project, name)
+    assert words in str(failure.value)
+    assert str(project / "log") in str(failure.value)
+    assert "Traceback" not in str(failure.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Signals) -> None:
+    code = (
+        "import sys; from pathlib import Path; from cli import playbook; from cli.endings import Interrupted;"
+        "from cli.screen import Screen; root = Path(sys.argv[1]); playbook.ROOT = root\n"
+        "try: playbook.run_playbook('slow', {'folder': sys.argv[1]}, root / 'inventories/local', Screen(), root / 'log')\n"
+        "except Interrupted: print('interrupted'); sys.exit(7)"
+    )
+    words = [sys.executable, "-c", code, str(project)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "  Wait\n"
+        process.send_signal(number)
+        assert process.stdout.read() == "interrupted\n"
+        assert process.wait() == 7
+
+
+def test_the_makes_of_roles_do_not_see_this_make(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAKEFLAGS", "n")
+    run(project, "fine")
+    assert "MAKEFLAGS" not in os.environ
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_live_line_is_replaced_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10")
+    terminal = Terminal()
+    screen = Screen(terminal)
+    screen.live("a long line that is cut")
+    screen.say("stays")
+    screen.clear()
+    assert terminal.getvalue() == "\r\x1b[Ka long li\r\x1b[Kstays\n"
+
+
+def test_without_a_terminal_live_lines_are_rare() -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, between_lines=3600)
+    for text in ("one", "two", "three"):
+        screen.live(text)
+    screen.live("four", always=True)
+    assert stream.getvalue() == "one\nfour\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "words"),
+    [(0.2, "0:00", "1 s"), (59, "0:59", "59 s"), (89, "1:29", "89 s"), (360, "6:00", "6 min"), (7800, "2:10:00", "2 h 10 min"),
+     (3600 * 3, "3:00:00", "3 h"), (86400 * 3 + 3600 * 4, "76:00:00", "3 d 4 h"), (86400 * 2, "48:00:00", "2 d")],
+)  # fmt: skip
+def test_durations(seconds: float, short: str, words: str) -> None:
+    assert (clock_time(seconds), about(seconds)) == (short, words)
+
+
+def test_progress_tells_trouble_only_when_there_is_some() -> None:
+    progress = {"jobs": 200, "submitted": 132, "running": 40, "pending": 3, "done": 89, "lag": None}
+    assert progress_line(progress) == "replay: 132/200 submitted, 40 running, 3 pending, 89 done"
+    trouble = progress | {"retries": 2, "resubmitted": 1, "nodes_not_responding": 4}
+    assert progress_line(trouble).endswith("89 done, 2 retries, 1 submitted again, 4 nodes silent")
+
+
+def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
+    assert status.lines({"farm": {"phase": "stopped"}, "nodes": {}, "jobs": {}, "memory": 1}, None) == ["daemons: none runs"]
+    farm = {
+        "phase": "running",
+        "daemons": {"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 8, "up": 7, "ready": 7}},
+        "restarts": 1,
+        "failing": {"n3": "exit 1: fatal: no"},
+        "refused": {"memory merging (KSM)": "not permitted"},
+    }
+    info = {"farm": farm, "nodes": {"idle": 7, "down": 1}, "jobs": {"running": 2}, "memory": 2048}
+    progress = {"jobs": 2, "submitted": 2, "running": 2, "pending": 0, "done": 0}
+    assert status.lines(info, progress) == [
+        "daemons: slurmctld 1/1, slurmd 7/8 (running, 1 restarts)",
+        "  n3 keeps ending: exit 1: fatal: no",
+        "  refused by this host: memory merging (KSM) (not permitted)",
+        "nodes:   1 down, 7 idle",
+        "jobs:    2 running",
+        "clock:   real time (SPEED=1)",
+        "memory:  2.0 GiB of the host available",
+        "replay: 2/2 submitted, 2 running, 0 pending, 0 done",
+    ]
+
+
+@pytest.mark.parametrize(("word", "code"), [("ok", 0), ("invalid", 1), ("failed", 1), ("wrong use", 2)])
+def test_endings_are_stored_and_read_again(tmp_path: Path, word: str, code: int) -> None:
+    ending = Ending(word, "first line\nsecond: line")
+    ending.store(tmp_path)
+    assert (ending.code, ending.line) == (code, f"{word}: first line second: line")
+    loaded = Ending.load(tmp_path)
+    assert loaded is not None
+    assert (loaded.line, loaded.code, loaded.is_final) == (ending.line, code, word in ("ok", "invalid"))
+
+
+def test_a_run_that_was_killed_has_no_ending(tmp_path: Path) -> None:
+    assert Ending.load(tmp_path) is None
