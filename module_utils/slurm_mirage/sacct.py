@@ -35,7 +35,7 @@ _FORMS = {
     "Timelimit": rf"{_DURATION}|UNLIMITED|Partition_Limit|INVALID|",
     "TimelimitRaw": r"\d*|UNLIMITED|Partition_Limit",
 }
-# Text that users write, in which a `|` can occur. SubmitLine first: nearly always it is the one.
+# Text that users write, in which a `|` can occur.
 _FREE = (
     "SubmitLine", "JobName", "Comment", "AdminComment", "SystemComment", "Constraints", "WorkDir", "WCKey",
 )  # fmt: skip
@@ -53,9 +53,7 @@ _NEEDED = (
 _STATUS = {
     "COMPLETED": 1,
     "CANCELLED": 5,
-    **dict.fromkeys(
-        ["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0
-    ),
+    **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0),
 }
 
 
@@ -105,9 +103,7 @@ def _rows(text: str, name: str) -> tuple[pl.DataFrame, int]:
     columns = heading.removesuffix("|").split("|")
     missing = [" or ".join(names) for names in _NEEDED if not set(names) & set(columns)]
     if missing:
-        raise WrongUse(
-            f"TRACE: {name} line {first}: the heading of sacct's output lacks {', '.join(missing)}"
-        )
+        raise WrongUse(f"TRACE: {name} line {first}: the heading of sacct's output lacks {', '.join(missing)}")
     if heading.endswith("|"):
         lines = lines.with_columns(col.strip_suffix("|"))
     # The heading comes again where several outputs were put into one file.
@@ -127,22 +123,21 @@ def _rows(text: str, name: str) -> tuple[pl.DataFrame, int]:
 def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
     """The line's fields, those that a `|` inside free text has split put together again.
 
-    Taken are the ways under which every column of a fixed form has that form: one that concerns SubmitLine
-    only if it exists, else one over all the free text. WrongUse if there is none, or several that differ in
-    more than free text.
+    Nearly always SubmitLine is the one, but any free text may be. The way taken is the only one under which
+    every column of a fixed form has that form; WrongUse if there is none, or several that differ in a column
+    that is used here.
     """
     where = f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}"
     if len(fields) < len(columns):
         raise WrongUse(f"{where}; is a line break inside a field, or the file cut off?")
-    for free in (_FREE[:1], _FREE):
-        ways = _ways(fields, columns, [c in free for c in columns])
-        if len(ways) == 1:
-            return ways[0]
+    ways = _ways(fields, columns)
+    if len(ways) == 1:
+        return ways[0]
     raise WrongUse(f"{where}: a '|' inside a field; no single way to undo it fits, so leave out that column")
 
 
-def _ways(fields: list[str], columns: list[str], free: list[bool]) -> list[list[str]]:
-    """Ways to share the fields among the columns; of those that differ in free text only, the first."""
+def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
+    """Ways to share the fields among the columns; of those that agree on the columns used here, the first."""
 
     @cache
     def rest(column: int, start: int) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -151,12 +146,12 @@ def _ways(fields: list[str], columns: list[str], free: list[bool]) -> list[list[
         spare = len(fields) - start - (len(columns) - column)
         form = _FORMS.get(columns[column])
         found: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for more in range(spare + 1 if free[column] else 1):
+        for more in range(spare + 1 if columns[column] in _FREE else 1):
             text = "|".join(fields[start : start + more + 1])
             if form and not re.fullmatch(form, text):
                 continue
             for key, texts in rest(column + 1, start + more + 1).items():
-                found.setdefault((text, *key) if form else key, (text, *texts))
+                found.setdefault((text, *key) if columns[column] in _USED else key, (text, *texts))
         return found
 
     return [list(way) for way in rest(0, 0).values()]
@@ -174,9 +169,7 @@ def _check(rows: pl.DataFrame, name: str) -> None:
         bad = rows.filter(~pl.col(column).str.contains(f"^(?:{_FORMS[column]})$"))
         if bad.height:
             line, text = bad.select("line", column).row(0)
-            raise WrongUse(
-                f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there"
-            )
+            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there")
 
 
 def _date(column: str) -> pl.Expr:
@@ -188,9 +181,7 @@ def _date(column: str) -> pl.Expr:
 
 def _duration(column: str) -> pl.Expr:
     """Seconds of `[[D-]HH:]MM:SS[.mmm]`; null for UNLIMITED, Partition_Limit and nothing."""
-    days, hours, minutes, seconds = (
-        pl.col(column).str.extract(f"^{_DURATION}$", part).cast(pl.Float64) for part in range(1, 5)
-    )
+    days, hours, minutes, seconds = (pl.col(column).str.extract(f"^{_DURATION}$", part).cast(pl.Float64) for part in range(1, 5))
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
 
 
@@ -208,10 +199,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in rows.columns)
     state = col("State").str.extract(r"^([A-Z_]+)")
     facts = rows.select(
-        *(
-            pl.when(col(c) != "").then(col(c)).alias(c)
-            for c in ("User", "UID", "Group", "GID", "Partition", "QOS")
-        ),
+        *(pl.when(col(c) != "").then(col(c)).alias(c) for c in ("User", "UID", "Group", "GID", "Partition", "QOS")),
         number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^(\d+)").cast(pl.Float64)),
         submit=_date("Submit"),
         start=_date("Start"),
@@ -238,10 +226,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
         "wait": when("unused").then("end").otherwise("start") - col("submit"),
         "run_time": when(col("over") & ~col("unused")).then("elapsed"),
         "allocated_processors": when((col("allocated") > 0) & ~col("unused")).then("allocated"),
-        "requested_processors": when(col("asked") > 0)
-        .then("asked")
-        .when(col("allocated") > 0)
-        .then("allocated"),
+        "requested_processors": when(col("asked") > 0).then("asked").when(col("allocated") > 0).then("allocated"),
         "requested_time": when(col("limit") > 0).then("limit"),
         "status": col("status"),
         "user": pl.coalesce("User", "UID").rank("dense"),
@@ -249,10 +234,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
         "queue": col("QOS").rank("dense"),
         "partition": col("Partition").rank("dense"),
     }
-    values = [
-        columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name)
-        for name, kind in swf.SCHEMA.items()
-    ]
+    values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
     return facts.select(*values, "suspended")
 
 

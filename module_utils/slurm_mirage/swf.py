@@ -10,6 +10,7 @@ and units (seconds, kB per processor), with -1 where the file says -1.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
@@ -58,9 +59,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
-_EPOCH = (
-    5e8  # submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning
-)
+_EPOCH = 5e8  # submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning
 
 
 def load(path: Path | str) -> bytes:
@@ -76,6 +75,7 @@ def load(path: Path | str) -> bytes:
             raise WrongUse(f"TRACE: {path}: is a damaged or truncated gzip file ({error})") from error
     if len(data.translate(None, _CONTROL)) != len(data):
         raise WrongUse(f"TRACE: {path}: is not a text file; it may be SWF or sacct -P output, plain or gzip")
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         raise WrongUse(f"TRACE: {path}: is empty")
     return data
@@ -95,7 +95,7 @@ def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, 
 def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """`read_swf` of a file's content; `name` is what errors call the file."""
     fields = _split(data)
-    if fields is None:
+    if fields is None or fields.height == 0:
         raise WrongUse(f"TRACE: {name}: has no jobs, only comments")
     real = fields.select(COLUMNS)
     if not real.select(pl.all_horizontal((pl.all().abs() <= _LARGEST).fill_null(False).all())).item():
@@ -105,9 +105,7 @@ def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dic
     notes = {
         "missing_header": int(not header),
         "extra_columns": fields.height - fields["extra"].null_count(),
-        "fractions_rounded_up": real.filter(
-            pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)
-        ).height,
+        "fractions_rounded_up": real.filter(pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)).height,
     }
     frame = real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole)
     notes |= oddities(frame)
@@ -136,6 +134,7 @@ def _split(data: bytes) -> pl.DataFrame | None:
             has_header=False,
             schema={**dict.fromkeys(COLUMNS, pl.Float64), "extra": pl.String},
             missing_columns="insert",
+            extra_columns="ignore",
             truncate_ragged_lines=True,
             ignore_errors=True,
             comment_prefix=";",
