@@ -1,0 +1,102 @@
+"""The running cluster as its users see it, with exact expectations."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+from typing import Any
+
+from slurm_mirage import sigsleep_log
+
+from running import Cluster, until
+
+
+def test_every_node_is_there(cluster: Cluster) -> None:
+    line = cluster.run("sinfo --noheader --format '%P %D %c %T %N'")
+    assert line == f"batch* {cluster.nodes} {cluster.cpus} idle n[1-{cluster.nodes}]"
+
+
+def test_the_farm_has_all_its_daemons(cluster: Cluster) -> None:
+    state = cluster.state()
+    assert state["phase"] == "running"
+    assert state["failing"] == {}
+    counts = {kind: (c["wanted"], c["up"], c["ready"]) for kind, c in state["daemons"].items()}
+    assert counts == {"munged": (1, 1, 1), "slurmctld": (1, 1, 1), "slurmd": (cluster.nodes,) * 3}
+
+
+def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
+    processes = cluster.host.process.filter(user=cluster.user)
+    names = [process.comm for process in processes]
+    assert names.count("slurmd") == cluster.nodes
+    assert names.count("slurmctld") == 1
+    assert not [p for p in cluster.host.process.filter(user="root") if f"{cluster.directory}/etc" in p.args]
+
+
+def test_secrets_are_kept(cluster: Cluster) -> None:
+    key = cluster.host.file(f"{cluster.directory}/etc/munge.key")
+    assert (key.mode, key.user) == (0o600, cluster.user)
+
+
+def listening(cluster: Cluster) -> set[str]:
+    """Addresses on which processes of the instance's user listen."""
+    lines = cluster.host.check_output("ss --listening --tcp --udp --numeric --processes --no-header --extended").splitlines()
+    uid = cluster.host.user(cluster.user).uid
+    mine = [line for line in lines if f"uid:{uid} " in line]
+    return {line.split()[4].rsplit(":", 1)[0] for line in mine}
+
+
+def test_listens_on_loopback_only_also_while_jobs_run(cluster: Cluster, host: Any) -> None:
+    assert listening(cluster) == {"127.0.0.1"}
+    width = cluster.nodes * cluster.cpus
+    batch = cluster.run(f"sbatch --parsable -n {width} -o /dev/null --wrap 'exec sleep 20'")
+    until(lambda: cluster.job(batch)["JobState"] == "RUNNING")
+    assert listening(cluster) == {"127.0.0.1"}
+    cluster.run(f"scancel {batch}")
+    until(lambda: cluster.job(batch)["JobState"] == "CANCELLED")
+    until(lambda: cluster.run("sinfo --noheader --format %T") == "idle")
+
+
+def test_a_job_leaves_both_records(cluster: Cluster) -> None:
+    log = f"{cluster.directory}/runs/infra-{cluster.host.check_output('date +%s%N')}.log"
+    slurm_id = cluster.run(f"sbatch --parsable --job-name infra.1 -n 2 -o /dev/null --wrap 'exec {cluster.sigsleep(log, 1.5)}'")
+    until(lambda: cluster.job(slurm_id)["JobState"] == "COMPLETED")
+    record = next(iter(read(cluster, log)))
+    assert (record.id, record.slurm_job_id, record.completed, record.suspensions) == (1, int(slurm_id), True, ())
+    assert record.executed_ns >= 1_500_000_000
+    completion = [line for line in cluster.host.file(f"{cluster.directory}/log/jobcomp.log").content_string.splitlines()]
+    words = dict(re.findall(r"(\w+)=(\S*)", next(line for line in reversed(completion) if f"JobId={slurm_id} " in line)))
+    assert (words["JobState"], words["Name"], words["ProcCnt"]) == ("COMPLETED", "infra.1", "2")
+
+
+def test_a_suspended_job_runs_its_full_time(cluster: Cluster) -> None:
+    log = f"{cluster.directory}/runs/infra-{cluster.host.check_output('date +%s%N')}.log"
+    slurm_id = cluster.run(f"sbatch --parsable -n 1 -o /dev/null --wrap 'exec {cluster.sigsleep(log, 4)}'")
+    until(lambda: cluster.job(slurm_id)["JobState"] == "RUNNING")
+    cluster.host.run("sleep 1")
+    cluster.run(f"scontrol suspend {slurm_id}")
+    cluster.host.run("sleep 5")
+    cluster.run(f"scontrol resume {slurm_id}")
+    until(lambda: cluster.job(slurm_id)["JobState"] == "COMPLETED")
+    record = next(iter(read(cluster, log)))
+    assert record.completed
+    assert len(record.suspensions) == 1
+    suspended = sum(resume - suspend for suspend, resume in record.suspensions) / 1e9
+    assert record.executed_ns >= 4_000_000_000
+    assert (record.end_ns - record.start_ns) / 1e9 >= 4 + suspended - 0.001
+    # slurmctld has whole seconds.
+    job = cluster.job(slurm_id)
+    assert abs(int(job["SecsPreSuspend"]) - 1) <= 2
+    assert suspended >= 4
+
+
+def test_the_shell_of_the_host_is_left_alone(cluster: Cluster) -> None:
+    """The farm's private host name is its own."""
+    assert cluster.host.check_output("hostname") == subprocess.check_output(["hostname"], text=True).strip()
+
+
+def read(cluster: Cluster, log: str) -> list[sigsleep_log.Record]:
+    """Records of a sigsleep log on the host."""
+    records, damage = sigsleep_log.read_log(io.BytesIO(cluster.host.file(log).content))
+    assert damage == []
+    return records
