@@ -43,6 +43,9 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
 }
 """Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word."""
 
+SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
+"""Columns of suspensions.csv: a row a suspension, trace seconds, null where unknown."""
+
 # Name: unit, meaning. In the order in which they are shown.
 MEANINGS = {
     "wait_mean": ("s", "time from submission to first start, mean"),
@@ -209,7 +212,7 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
         for record in records
         for period in record.suspensions
     ]
-    return pl.DataFrame(rows, schema={"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}, orient="row")
+    return pl.DataFrame(rows, schema=SUSPENSIONS_SCHEMA, orient="row")
 
 
 def _runs(records: Sequence[Record]) -> pl.DataFrame:
@@ -390,7 +393,8 @@ def _from_profile(
     names = ("W3", "loss_of_capacity")
     if measured.height == 0:
         return dict.fromkeys(names, _NOBODY)
-    stopped = measured.join(_stops(suspensions), left_on="id", right_on="job")
+    stops = pl.DataFrame(schema=SUSPENSIONS_SCHEMA) if suspensions is None else suspensions.select(*SUSPENSIONS_SCHEMA)
+    stopped = measured.join(stops, left_on="id", right_on="job")
     sure = stopped.select("suspend", "resume").null_count().sum_horizontal().item() == 0
     if (measured["suspended"].fill_null(0) > 0).any() and (suspensions is None or not sure):
         return dict.fromkeys(names, _NO_INSTANTS)
@@ -401,11 +405,6 @@ def _from_profile(
     idle = (processors - pl.col("busy")).clip(0)
     lost = levels.select((pl.min_horizontal("waiting", idle) * pl.col("dt")).sum()).item()
     return {"loss_of_capacity": lost / (processors * length), "W3": _w3(measured, levels, nodes)}
-
-
-def _stops(suspensions: pl.DataFrame | None) -> pl.DataFrame:
-    schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
-    return pl.DataFrame(schema=schema) if suspensions is None else suspensions.select(*schema)
 
 
 def _profile(measured: pl.DataFrame, judged: pl.DataFrame, stopped: pl.DataFrame) -> pl.DataFrame:

@@ -124,6 +124,4 @@ def _frame(rng: Random, sizes: Sequence[int], runs: Sequence[int], span: int) ->
         "user": [1 + int(rng.random() * _USERS) for _ in sizes],
     }
     unknown = [-1] * len(sizes)
-    return pl.DataFrame(
-        {name: columns.get(name, unknown) for name in swf.COLUMNS}, schema=swf.SCHEMA, strict=False
-    )
+    return pl.DataFrame({name: columns.get(name, unknown) for name in swf.COLUMNS}, schema=swf.SCHEMA, strict=False)

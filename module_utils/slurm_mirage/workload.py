@@ -8,6 +8,7 @@ times alike).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import polars as pl
@@ -70,8 +71,7 @@ class Workload:
             **{c: col(c) for c in ("status", "user", "group", "executable", "queue", "partition")},
         }
         return self.jobs.select(
-            columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name)
-            for name, kind in swf.SCHEMA.items()
+            columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()
         )
 
 
@@ -136,24 +136,20 @@ def prepare(
     )
 
 
-def _check_knobs(
-    jobs: int | None, offset: int, min_runtime: float, shrink_percent: float, overrun: str
-) -> None:
+def _check_knobs(jobs: int | None, offset: int, min_runtime: float, shrink_percent: float, overrun: str) -> None:
     if jobs is not None and jobs < 1:
         raise WrongUse(f"JOBS: {jobs} may be 1 or more, or empty for all")
     if offset < 0:
         raise WrongUse(f"OFFSET: {offset} may be 0 or more")
     if min_runtime < 0:
         raise WrongUse(f"MIN_RUNTIME: {min_runtime:g} may be 0 or more seconds")
-    if shrink_percent <= 0:
+    if not 0 < shrink_percent < math.inf:
         raise WrongUse(f"SHRINK: {shrink_percent:g} may be any percentage above 0")
     if overrun not in ("extend", "kill"):
         raise WrongUse(f"OVERRUN: {overrun!r} may be extend or kill")
 
 
-def _select(
-    trace: pl.DataFrame, jobs: int | None, offset: int, min_runtime: float
-) -> tuple[pl.DataFrame, dict[str, int]]:
+def _select(trace: pl.DataFrame, jobs: int | None, offset: int, min_runtime: float) -> tuple[pl.DataFrame, dict[str, int]]:
     """The jobs taken, with `processors` and `ran`, and the number left out among them by reason."""
     if offset >= trace.height:
         raise WrongUse(f"OFFSET: {offset} may be up to {trace.height - 1}, the log has {trace.height} jobs")
@@ -168,19 +164,15 @@ def _select(
         .when(col("status").is_between(2, 4)).then(pl.lit("partial execution"))
         .when(col("processors") <= 0).then(pl.lit("no processors"))
         .when(col("ran") & (col("run_time") <= 0)).then(pl.lit("no run time"))
-        .when(col("run_time").clip(0) < min_runtime).then(pl.lit("shorter than MIN_RUNTIME"))
         .when(~col("ran") & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
+        .when(col("run_time").clip(0) < min_runtime).then(pl.lit("shorter than MIN_RUNTIME"))
     )  # fmt: skip
     usable = col("reason").is_null()
     count = window.select(usable.sum()).item()
     if count == 0:
-        raise WrongUse(
-            f"MIN_RUNTIME: none of the log's jobs from OFFSET={offset} on can be used with {min_runtime:g}"
-        )
+        raise WrongUse(f"MIN_RUNTIME: none of the log's jobs from OFFSET={offset} on can be used with {min_runtime:g}")
     if jobs is not None and jobs > count:
-        raise WrongUse(
-            f"JOBS: {jobs} may be up to {count}, the log has no more usable jobs from OFFSET={offset} on"
-        )
+        raise WrongUse(f"JOBS: {jobs} may be up to {count}, the log has no more usable jobs from OFFSET={offset} on")
     if jobs is not None:
         window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < jobs)
     left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
@@ -204,13 +196,9 @@ def _shrink(window: pl.DataFrame, factor: float, slack: float) -> pl.DataFrame:
     return (
         window.with_columns(
             guessed=unknown,
-            runtime=when("ran")
-            .then("run_time")
-            .otherwise(when(unknown).then(slack / factor).otherwise("requested_time")),
+            runtime=when("ran").then("run_time").otherwise(when(unknown).then(slack / factor).otherwise("requested_time")),
         )
-        .with_columns(
-            requested=when(unknown).then(col("runtime") + slack / factor).otherwise("requested_time")
-        )
+        .with_columns(requested=when(unknown).then(col("runtime") + slack / factor).otherwise("requested_time"))
         .with_columns(
             submit_virtual=(col("submit") - col("submit").first()) * factor,
             runtime_virtual=col("runtime") * factor,
@@ -230,16 +218,12 @@ def _limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> 
     enough = minutes(pl.max_horizontal("requested", "runtime") * factor + slack)
     reached = col("ran") & (col("runtime_virtual") + slack > asked * 60 + _EPSILON)
     extended = reached if overrun == "extend" else pl.lit(False)
-    return window.with_columns(
-        limit_minutes=pl.when(extended).then(enough).otherwise(asked), limit_extended=extended
-    )
+    return window.with_columns(limit_minutes=pl.when(extended).then(enough).otherwise(asked), limit_extended=extended)
 
 
 def _check_width(jobs: pl.DataFrame, cpus: int, nodes: int) -> None:
     """WrongUse naming the widest job and what would hold it, if it is wider than the cluster."""
-    number, needed = (
-        jobs.sort("processors", descending=True, maintain_order=True).select("id", "processors").row(0)
-    )
+    number, needed = jobs.sort("processors", descending=True, maintain_order=True).select("id", "processors").row(0)
     if needed > cpus * nodes:
         raise WrongUse(
             f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
