@@ -75,9 +75,11 @@ def status(values: Knobs, screen: Screen) -> Ending:
     watcher = run_playbook("status", variables, inventory, screen, _log("status", values), shows_tasks=False)
     run = preflight.running(values)
     progress = read_progress(preflight.instance_directory(values), run)
-    for line in lines(watcher.information["slurm_farm_info"], progress):
+    told = watcher.information["slurm_farm_info"]
+    for line in lines(told, progress):
         screen.say(line)
-    return Ending("ok", f"cluster {values['CLUSTER']}" + (f", run {run} goes on" if run else ""))
+    does = f"{told['farm']['phase']}" + (f", run {run} goes on" if run else "")
+    return Ending("ok", f"cluster {values['CLUSTER']}: {does}")
 
 
 def shell(values: Knobs, screen: Screen) -> Ending:

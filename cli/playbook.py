@@ -65,9 +65,10 @@ class Watcher:
 
     def _task_starts(self, data: Mapping[str, Any]) -> None:
         self._item_failure = ""
-        if self.shows_tasks:
-            role = data.get("role")
-            name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
+        role = data.get("role")
+        name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
+        # Ansible's own task at the start of each role, which tells nobody anything.
+        if self.shows_tasks and not name.startswith("Validating arguments"):
             self.screen.live(f"  {role}: {name}" if role else f"  {name}", always=True)
 
     def _progress(self, data: Mapping[str, Any]) -> None:

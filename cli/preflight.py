@@ -42,7 +42,7 @@ def privileges(knobs: dict[str, Value]) -> None:
     with suppress(OSError):
         if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
             return
-    raise WrongUse("user: building a cluster on this machine needs root, or sudo without a password")
+    raise WrongUse("root: building a cluster on this machine needs root, or sudo that asks for no password")
 
 
 def instance_directory(knobs: dict[str, Value]) -> Path:
