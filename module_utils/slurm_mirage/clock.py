@@ -9,7 +9,7 @@ known. The anchor and the speed are what all processes of a cluster share, by wa
 
     mirage-clock 1 REAL_NS VIRTUAL_NS SPEED
 
-that sigsleep reads too (files/sigsleep/README.md). The shrink factor is not in it: it belongs to the workload.
+that sigsleep reads too (files/sigsleep/README.md). The shrink factor is not in it, being the workload's.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _LINE = re.compile(r"mirage-clock 1 (\d{1,19}) (\d{1,19}) (\d{1,7}(?:\.\d{1,9})?
 
 @dataclass(frozen=True)
 class Clock:
-    """A virtual clock: from one moment, real_ns on the real and virtual_ns on the virtual clock (both nanoseconds
-    since the epoch), virtual time runs `speed` times faster. `shrink` (per cent) makes trace time virtual time.
+    """A virtual clock, which runs `speed` times faster than the real one.
+
+    real_ns and virtual_ns (nanoseconds since the epoch) are one moment on both. `shrink` (per cent) turns
+    trace time into virtual time.
 
     The default is real time and an unshrunk trace. The speed is kept to nine decimals, as in the clock file.
     Raises WrongUse if a value is out of its range.

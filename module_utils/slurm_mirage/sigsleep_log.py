@@ -1,8 +1,8 @@
 """The log of sigsleep: binary records that many processes append to one file.
 
 The layout is described in files/sigsleep/README.md. A writer that met a full disk, or another program's
-output, leaves bytes that are no record: they are reported as damage, with their offset, and reading goes on at
-the next record (found by its magic number and proved by its checksum).
+output, leaves bytes that are no record: they are reported as damage, with their offset, and reading goes on
+at the next record (found by its magic number and proved by its checksum).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Suspension(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What one sigsleep wrote at its end. Instants are virtual nanoseconds since the epoch, lengths virtual ns.
+    """What one sigsleep wrote at its end. All times are virtual nanoseconds, instants since the epoch.
 
     executed_ns leaves out the suspensions; a completed job has executed_ns >= runtime_ns.
     slurm_job_id and restart are 0 outside Slurm.

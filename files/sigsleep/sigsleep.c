@@ -1,0 +1,695 @@
+/*
+ * sigsleep: plays a job of a workload. It sleeps for a given time of execution and leaves one record of what happened.
+ *
+ *   sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]
+ *   sigsleep --help | --version
+ *
+ * Time for which the process is stopped (Slurm's suspend: SIGTSTP, later SIGSTOP; resume: SIGCONT) is not execution.
+ * SIGTERM, SIGINT and SIGHUP end the job early: its record says "not completed" and the exit code is 128 + signal.
+ * Exit codes: 0 slept and recorded, 1 record not written, 2 wrong use. The record's layout is in README.md.
+ *
+ * From Algorithm 3.1 of the thesis this project comes from, with these differences: there are no signal handlers
+ * (signals are blocked for good and looked at between two waits), sleeping is on CLOCK_MONOTONIC while the record is in
+ * CLOCK_REALTIME, and a stop that no SIGTSTP announced is noticed too.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VERSION "1.0.0"
+#define SECOND INT64_C(1000000000)
+#define MILLISECOND INT64_C(1000000)
+
+#ifndef MAX_SUSPENSIONS
+#define MAX_SUSPENSIONS 4096
+#endif
+
+/* A SIGCONT is a resume only if at least this much time is missing: see time_missing(). */
+#define SHORTEST_STOP (10 * MILLISECOND)
+
+/* Longer than any sleep (an int64_t of nanoseconds ends at 292 years), so that this limit of ppoll is never reached. */
+#define POLL_LIMIT_SECONDS INT64_C(10000000000)
+
+enum { EXIT_NO_RECORD = 1, EXIT_WRONG_USE = 2, EXIT_SIGNAL = 128 };
+enum { COMPLETED = 1, INFERRED = 2, OVERFLOWED = 4 };
+enum { ID, CORES, PRIORITY, SUBMIT, RUNTIME, LOG, CLOCK, N_OPTIONS };
+
+static const char *const option_names[N_OPTIONS] = {"--id",      "--cores", "--priority", "--submit",
+                                                    "--runtime", "--log",   "--clock"};
+
+static const char usage[] =
+    "usage: sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]\n"
+    "Sleeps for S seconds of execution (time stopped does not count), then appends one record to FILE.\n"
+    "  --id N        the job's number in its workload\n"
+    "  --cores N     processors of the job, 1 or more\n"
+    "  --priority P  a word of 1 to 31 bytes, kept in the record\n"
+    "  --submit T    when the job was submitted: seconds since the epoch, such as 1700000000.25\n"
+    "  --runtime S   seconds, such as 12 or 0.25\n"
+    "  --log FILE    log that many sigsleep share\n"
+    "  --clock FILE  virtual clock, one line: mirage-clock 1 REAL_NS VIRTUAL_NS SPEED\n"
+    "  --help, --version\n";
+
+struct suspend_period {
+    int64_t suspend, resume; /* virtual CLOCK_REALTIME, ns */
+};
+
+struct job_data {
+    char magic[4];
+    uint16_t version, header_size;
+    uint32_t n_suspensions, flags;
+    int64_t id;
+    uint32_t slurm_job_id, restart, cores, crc32;
+    char priority[32];
+    int64_t submission, start, end;
+    int64_t runtime, executed;
+};
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the log is little-endian");
+_Static_assert(sizeof(struct job_data) == 112, "the log's layout has no padding");
+_Static_assert(sizeof(struct timespec) == 16, "ppoll is called with the kernel's 64-bit timespec");
+
+struct instant {
+    int64_t monotonic, real; /* the same moment on both clocks, ns */
+};
+
+struct virtual_clock {
+    int64_t real, virtual; /* the anchor: one moment on both clocks, ns */
+    int64_t speed;         /* billionths */
+};
+
+typedef uint64_t signal_set; /* the kernel's own: bit N - 1 is signal N */
+#define SIGNAL(n) (UINT64_C(1) << ((n) - 1))
+
+/* The kernel's struct sigaction, which is not the C library's. Only its first field matters here. */
+struct disposition {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    signal_set mask;
+};
+
+/* Zero pages until they are written, so the room for suspensions costs no memory in a job without any. */
+static struct {
+    struct job_data job;
+    struct suspend_period periods[MAX_SUSPENSIONS];
+} record;
+
+static struct virtual_clock virtual_clock = {0, 0, SECOND};
+
+/*
+ * ---- the kernel, without a C library ----
+ *
+ * A static glibc maps some 650 kB into every process and dirties 50 kB of its own before main() begins, which for a
+ * program that thousands of jobs run is the larger part (README.md has figures). A negative result is -errno.
+ */
+
+static long kernel(long number, long a, long b, long c, long d, long e)
+{
+#if defined __x86_64__
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined __aarch64__
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+    return x0;
+#else
+#error "sigsleep knows the system calls of x86_64 and aarch64"
+#endif
+}
+
+_Noreturn static void leave(int status)
+{
+    for (;;)
+        kernel(SYS_exit_group, status, 0, 0, 0, 0);
+}
+
+#if !__STDC_HOSTED__ /* set by -ffreestanding; the sanitized build has a C library, which calls main() */
+
+/* The compiler may call these two for assignments. */
+void *memcpy(void *restrict to, const void *restrict from, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        ((char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+
+void *memset(void *to, int byte, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        ((char *)to)[i] = (char)byte;
+    return to;
+}
+
+int main(int argc, char **argv, char **environment);
+_Noreturn void begin(long *stack);
+
+/* The kernel starts a process with argc, argv, NULL, environment, NULL on the stack, and no frame to return to. */
+#if defined __x86_64__
+__asm__(".globl _start\n_start:\n xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call begin\n");
+#else
+__asm__(".globl _start\n_start:\n mov x29, #0\n mov x0, sp\n bl begin\n");
+#endif
+
+_Noreturn void begin(long *stack)
+{
+    char **argv = (char **)(stack + 1);
+
+    leave(main((int)*stack, argv, argv + *stack + 1));
+}
+
+#endif
+
+static int open_file(const char *path, int flags)
+{
+    return (int)kernel(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0666, 0);
+}
+
+static size_t length_of(const char *text)
+{
+    size_t length = 0;
+
+    while (text[length] != '\0')
+        length++;
+    return length;
+}
+
+/* What follows `head` in `text`, or NULL if it begins otherwise. */
+static const char *after(const char *text, const char *head)
+{
+    while (*head != '\0')
+        if (*text++ != *head++)
+            return NULL;
+    return text;
+}
+
+static bool same(const char *text, const char *other)
+{
+    const char *rest = after(text, other);
+
+    return rest && *rest == '\0';
+}
+
+/* ---- messages ---- */
+
+static const char *error_text(long error)
+{
+    static const struct {
+        int number;
+        const char *text;
+    } known[] = {
+        {EACCES, "permission denied"},     {EDQUOT, "disk quota exceeded"}, {EFBIG, "file size limit reached"},
+        {EIO, "input/output error"},       {EISDIR, "is a directory"},      {ELOOP, "too many symbolic links"},
+        {ENAMETOOLONG, "name is too long"}, {ENOENT, "no such file or directory"},
+        {ENOSPC, "no space left on the disk"}, {ENOTDIR, "a part of the path is not a directory"},
+        {EPERM, "operation not permitted"}, {EROFS, "the file system is read-only"},
+    };
+    static char other[] = "system error 000";
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == -error)
+            return known[i].text;
+    for (size_t digit = sizeof other - 2; error != 0 && other[digit] != ' '; digit--, error /= 10)
+        other[digit] = (char)('0' - error % 10);
+    return other;
+}
+
+/* One line, in one write. */
+static void complain(const char *kind, const char *what, const char *value, const char *why)
+{
+    const char *const parts[] = {"sigsleep: ", kind, what, *value ? " " : "", value, ": ", why, "\n"};
+    struct iovec line[sizeof parts / sizeof *parts];
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        line[i].iov_base = (void *)(uintptr_t)parts[i];
+        line[i].iov_len = length_of(parts[i]);
+    }
+    kernel(SYS_writev, STDERR_FILENO, (long)line, sizeof parts / sizeof *parts, 0, 0);
+}
+
+_Noreturn static void wrong_use(const char *option, const char *value, const char *why)
+{
+    complain("wrong use: ", option, value, why);
+    leave(EXIT_WRONG_USE);
+}
+
+_Noreturn static void answer(const char *text)
+{
+    leave(kernel(SYS_write, STDOUT_FILENO, (long)text, (long)length_of(text), 0, 0) < 0);
+}
+
+/* ---- numbers: unlike strtol and strtod these take no sign, space, exponent, hexadecimal, "inf" or "nan" ---- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Reads a whole number from 0 to max (at least 9) and moves *text behind it. */
+static bool scan_whole(const char **text, int64_t max, int64_t *value)
+{
+    int64_t sum = 0;
+
+    if (!is_digit(**text))
+        return false;
+    for (; is_digit(**text); (*text)++) {
+        int digit = **text - '0';
+        if (sum > (max - digit) / 10)
+            return false;
+        sum = sum * 10 + digit;
+    }
+    *value = sum;
+    return true;
+}
+
+/* Reads 12 or 12.345 as billionths, up to 9223372035.999999999; digits after the ninth decimal are dropped. */
+static bool scan_decimal(const char **text, int64_t *billionths)
+{
+    int64_t whole;
+
+    if (!scan_whole(text, INT64_MAX / SECOND - 1, &whole))
+        return false;
+    *billionths = whole * SECOND;
+    if (**text != '.')
+        return true;
+    (*text)++;
+    if (!is_digit(**text))
+        return false;
+    for (int64_t unit = SECOND / 10; is_digit(**text); (*text)++, unit /= 10)
+        *billionths += (**text - '0') * unit;
+    return true;
+}
+
+static int64_t whole_option(const char *const values[], int option, int64_t min, int64_t max)
+{
+    const char *text = values[option];
+    int64_t value;
+
+    if (!scan_whole(&text, max, &value) || *text != '\0' || value < min)
+        wrong_use(option_names[option], values[option],
+                  min == 0 ? "may be a whole number from 0 to 9223372036854775807"
+                           : "may be a whole number from 1 to 4294967295");
+    return value;
+}
+
+static int64_t seconds_option(const char *const values[], int option)
+{
+    const char *text = values[option];
+    int64_t value;
+
+    if (!scan_decimal(&text, &value) || *text != '\0')
+        wrong_use(option_names[option], values[option], "may be seconds such as 12 or 0.25, below 9223372036");
+    return value;
+}
+
+/* Slurm's own variables: absent or strange means 0, because the program also runs outside Slurm. */
+static uint32_t environment_number(char **environment, const char *name)
+{
+    int64_t value;
+
+    for (; *environment; environment++) {
+        const char *text = after(*environment, name);
+        if (text && *text++ == '=')
+            return scan_whole(&text, UINT32_MAX, &value) && *text == '\0' ? (uint32_t)value : 0;
+    }
+    return 0;
+}
+
+/* ---- clocks ---- */
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec t = {0, 0};
+
+    kernel(SYS_clock_gettime, clock, (long)&t, 0, 0, 0);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static struct instant now(void)
+{
+    return (struct instant){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME)};
+}
+
+__extension__ typedef __int128 wide;
+
+static int64_t clamp(wide value)
+{
+    return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
+}
+
+static int64_t virtual_length(int64_t real)
+{
+    return clamp((wide)real * virtual_clock.speed / SECOND);
+}
+
+static int64_t virtual_instant(int64_t real)
+{
+    return clamp((wide)virtual_clock.virtual + (wide)(real - virtual_clock.real) * virtual_clock.speed / SECOND);
+}
+
+/* Real ns that are at least as long as these virtual ones. */
+static int64_t real_length(int64_t virtual)
+{
+    return clamp(((wide)virtual * SECOND + virtual_clock.speed - 1) / virtual_clock.speed);
+}
+
+static bool scan_clock(const char *text)
+{
+    text = after(text, "mirage-clock 1 ");
+    if (!text)
+        return false;
+    if (!scan_whole(&text, INT64_MAX, &virtual_clock.real) || *text++ != ' ')
+        return false;
+    if (!scan_whole(&text, INT64_MAX, &virtual_clock.virtual) || *text++ != ' ')
+        return false;
+    if (!scan_decimal(&text, &virtual_clock.speed))
+        return false;
+    if (*text == '\n')
+        text++;
+    return *text == '\0' && virtual_clock.speed > 0 && virtual_clock.speed <= 1000000 * SECOND;
+}
+
+static void read_clock_file(const char *path)
+{
+    char text[256];
+    int file = open_file(path, O_RDONLY);
+    long size = file < 0 ? file : kernel(SYS_read, file, (long)text, sizeof text - 1, 0, 0);
+
+    if (size < 0)
+        wrong_use(option_names[CLOCK], path, error_text(size));
+    kernel(SYS_close, file, 0, 0, 0, 0);
+    text[size] = '\0';
+    if (length_of(text) != (size_t)size || !scan_clock(text))
+        wrong_use(option_names[CLOCK], path,
+                  "may be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED, SPEED above 0 and up to 1000000");
+}
+
+/* ---- signals ---- */
+
+static bool is_ignored(int signal_number)
+{
+    struct disposition old = {0};
+
+    kernel(SYS_rt_sigaction, signal_number, 0, (long)&old, sizeof(signal_set), 0);
+    return old.handler == SIG_IGN;
+}
+
+static void change_mask(int how, signal_set signals)
+{
+    kernel(SYS_rt_sigprocmask, how, (long)&signals, 0, sizeof signals, 0);
+}
+
+/*
+ * From here on these signals only become pending. Before, that is until main() begins, the kernel's default actions
+ * apply: SIGTSTP and SIGSTOP stop the process before the job has started, SIGTERM ends it without a record.
+ */
+static signal_set block_signals(void)
+{
+    static const struct disposition ignore = {.handler = SIG_IGN};
+    signal_set signals = SIGNAL(SIGTSTP) | SIGNAL(SIGCONT) | SIGNAL(SIGTERM) | SIGNAL(SIGALRM);
+
+    /* A blocked signal becomes pending even if it is ignored: without the question nohup and "&" had no effect. */
+    if (!is_ignored(SIGINT))
+        signals |= SIGNAL(SIGINT);
+    if (!is_ignored(SIGHUP))
+        signals |= SIGNAL(SIGHUP);
+    change_mask(SIG_BLOCK, signals);
+    /* A file size limit (Slurm propagates the user's) then makes write fail, which can be told. */
+    kernel(SYS_rt_sigaction, SIGXFSZ, (long)&ignore, 0, sizeof(signal_set), 0);
+    return signals;
+}
+
+static signal_set pending_signals(void)
+{
+    signal_set pending = 0;
+
+    kernel(SYS_rt_sigpending, (long)&pending, sizeof pending, 0, 0, 0);
+    return pending;
+}
+
+static void take(int signal_number)
+{
+    signal_set one = SIGNAL(signal_number);
+    struct timespec at_once = {0, 0};
+
+    kernel(SYS_rt_sigtimedwait, (long)&one, 0, (long)&at_once, sizeof one, 0);
+}
+
+static int ending_signal(signal_set pending)
+{
+    static const int ending[] = {SIGTERM, SIGINT, SIGHUP};
+
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (pending & SIGNAL(ending[i]))
+            return ending[i];
+    return 0;
+}
+
+/*
+ * Stops until a SIGCONT. SIGTSTP is still pending: once unblocked, the kernel itself stops the process, in one step
+ * with throwing away the SIGTSTP if a SIGCONT has come meanwhile. Sending SIGSTOP alone could throw away that SIGCONT
+ * and never wake up. It is needed only where SIGTSTP does nothing: in an orphaned process group (setsid), or ignored.
+ */
+static void stop_self(void)
+{
+    change_mask(SIG_UNBLOCK, SIGNAL(SIGTSTP));
+    change_mask(SIG_BLOCK, SIGNAL(SIGTSTP));
+    if (!(pending_signals() & SIGNAL(SIGCONT)))
+        kernel(SYS_kill, kernel(SYS_getpid, 0, 0, 0, 0, 0), SIGSTOP, 0, 0, 0);
+    take(SIGCONT);
+}
+
+/*
+ * Waits until a watched signal is pending; returns for how long, ns, not counting time stopped.
+ *
+ * The system call is made directly because the kernel's ppoll, unlike the C library's, writes the time left back: on
+ * the way into a stop too, and after the stop it goes on with that rest (select(2) and its kin, fs/select.c). That is
+ * how a SIGSTOP without a SIGTSTP is found, which no signal tells. The limit itself is never reached: poll may be 0.1 s
+ * late, so a timer (SIGALRM) ends the sleep.
+ */
+static int64_t wait_for_signal(int signals)
+{
+    struct timespec left = {POLL_LIMIT_SECONDS, 0};
+    struct pollfd readable = {.fd = signals, .events = POLLIN};
+
+    kernel(SYS_ppoll, (long)&readable, 1, (long)&left, 0, 0);
+    return (POLL_LIMIT_SECONDS - left.tv_sec) * SECOND - left.tv_nsec;
+}
+
+static void set_timer(int64_t ns)
+{
+    int64_t us = (ns + 999) / 1000;
+    struct itimerval timer = {.it_value = {us / 1000000, us % 1000000}};
+
+    kernel(SYS_setitimer, ITIMER_REAL, (long)&timer, 0, 0, 0);
+}
+
+/* ---- the job ---- */
+
+static void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
+{
+    struct job_data *job = &record.job;
+
+    job->flags |= flag;
+    if (job->n_suspensions == MAX_SUSPENSIONS) {
+        job->flags |= OVERFLOWED;
+        return;
+    }
+    record.periods[job->n_suspensions++] =
+        (struct suspend_period){virtual_instant(suspend), virtual_instant(resume)};
+}
+
+/*
+ * Notes the stop that ended at `resumed` without a SIGTSTP, if there was one, and returns its length. It shows as time
+ * between two looks at the clock that was not spent waiting. A SIGCONT to a process that was not stopped leaves
+ * microseconds, so what is shorter than SHORTEST_STOP is taken for that.
+ */
+static int64_t time_missing(struct instant last, int64_t waited, struct instant resumed)
+{
+    int64_t missing = resumed.monotonic - last.monotonic - waited;
+
+    if (missing < SHORTEST_STOP)
+        return 0;
+    note_suspension(resumed.real - missing, resumed.real, INFERRED);
+    return missing;
+}
+
+/*
+ * Sleeps until `wanted` ns (real) since `start` have passed without the stops, or a signal ends the job: returns that
+ * signal, or 0. Sets *executed, ns (real).
+ *
+ * The order matters. A look at the clock comes before pending_signals(), and the one after a resume comes behind
+ * take(SIGCONT), so that a stop at any point falls between two looks. A signal that ends the job goes before a suspend
+ * (the job would else stop with its end pending), and so does the end of the sleep.
+ */
+static int play(struct instant start, int64_t wanted, int signals, int64_t *executed)
+{
+    struct instant last = start;
+    int64_t waited = 0, stopped = 0;
+
+    for (;;) {
+        struct instant looked = now();
+        signal_set pending = pending_signals();
+        bool suspend = pending & SIGNAL(SIGTSTP);
+
+        if (pending & SIGNAL(SIGCONT)) {
+            take(SIGCONT);
+            looked = now();
+            stopped += time_missing(last, waited, looked);
+        } else if (suspend) { /* the kernel drops a pending SIGCONT when a SIGTSTP comes */
+            stopped += time_missing(last, waited, looked);
+        }
+        last = looked;
+        *executed = looked.monotonic - start.monotonic - stopped;
+
+        int end = ending_signal(pending);
+        if (end || *executed >= wanted)
+            return end;
+        if (suspend) {
+            stop_self();
+            last = now();
+            note_suspension(looked.real, last.real, 0);
+            stopped += last.monotonic - looked.monotonic;
+        }
+        take(SIGALRM); /* one that fired during a stop */
+        set_timer(wanted - *executed);
+        waited = wait_for_signal(signals);
+    }
+}
+
+/* ---- the record ---- */
+
+/* CRC-32 of IEEE 802.3, as in zlib, bit by bit: it runs once, and a table would cost a page. */
+static uint32_t crc32(const void *data, size_t size)
+{
+    const unsigned char *byte = data;
+    uint32_t crc = UINT32_MAX;
+
+    for (size_t i = 0; i < size; i++) {
+        crc ^= byte[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (crc & 1 ? UINT32_C(0xEDB88320) : 0);
+    }
+    return ~crc;
+}
+
+/*
+ * One write, so that records of other processes stay whole. After a short one nothing is undone or added: others may
+ * have appended meanwhile. Readers skip what is torn.
+ */
+static bool append_record(int log, const char *path)
+{
+    size_t size = sizeof record.job + record.job.n_suspensions * sizeof *record.periods;
+    long written;
+
+    record.job.crc32 = 0;
+    record.job.crc32 = crc32(&record, size);
+    do
+        written = kernel(SYS_write, log, (long)&record, (long)size, 0, 0);
+    while (written == -EINTR);
+    if (written == (long)size)
+        return true;
+    complain("record not written: ", option_names[LOG], path,
+             written < 0 ? error_text(written) : "cut short, is the disk full?");
+    return false;
+}
+
+static void read_options(int argc, char **argv, const char *values[N_OPTIONS])
+{
+    for (int i = 1; i < argc; i++) {
+        int option = 0;
+
+        if (same(argv[i], "--help"))
+            answer(usage);
+        if (same(argv[i], "--version"))
+            answer("sigsleep " VERSION "\n");
+        while (option < N_OPTIONS && !same(argv[i], option_names[option]))
+            option++;
+        if (option == N_OPTIONS)
+            wrong_use(argv[i], "", "not an option, see sigsleep --help");
+        if (values[option])
+            wrong_use(argv[i], "", "may be given once");
+        if (++i == argc)
+            wrong_use(option_names[option], "", "needs a value");
+        values[option] = argv[i];
+    }
+    for (int option = 0; option < N_OPTIONS; option++)
+        if (option != CLOCK && !values[option])
+            wrong_use(option_names[option], "", "is missing, see sigsleep --help");
+}
+
+static void describe_job(const char *const values[N_OPTIONS], char **environment)
+{
+    struct job_data *job = &record.job;
+    size_t length = length_of(values[PRIORITY]);
+
+    if (length == 0 || length >= sizeof job->priority)
+        wrong_use(option_names[PRIORITY], values[PRIORITY], "may be a word of 1 to 31 bytes");
+    for (size_t i = 0; i < length; i++)
+        job->priority[i] = values[PRIORITY][i];
+    for (size_t i = 0; i < sizeof job->magic; i++)
+        job->magic[i] = "SSLP"[i];
+    job->version = 1;
+    job->header_size = sizeof *job;
+    job->id = whole_option(values, ID, 0, INT64_MAX);
+    job->cores = (uint32_t)whole_option(values, CORES, 1, UINT32_MAX);
+    job->submission = seconds_option(values, SUBMIT);
+    job->runtime = seconds_option(values, RUNTIME);
+    job->slurm_job_id = environment_number(environment, "SLURM_JOB_ID");
+    job->restart = environment_number(environment, "SLURM_RESTART_COUNT");
+}
+
+int main(int argc, char **argv, char **environment)
+{
+    const signal_set watched = block_signals();
+    const struct instant start = now();
+    const char *values[N_OPTIONS] = {NULL};
+    struct job_data *job = &record.job;
+    int64_t executed;
+
+    read_options(argc, argv, values);
+    describe_job(values, environment);
+    if (values[CLOCK])
+        read_clock_file(values[CLOCK]);
+    int64_t wanted = real_length(job->runtime);
+    if (wanted > INT64_MAX - SECOND)
+        wrong_use(option_names[RUNTIME], values[RUNTIME], "too long at the speed of the clock file");
+    int log = open_file(values[LOG], O_WRONLY | O_APPEND | O_CREAT);
+    if (log < 0)
+        wrong_use(option_names[LOG], values[LOG], error_text(log));
+    int signals = (int)kernel(SYS_signalfd4, -1, (long)&watched, sizeof watched, O_CLOEXEC, 0);
+    if (signals < 0) {
+        complain("", "cannot wait for signals", "", error_text(signals));
+        return EXIT_NO_RECORD;
+    }
+
+    int end = play(start, wanted, signals, &executed);
+    if (end == 0)
+        job->flags |= COMPLETED;
+    job->start = virtual_instant(start.real);
+    job->end = virtual_instant(clock_ns(CLOCK_REALTIME));
+    job->executed = virtual_length(executed);
+    if (!append_record(log, values[LOG]))
+        return EXIT_NO_RECORD;
+    return end ? EXIT_SIGNAL + end : 0;
+}

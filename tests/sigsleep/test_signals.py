@@ -1,0 +1,259 @@
+"""sigsleep under signals, as a table of cases: what is done to it, and what its record says then.
+
+All cases of a program run at once, so that each may take its time: no test asserts that something was fast, only that
+nothing was too short or is missing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from signal import SIG_IGN, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGSTOP, SIGTERM, SIGTSTP, Signals
+from signal import signal as set_handler
+
+import pytest
+from conftest import Job
+
+from slurm_mirage.sigsleep_log import Record, read_log
+
+MS = 1_000_000
+RUNTIME = 1.0  # seconds; all that a case does while the job runs has to fit in
+PAUSE = 0.3  # seconds that a stop lasts
+SLACK = 1 * MS  # ns: two clocks are read one after the other
+
+STOPPED, RUNNING = "T", "S"  # states of the process to wait for
+ORPHANED = {"start_new_session": True, "process_group": None}  # SIGTSTP's default action is void there
+
+
+@dataclass(frozen=True)
+class Case:
+    """Steps: signals to send, seconds to wait, states to wait for. Then the end: exit code and suspensions noted."""
+
+    name: str
+    steps: tuple[Signals | float | str, ...]
+    code: int = 0
+    suspensions: int = 0
+    inferred: bool = False
+    popen: tuple[tuple[str, object], ...] = ()
+
+
+def ignoring(*signals: Signals) -> tuple[tuple[str, object], ...]:
+    """Start the process with these signals ignored, as nohup and background jobs of a shell have it."""
+    return (("preexec_fn", lambda: [set_handler(one, SIG_IGN) for one in signals]),)
+
+
+SUSPEND = (SIGTSTP, STOPPED, PAUSE, SIGCONT, RUNNING)
+SLURM_SUSPEND = (SIGTSTP, STOPPED, 0.05, SIGSTOP, PAUSE, SIGCONT, RUNNING)
+BARE_STOP = (SIGSTOP, STOPPED, PAUSE, SIGCONT, RUNNING)
+CASES = [
+    Case("undisturbed", ()),
+    Case("suspended", SUSPEND, suspensions=1),
+    Case("suspended by Slurm", SLURM_SUSPEND, suspensions=1),
+    Case("suspended past its planned end", (SIGTSTP, STOPPED, 1.3, SIGCONT), suspensions=1),
+    Case("suspended three times", SUSPEND * 3, suspensions=3),
+    Case("suspended while suspended", (SIGTSTP, STOPPED, SIGTSTP, PAUSE, SIGCONT), suspensions=1),
+    Case("suspended, orphaned", SUSPEND * 2, suspensions=2, popen=tuple(ORPHANED.items())),
+    Case("suspended by Slurm, orphaned", SLURM_SUSPEND, suspensions=1, popen=tuple(ORPHANED.items())),
+    Case("suspended, SIGTSTP ignored", SUSPEND, suspensions=1, popen=ignoring(SIGTSTP)),
+    Case("stopped", BARE_STOP, suspensions=1, inferred=True),
+    Case("stopped past its planned end", (SIGSTOP, STOPPED, 1.3, SIGCONT), suspensions=1, inferred=True),
+    Case("stopped twice", BARE_STOP * 2, suspensions=2, inferred=True),
+    Case("stopped, orphaned", BARE_STOP, suspensions=1, inferred=True, popen=tuple(ORPHANED.items())),
+    Case("SIGTSTP lost in a stop", (SIGSTOP, STOPPED, SIGTSTP, PAUSE, SIGCONT), suspensions=1, inferred=True),
+    Case("suspended and stopped", (*SUSPEND, *BARE_STOP, *SUSPEND), suspensions=3, inferred=True),
+    Case("resumed without a stop", (SIGCONT, 0.05, SIGCONT, 0.05, SIGCONT)),
+    Case("alarms of others", (SIGALRM, 0.05, SIGALRM)),
+    Case("alarms ignored", SUSPEND, suspensions=1, popen=ignoring(SIGALRM)),
+    Case("cancelled", (SIGTERM,), code=143),
+    Case("interrupted", (SIGINT,), code=130),
+    Case("hung up", (SIGHUP,), code=129),
+    Case("hung up under nohup", (SIGHUP, 0.05, SIGINT), popen=ignoring(SIGHUP, SIGINT)),
+    Case("cancelled by Slurm", (SIGCONT, SIGTERM), code=143),
+    Case("cancelled after a suspension", (*SUSPEND, SIGTERM), code=143, suspensions=1),
+    Case("cancelled while suspended", (SIGTSTP, STOPPED, SIGTERM, PAUSE, STOPPED, SIGCONT), 143, 1),
+    Case("cancelled while stopped", (SIGSTOP, STOPPED, SIGTERM, PAUSE, SIGCONT), 143, 1, inferred=True),
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    stderr: str
+    record: Record
+    longest: int  # ns from before the first step to after the end
+
+
+def play(case: Case, job: Job) -> Outcome:
+    """Do a case's steps, and wait for the end."""
+    begin = time.monotonic_ns()
+    job.await_asleep()
+    for step in case.steps:
+        if isinstance(step, Signals):
+            job.send(step)
+        elif isinstance(step, str):
+            job.await_state(step)
+        else:
+            time.sleep(step)
+    code, stderr = job.end()
+    return Outcome(code, stderr, job.only_record(), time.monotonic_ns() - begin)
+
+
+@pytest.fixture(scope="session")
+def outcomes(launch: Callable[..., Job], program: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
+    """The outcome of a case by its name."""
+    logs = tmp_path_factory.mktemp("signals")
+    with ThreadPoolExecutor(len(CASES)) as pool:
+        futures = {}
+        for case in CASES:
+            runtime = RUNTIME if case.code == 0 else 60
+            job = launch(program, logs / case.name, runtime, popen=dict(case.popen))
+            futures[case.name] = pool.submit(play, case, job)
+    return lambda name: futures[name].result()
+
+
+def stopped(record: Record) -> int:
+    """Nanoseconds suspended."""
+    return sum(period.resume_ns - period.suspend_ns for period in record.suspensions)
+
+
+def assert_adds_up(record: Record) -> None:
+    """What holds for every record: instants in order, and execution is what the suspensions leave."""
+    suspensions = [instant for period in record.suspensions for instant in period]
+    instants = [record.start_ns, *suspensions, record.end_ns]
+    assert all(late >= early - SLACK for early, late in pairwise(instants))
+    assert record.executed_ns <= record.end_ns - record.start_ns - stopped(record) + SLACK
+    assert record.completed == (record.executed_ns >= record.runtime_ns)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case(outcomes: Callable[[str], Outcome], case: Case) -> None:
+    outcome = outcomes(case.name)
+    record = outcome.record
+    assert (outcome.code, outcome.stderr) == (case.code, "")
+    assert record.completed == (case.code == 0)
+    assert len(record.suspensions) == case.suspensions
+    assert record.inferred == case.inferred
+    assert not record.overflowed
+    assert_adds_up(record)
+    for period in record.suspensions:
+        assert PAUSE * 1e9 - SLACK <= period.resume_ns - period.suspend_ns <= outcome.longest
+
+
+def test_suspensions_around_the_end(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
+    """A suspend some ms before or after the end: the job is either suspended or over, and its time is never short."""
+    jobs = [launch(program, tmp_path / str(number), 0.5).await_asleep() for number in range(12)]
+    time.sleep(0.4)
+    for job in jobs:
+        job.send(SIGTSTP)
+        time.sleep(0.015)
+    time.sleep(PAUSE)
+    for job in jobs:
+        job.send(SIGCONT)
+    for job in jobs:
+        assert job.end() == (0, "")
+        record = job.only_record()
+        assert_adds_up(record)
+        assert len(record.suspensions) <= 1
+        assert all(period.resume_ns - period.suspend_ns >= PAUSE * 1e9 - SLACK for period in record.suspensions)
+
+
+def test_no_resume_is_lost(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
+    """A resume that comes while the process is about to stop itself must not be thrown away by that stop."""
+    job = launch(program, tmp_path / "log", 60).await_asleep()
+    for number in range(2000):
+        job.send(SIGTSTP)
+        meet = time.perf_counter_ns() + number % 100 * 1000  # the process stops some 10 to 100 us after the signal
+        while time.perf_counter_ns() < meet:
+            pass
+        job.send(SIGCONT).await_state(RUNNING)
+    assert job.send(SIGTERM).end() == (143, "")
+    assert_adds_up(job.only_record())
+
+
+def test_more_suspensions_than_there_is_room_for(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
+    """Those without a place in the record are still left out of the execution."""
+    job = launch(builds["small"], tmp_path / "log", RUNTIME).await_asleep()
+    for _ in range(5):
+        job.send(SIGTSTP).await_state(STOPPED)
+        time.sleep(PAUSE / 3)
+        job.send(SIGCONT).await_state(RUNNING)
+    assert job.end() == (0, "")
+    record = job.only_record()
+    assert record.overflowed
+    assert len(record.suspensions) == 3
+    assert record.end_ns - record.start_ns >= RUNTIME * 1e9 + 5 * PAUSE / 3 * 1e9 - SLACK
+    assert_adds_up(record)
+
+
+def in_start_up(launch: Callable[..., Job], program: Path, log: Path, runtime: float) -> Job:
+    """A sigsleep that waits in its start-up, with its signals blocked: a FIFO opens only with a reader."""
+    subprocess.run(["mkfifo", str(log)], check=True)
+    return launch(program, log, runtime).await_blocked()
+
+
+def test_suspended_in_start_up(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
+    log = tmp_path / "fifo"
+    job = in_start_up(launch, program, log, 0.05).send(SIGTSTP)
+    with log.open("rb") as reader:
+        job.await_state(STOPPED)
+        time.sleep(PAUSE)
+        job.send(SIGCONT)
+        assert job.end() == (0, "")
+        (record,), damage = read_log(reader)
+    assert damage == []
+    assert len(record.suspensions) == 1
+    assert stopped(record) >= PAUSE * 1e9 - SLACK
+    assert_adds_up(record)
+
+
+def test_stopped_in_start_up(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
+    log = tmp_path / "fifo"
+    job = in_start_up(launch, program, log, 0.05).send(SIGSTOP).await_state(STOPPED)
+    time.sleep(PAUSE)
+    job.send(SIGCONT)
+    with log.open("rb") as reader:
+        assert job.end() == (0, "")
+        (record,), damage = read_log(reader)
+    assert damage == []
+    assert record.inferred
+    assert stopped(record) >= PAUSE * 1e9 - SLACK
+    assert_adds_up(record)
+
+
+def test_cancelled_in_start_up(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
+    log = tmp_path / "fifo"
+    job = in_start_up(launch, program, log, 60).send(SIGTERM)
+    with log.open("rb") as reader:
+        assert job.end() == (143, "")
+        (record,), damage = read_log(reader)
+    assert damage == []
+    assert not record.completed
+    assert_adds_up(record)
+
+
+def test_a_plain_sleep_takes_a_stop_for_run_time(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
+    """Why sigsleep exists (Appendix A of the thesis this project comes from)."""
+    seconds = 1.5
+    jobs = {
+        "sleep": Job(["sleep", str(seconds)], tmp_path / "none").await_state("S"),
+        "sigsleep": launch(builds["static"], tmp_path / "log", seconds).await_asleep(),
+    }
+
+    def from_stop_to_end(job: Job) -> float:
+        job.send(SIGSTOP).await_state(STOPPED)
+        stop = time.monotonic()
+        time.sleep(seconds)
+        job.send(SIGCONT).end()
+        return time.monotonic() - stop
+
+    with ThreadPoolExecutor(2) as pool:
+        took = dict(zip(jobs, pool.map(from_stop_to_end, jobs.values()), strict=True))
+    record = jobs["sigsleep"].only_record()
+    assert took["sleep"] < 2 * seconds
+    assert (record.end_ns - record.start_ns) / 1e9 >= 2 * seconds
+    assert_adds_up(record)
