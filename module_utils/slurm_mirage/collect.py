@@ -149,7 +149,8 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     plan = _plan(run_dir / "plan.csv", workload)
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
     submitted = _submissions(plan, journal, time)
-    lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted))
+    since = clock.virtual_ns - NS - round(clock.real_to_virtual(CLOCK_STEP) * NS)
+    lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
     records, pauses, damage = read_sigsleep(run_dir)
     joined = submitted
     for record in (

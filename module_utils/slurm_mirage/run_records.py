@@ -119,8 +119,10 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
     return lines.with_columns(col(instants) - offset)
 
 
-def read_jobcomp(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
+def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
     """The lines of jobcomp/filetxt about jobs named in `submitted` (name, id, slurm_id, v_submit), in the file's order.
+
+    The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
 
     There is a line an execution, because a requeue writes one too (JobState=PENDING, or NODE_FAIL), and there may be lines of
     several job numbers for one name. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited,
@@ -147,7 +149,8 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
         s_end=_instant(field("EndTime")),
     )
     lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
-    return _in_utc(lines, instants, submitted).with_columns(s_start=pl.when("s_ran").then("s_start"))
+    lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
+    return lines.with_columns(s_start=pl.when("s_ran").then("s_start"))
 
 
 def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -39,7 +39,9 @@ class RunFolder:
         self.folder, self.speed, self.shrink, self.zone = folder, speed, shrink, zone
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
-        self.events: list[dict[str, Any]] = [self._event("start", 0.0, boot_time=1, virtual=VIRTUAL_ZERO)]
+        start = {"virtual": VIRTUAL_ZERO, "boot_id": "0", "boot_time": 1, "next_id": 101, "slurm_version": "22.05.8"}
+        start |= {"plan_sha256": "", "completion_offset": 0, "earlier_ids": []}
+        self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start)]
         self.jobcomp = self.suspended = ""
         self.sigsleep = b""
         self.workload: list[dict[str, Any]] = []

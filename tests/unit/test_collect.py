@@ -192,11 +192,13 @@ def test_job_that_ran_twice_and_foreign_records_are_named(tmp_path: Path) -> Non
     assert sorted(kinds(made.collect())) == [(1, "ran under another job number too"), (77, "no job of this run")]
 
 
-def test_lines_of_other_runs_are_passed_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["OLDER-RUN", "RUN"])
+def test_lines_of_other_runs_are_passed_over(tmp_path: Path, name: str) -> None:
+    """The completion log is of all runs, and the results of one may have been removed, and its name used again."""
     made = RunFolder(tmp_path)
     number = made.job(due=0.0)
-    made.slurm(number, start=-500.0, end=-400.0, state="FAILED", submit=-510.0)
-    made.jobcomp = made.jobcomp.replace("Name=RUN.", "Name=OLDER-RUN.")
+    made.slurm(number, start=-50.0, end=-40.0, state="FAILED", submit=-51.0, slurm_id=12)
+    made.jobcomp = made.jobcomp.replace("Name=RUN.", f"Name={name}.")
     made.played(number, start=0.1)
     run = made.collect()
     assert (row(run, number)["state"], kinds(run)) == ("COMPLETED", [])

@@ -1,0 +1,132 @@
+#!/usr/bin/python
+"""Ansible module: joins what a run has left behind, measures it, and judges it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: run_collection
+short_description: Collect a run's records into jobs.csv, schedule.swf and metrics.json
+description:
+  - Joins the replay's journal, Slurm's record and sigsleep's into one line a job, in the time of the trace.
+  - Computes the metrics of the schedule, and the verdict on whether the emulation spoiled it.
+  - Runs on the control machine, where the records have been brought to. It needs polars.
+options:
+  run_dir:
+    description:
+      - Folder of the run on the control machine. It holds C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
+        C(jobcomp.log), C(sigsleep.log) or one C(sigsleep-HOST.log) a host, and perhaps C(suspended.jsonl), C(samples.csv),
+        C(sdiag.csv), C(result.json) and C(progress.json).
+      - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
+    type: path
+    required: true
+  processors:
+    description: Processors of the emulated machine.
+    type: int
+    required: true
+  nodes:
+    description: Nodes of the emulated machine.
+    type: int
+    required: true
+  tau:
+    description: Smallest run time, in seconds, that the bounded slowdown divides by.
+    type: float
+    default: 10
+  thresholds:
+    description: Bounds of a valid run by name, instead of the defaults (docs/validity.md).
+    type: dict
+    default: {}
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Join the records and measure
+  run_collection:
+    run_dir: results/first
+    processors: 5760
+    nodes: 360
+    thresholds:
+      submit_lag_share: 0.02
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+metrics:
+  description: Content of metrics.json, with the verdict as its member C(validity).
+  returned: always
+  type: dict
+disagreements:
+  description: Number of contradictions between sigsleep's and Slurm's record, by kind.
+  returned: always
+  type: dict
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.files import differs, read_json, write_atomically
+
+
+def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], dict[str, int]]:
+    """Content of the files by name, the metrics, and the disagreements by kind."""
+    # Imported late, so that a machine without polars gets a message and no traceback.
+    import polars as pl
+    from ansible.module_utils.slurm_mirage import collect, metrics, run_files, validity
+
+    folder = Path(params["run_dir"])
+    machine = {"processors": params["processors"], "nodes": params["nodes"]}
+    thresholds = validity.Thresholds.of(params["thresholds"])
+    try:
+        workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
+    run = collect.collect(folder, workload)
+    found = metrics.compute(run.jobs, **machine, tau=params["tau"], suspensions=run.suspensions, resolution=run.time.second)
+    found["validity"] = validity.judge(
+        run,
+        validity.read_figures(folder / "samples.csv"),
+        validity.read_figures(folder / "sdiag.csv"),
+        read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
+        **machine,
+        thresholds=thresholds,
+    )
+    files = run_files.render(run, **machine)
+    files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
+    kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
+    return files, found, dict(kinds)
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "run_dir": {"type": "path", "required": True},
+            "processors": {"type": "int", "required": True},
+            "nodes": {"type": "int", "required": True},
+            "tau": {"type": "float", "default": 10},
+            "thresholds": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        files, metrics, disagreements = results(module.params)
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    except ImportError as error:
+        module.fail_json(msg=f"the control machine lacks a package ({error}); make installs it into .venv")
+    folder = Path(module.params["run_dir"])
+    stale = [name for name, content in files.items() if differs(folder / name, content)]
+    if not module.check_mode:
+        for name in stale:
+            write_atomically(folder / name, files[name])
+    module.exit_json(changed=bool(stale), metrics=metrics, disagreements=disagreements)
+
+
+if __name__ == "__main__":
+    main()
