@@ -15,14 +15,17 @@ from .screen import Screen, about
 # The run's own quality: value, how it is called here, and its unit.
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
-    ("start_latency_p50", "from Slurm's start to the job's own, median", "s"),
+    ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
+    ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),
     ("retries", "submissions tried again", ""),
     ("resubmitted", "jobs submitted again after a restart", ""),
     ("limits_extended", "time limits extended", ""),
+    ("disagreements", "contradictions between the jobs' record and Slurm's", ""),
     ("host_cpu", "processors of the host busy", "share"),
+    ("clock_speed", "speed of Slurm's clock", ""),
 )
 
 

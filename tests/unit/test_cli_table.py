@@ -1,0 +1,79 @@
+"""The table of metrics on the terminal, and sweep.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cli import sweep, table
+from cli.endings import Ending
+from cli.screen import Screen
+from slurm_mirage import metrics
+from slurm_mirage.files import write_json
+from slurm_mirage.swf import parse_swf
+
+LOG = b"""1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 5 300 4 -1 -1 4 600 -1 1 1 1 -1 -1 -1 -1 -1
+3 20 900 1 4 -1 -1 4 600 -1 5 1 1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def measured() -> dict[str, Any]:
+    """Metrics of a log of three jobs, with the verdict of a run."""
+    frame: pl.DataFrame = parse_swf(LOG, "log")[0]
+    found = metrics.compute(metrics.frame_from_swf(frame), 8)
+    validity = {"valid": True, "reasons": [], "submit_lag_p99": 0.0125, "retries": 2, "host_cpu": 0.375, "clock_speed": None}
+    return found | {"validity": validity}
+
+
+def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    table.show(measured, Screen(stream))
+    lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
+    assert set(metrics.MEANINGS) <= set(lines)
+    assert "(15 min)" in lines["wait_max"] and "900.00 s" in lines["wait_max"]
+    assert measured["null_reasons"]["W3"] in " ".join(stream.getvalue().split())
+    assert "0.01 s" in lines["submit_lag_p99"]
+    assert "37.5 %" in lines["host_cpu"]
+    assert lines["retries"].split()[1] == "2"
+    assert "\x1b" not in stream.getvalue()
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "s", "-"),
+        (0.0, "s", "0.00 s"),
+        (89.994, "s", "89.99 s"),
+        (7800.0, "s", "7800.00 s (2 h 10 min)"),
+        (0.6895, "share", "69.0 %"),
+        (3, "", "3"),
+        (1234.5678, "", "1235"),
+        (0.00012345, "", "0.0001234"),
+    ],
+)
+def test_figures(value: float | None, unit: str, text: str) -> None:
+    assert table.value_text(value, unit) == text
+
+
+def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: dict[str, Any]) -> None:
+    runs = []
+    for shrink, ending in ((Decimal("100"), Ending("ok", "3 jobs")), (Decimal("0.20"), Ending("failed", "no"))):
+        folder = tmp_path / f"x-{shrink}"
+        folder.mkdir()
+        runs.append((shrink, folder, ending))
+    write_json(tmp_path / "x-100/metrics.json", measured)
+    sweep.write(tmp_path, runs)
+    lines = list(csv.DictReader((tmp_path / "sweep.csv").open()))
+    assert [(line["shrink"], line["ending"]) for line in lines] == [("100", "ok"), ("0.2", "failed")]
+    assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
+    assert lines[1]["wait_max"] == ""
+    assert set(sweep.FIGURES) <= set(metrics.MEANINGS)
