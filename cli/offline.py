@@ -12,7 +12,7 @@ from slurm_mirage import models, sigsleep_log, swf
 from slurm_mirage import workload as selection
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import write_json
-from slurm_mirage.trace import Trace, read_trace
+from slurm_mirage.trace import read_schedule, read_trace
 
 from . import table
 from .endings import Ending
@@ -51,7 +51,7 @@ def workload(values: Knobs, screen: Screen) -> Ending:
 
 def _converted(values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
     trace = read_trace(str(values["TRACE"]))
-    _say_notes(trace, screen)
+    _say_notes(trace.notes, screen)
     plain = ("JOBS", "OFFSET", "MIN_RUNTIME", "SHRINK")
     if all(values[name] == parse(name, BY_NAME[name].default) for name in plain):
         return trace.frame, trace.header
@@ -81,62 +81,38 @@ def _widest(frame: pl.DataFrame) -> int:
     return max(1, int(widest or 1))
 
 
-def _say_notes(trace: Trace, screen: Screen) -> None:
-    for oddity, count in trace.notes.items():
-        if count:
-            screen.say(f"in the log: {count} jobs: {oddity.replace('_', ' ')}")
+def _say_notes(notes: dict[str, int], screen: Screen) -> None:
+    for oddity, count in notes.items():
+        screen.say(f"in the log: {count}: {oddity.replace('_', ' ')}")
 
 
 def metrics(values: Knobs, screen: Screen) -> Ending:
-    """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, or sigsleep's log."""
+    """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, a run's jobs.csv, sigsleep's log."""
     if not values["TRACE"]:
         raise WrongUse(f"TRACE: the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log")
     out = _output(values) if values["OUT"] else None
-    jobs, processors, nodes, suspensions = _schedule(values, screen)
-    jobs = _selected(jobs, values)
-    measured = definitions.compute(jobs, processors, nodes, suspensions=suspensions)
+    schedule = read_schedule(str(values["TRACE"]))
+    _say_notes(schedule.notes, screen)
+    if schedule.format == "sigsleep":
+        for damage in sigsleep_log.read_log(str(values["TRACE"]))[1]:
+            screen.say(f"  {damage.length} bytes at offset {damage.offset}: {damage.reason}")
+    jobs = _selected(schedule.jobs, values)
+    processors, nodes = schedule.processors, schedule.nodes
+    if processors is None or os.environ.get("NODES") or os.environ.get("CPUS"):
+        processors, nodes = processors_of(values), whole_of(values["NODES"])
+        screen.say(f"machine: {nodes} nodes of {values['CPUS']} processors (NODES, CPUS)")
+    measured = definitions.compute(jobs, processors, nodes, suspensions=schedule.suspensions)
     table.show(measured, screen)
     if out is not None:
         write_json(out, measured)
     return Ending("ok", f"{jobs.height} jobs of {values['TRACE']}" + (f", {out}" if out else ""))
 
 
-Schedule = tuple[pl.DataFrame, int, int | None, pl.DataFrame | None]
-
-
-def _schedule(values: Knobs, screen: Screen) -> Schedule:
-    """The jobs, processors and nodes of the machine, suspensions if the log tells them."""
-    path = Path(str(values["TRACE"]))
-    if _is_sigsleep(path):
-        records, damages = sigsleep_log.read_log(path)
-        for damage in damages:
-            screen.say(f"{path}: {damage.length} bytes at offset {damage.offset} left out: {damage.reason}")
-        if not records:
-            raise WrongUse(f"TRACE: {path} holds no record of sigsleep")
-        jobs = definitions.frame_from_sigsleep(records)
-        suspensions = definitions.suspensions_from_sigsleep(records)
-        return jobs, processors_of(values), whole_of(values["NODES"]), suspensions
-    trace = read_trace(path)
-    _say_notes(trace, screen)
-    processors, nodes = trace.machine()
-    if os.environ.get("NODES") or os.environ.get("CPUS"):
-        processors, nodes = processors_of(values), whole_of(values["NODES"])
-    return definitions.frame_from_swf(trace.frame), processors, nodes, None
-
-
-def _is_sigsleep(path: Path) -> bool:
-    """Whether it is sigsleep's log; its first record may be torn: the magic number may come later."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(65536)
-    except OSError:
-        return False
-    return sigsleep_log.MAGIC in head and b"\0" in head
-
-
 def _selected(jobs: pl.DataFrame, values: Knobs) -> pl.DataFrame:
     """JOBS, OFFSET and MIN_RUNTIME, applied to a recorded schedule."""
     offset, shortest = whole_of(values["OFFSET"]), number_of(values["MIN_RUNTIME"])
+    if jobs.is_empty():
+        raise WrongUse(f"TRACE: {values['TRACE']} holds no job")
     if offset >= jobs.height:
         raise WrongUse(f"OFFSET: {offset} may be up to {jobs.height - 1}, the log has {jobs.height} jobs")
     chosen = jobs.sort("submit", maintain_order=True).slice(offset)

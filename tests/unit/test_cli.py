@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cli import knobs
+from slurm_mirage import sigsleep_log
 from slurm_mirage.files import write_json
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +113,25 @@ def test_metrics_of_a_machine_that_is_named(copy: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     settings = json.loads((tmp_path / "m.json").read_text())["settings"]
     assert (settings["processors"], settings["nodes"]) == (32, 2)
+
+
+def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(copy: Path, tmp_path: Path) -> None:
+    record = sigsleep_log.Record(
+        id=7,
+        cores=2,
+        priority="batch",
+        submission_ns=10**9,
+        start_ns=3 * 10**9,
+        end_ns=13 * 10**9,
+        runtime_ns=10**10,
+        executed_ns=10**10,
+    )
+    raw = sigsleep_log.pack(record)
+    (copy / "jobs.log").write_bytes(raw + b"torn" + raw)
+    done = run(copy, "metrics", TRACE="jobs.log", NODES="1", CPUS="4", OUT=str(tmp_path / "m.json"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"4 bytes at offset {len(raw)}" in done.stdout
+    assert json.loads((tmp_path / "m.json").read_text())["metrics"]["wait_mean"] == 2.0
 
 
 def test_workload_from_a_model_is_the_same_for_the_same_seed(copy: Path, tmp_path: Path) -> None:
