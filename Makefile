@@ -71,16 +71,21 @@ teardown: $(STAMP) ## stop everything that this instance started, and nothing el
 
 ##@ Tests
 
+# $(call need,program,package): one clear line when a tool is missing that .venv cannot hold.
+need = @command -v $(1) >/dev/null || { echo 'failed: $(1) is missing: apt-get install $(2)'; exit 1; }
+
 .PHONY: test
 test: lint unit molecule ## all that CI runs
 
 .PHONY: unit
 unit: $(STAMP) ## unit tests, and sigsleep's with real signals
+	$(call need,cc,gcc libc6-dev)
 	@$(BIN)/pytest
 
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
-	@command -v shellcheck >/dev/null || { echo 'failed: shellcheck is missing: apt-get install shellcheck'; exit 1; }
+	$(call need,shellcheck,shellcheck)
+	$(call need,clang-tidy,clang-tidy)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

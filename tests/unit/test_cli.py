@@ -125,6 +125,7 @@ def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(copy: Path, tmp_path:
         end_ns=13 * 10**9,
         runtime_ns=10**10,
         executed_ns=10**10,
+        completed=True,
     )
     raw = sigsleep_log.pack(record)
     (copy / "jobs.log").write_bytes(raw + b"torn" + raw)

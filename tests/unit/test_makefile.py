@@ -34,7 +34,7 @@ def make(project: Path, *words: str, **environ: str) -> subprocess.CompletedProc
     ours = {*knobs.BY_NAME, knobs.GIVEN, "MFLAGS"}
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k not in ours}
     python = {"PYTHON": sys.executable} if not any(word.startswith("PYTHON=") for word in words) else {}
-    command = ["make", *words]
+    command = [str(shutil.which("make")), *words]
     return subprocess.run(
         command, cwd=project, env=clean | python | environ, capture_output=True, text=True, timeout=300, check=False
     )
@@ -110,6 +110,16 @@ def test_wrong_use_is_the_last_line(clone: Path, words: list[str], told: str) ->
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1].startswith("wrong use: ")
     assert told in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("target", "tool"), [("lint", "shellcheck"), ("unit", "cc")])
+def test_a_missing_tool_is_named_in_one_line(clone: Path, tmp_path: Path, target: str, tool: str) -> None:
+    """A PATH that holds only what the Makefile itself needs."""
+    for name in ("sh", "sha256sum", "cut", "cat", "rm", "touch"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = make(clone, target, PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1].startswith(f"failed: {tool} is missing: apt-get install ")
 
 
 def test_clean_leaves_results(clone: Path) -> None:
