@@ -1,0 +1,340 @@
+"""Watching a replay from beside: progress.json, samples.csv, sdiag.csv, suspended.jsonl, and what makes it stall.
+
+Two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
+life. The other asks the resource manager and may be held up by it. Neither ever submits, cancels or writes the journal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .clock import Clock
+from .files import write_json
+from .slurm_commands import (
+    DIAGNOSTICS,
+    HELD_REASONS,
+    CompletionLog,
+    Controller,
+    QueuedJob,
+    Slurm,
+    SlurmError,
+)
+from .submissions import PlanRow
+
+log = logging.getLogger("replay")
+
+POLL_INTERVAL = 1.0
+"""Real seconds between two looks at the queue, at least."""
+POLL_SHARE = 0.05
+"""Part of the time that these looks may take: of a long queue they are made less often."""
+STALL_AFTER = 60.0
+"""Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
+MAX_RELEASES = 5
+"""How often a job that Slurm put on hold after a failed launch is let go on."""
+
+
+@dataclass
+class Status:
+    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written."""
+
+    run: str
+    jobs: int
+    pid: int = field(default_factory=os.getpid)
+    phase: str = "waiting"
+    submitted: int = 0
+    running: int = 0
+    pending: int = 0
+    done: int = 0
+    lag: float = 0.0
+    retries: int = 0
+    resubmitted: int = 0
+    elapsed: float = 0.0
+    time_left: float | None = None
+    nodes_not_responding: int | None = None
+    message: str = ""
+    real: float = 0.0
+
+    def write(self, path: Path) -> None:
+        """Rewrite progress.json."""
+        self.real = time.time()
+        write_json(path, asdict(self))
+
+
+class Heartbeat(threading.Thread):
+    """Writes the status once a second until it is stopped; the last state is written by whoever stops it."""
+
+    def __init__(self, status: Status, path: Path, began: Callable[[], float | None]) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._status, self._path, self._began = status, path, began
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """The thread's work."""
+        while not self._over.is_set():
+            self.beat()
+            self._over.wait(1.0)
+
+    def beat(self) -> None:
+        """Write the status now."""
+        began = self._began()
+        self._status.elapsed = round(time.time() - began, 3) if began else 0.0
+        try:
+            self._status.write(self._path)
+        except OSError as error:
+            log.error("cannot write %s: %s", self._path, error.strerror)
+
+    def stop(self) -> None:
+        """End the thread and write the status a last time."""
+        self._over.set()
+        self.join()
+        self.beat()
+
+
+class Monitor(threading.Thread):
+    """Looks at the queue, the completion log and the nodes. `poke` is called after each look."""
+
+    def __init__(
+        self,
+        folder: Path,
+        slurm: Slurm,
+        completion_log: CompletionLog,
+        plan: Sequence[PlanRow],
+        clock: Clock,
+        sample_interval: float,
+        status: Status,
+        poke: Callable[[], None],
+    ) -> None:
+        super().__init__(name="monitor", daemon=True)
+        self._folder, self._slurm, self._completions = folder, slurm, completion_log
+        self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
+        self._status, self._poke = status, poke
+        self._indices: Mapping[str, int] = {row.name: row.index for row in plan}
+        self._over = threading.Event()
+        self._seen: set[int] = set()
+        self._runs: Counter[int] = Counter()
+        self._described = _described(folder / "suspended.jsonl")
+        self._releases: Counter[int] = Counter()
+        self._processor = ProcessorTime()
+        self._stall = StallDetector()
+        self._next_sample = 0.0
+        self.controller: Controller | None = None
+        self.ended: frozenset[int] = frozenset()
+        """Indices of jobs that have ended, as of `looked_at`."""
+        self.looked_at = 0.0
+        """Real instant at which the last complete look began."""
+        self.released = 0
+
+    def run(self) -> None:
+        """The thread's work."""
+        while not self._over.is_set():
+            began = time.monotonic()
+            try:
+                self.look()
+            except SlurmError as error:
+                log.warning("monitor: %s", error)
+            except OSError as error:
+                log.error("monitor: %s", error)
+            self._poke()
+            self._over.wait(max(POLL_INTERVAL, (time.monotonic() - began) / POLL_SHARE))
+
+    def stop(self) -> None:
+        """End the thread after the look it is at."""
+        self._over.set()
+        self.join()
+
+    def look(self) -> None:
+        """One look at everything that is due. Raises SlurmError."""
+        now = time.time()
+        self.controller = self._slurm.controller()
+        active = [job for job in self._slurm.queue() if job.name in self._indices]
+        for job in self._completions.read():
+            if job.name in self._indices:
+                self._seen.add(self._indices[job.name])
+                self._runs[job.slurm_id] += 1
+        self.ended = frozenset(self._seen - {self._indices[job.name] for job in active})
+        self.looked_at = now
+        self._count(active)
+        self._watch_for_stall(active, now)
+        self._release_held(active)
+        self._describe({job.slurm_id for job in active})
+        if now >= self._next_sample:
+            self._next_sample = now + self._sample_interval
+            self._sample(now, active)
+
+    def _count(self, active: Sequence[QueuedJob]) -> None:
+        states = Counter(job.state for job in active)
+        self._status.pending = states["PD"]
+        self._status.running = len(active) - states["PD"]
+        self._status.done = len(self.ended)
+        self._status.time_left = round(self._time_left(active), 1)
+
+    def _time_left(self, active: Sequence[QueuedJob]) -> float:
+        """Real seconds until the jobs in the queue have run, if each starts at once, and at least until the last is due."""
+        virtual_now = self._clock.virtual_now() / 1e9
+        left = [0.0]
+        for job in active:
+            runtime = self._plan[self._indices[job.name]].runtime
+            left.append(runtime if job.start is None or job.state == "PD" else job.start + runtime - virtual_now)
+        submitted = self._status.submitted
+        if submitted < len(self._plan):
+            last = self._plan[-1]
+            left.append(last.due + last.runtime - self._clock.real_to_virtual(self._status.elapsed))
+        return self._clock.virtual_to_real(max(left))
+
+    def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
+        limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state != "PD"]
+        patience = STALL_AFTER + self._clock.virtual_to_real(60.0 * max(limits, default=0))
+        message = self._stall.look(active, len(self.ended), now, patience)
+        if message and not self._status.message:
+            log.warning("%s", message)
+        if message or self._status.message.startswith(StallDetector.PREFIX):
+            self._status.message = message
+
+    def _release_held(self, active: Sequence[QueuedJob]) -> None:
+        """Jobs of a replay are never held by anyone but Slurm itself, after a launch that failed on its node's side."""
+        held = [job for job in active if job.state == "PD" and job.reason in HELD_REASONS]
+        again = [job.slurm_id for job in held if self._releases[job.slurm_id] < MAX_RELEASES]
+        if again:
+            self._slurm.release(again)
+            self._releases.update(again)
+            self.released += len(again)
+            log.warning("released %d jobs that Slurm held (%s)", len(again), held[0].reason)
+
+    def _describe(self, active: set[int]) -> None:
+        """Keep the controller's last word on each run of a job that has ended; once asked for, whatever the answer."""
+        wanted = sorted(
+            slurm_id for slurm_id, runs in self._runs.items() if self._described[slurm_id] < runs and slurm_id not in active
+        )
+        for first in range(0, len(wanted), 500):
+            chunk = wanted[first : first + 500]
+            answer = self._slurm.details(chunk)
+            lines = "".join(json.dumps(job) + "\n" for job in answer if job["name"] in self._indices)
+            _append(self._folder / "suspended.jsonl", lines)
+            for slurm_id in chunk:
+                self._described[slurm_id] = self._runs[slurm_id]
+
+    def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
+        virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        nodes = self._slurm.nodes()
+        if nodes["drained"] and (resumed := self._slurm.resume_nodes()):
+            log.warning("resumed nodes that Slurm had drained because of a job id that came twice: %s", resumed)
+        self._status.nodes_not_responding = nodes["not_responding"]
+        states = Counter(job.state for job in active)
+        sample: dict[str, object] = {
+            "real": f"{now:.3f}",
+            "virtual": f"{virtual:.3f}",
+            "running": states["R"],
+            "pending": states["PD"],
+            "suspended": states["S"],
+            "done": len(self.ended),
+            **{f"nodes_{state}": count for state, count in nodes.items()},
+            "cpu_busy": f"{self._processor.busy():.3f}",
+            "memory_available_kb": _memory_available(),
+            "processes": _own_processes(),
+        }
+        _append_row(self._folder / "samples.csv", sample)
+        figures = self._slurm.diagnostics()
+        head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
+        _append_row(self._folder / "sdiag.csv", {**head, **{column: figures[column] for column in DIAGNOSTICS}})
+
+
+class StallDetector:
+    """Notices that nothing starts or ends any more; it only says so."""
+
+    PREFIX = "stalled: "
+
+    def __init__(self) -> None:
+        self._state: object = None
+        self._since = 0.0
+
+    def look(self, active: Sequence[QueuedJob], done: int, now: float, patience: float) -> str:
+        """One line about a stall, or nothing. `patience`: real seconds without any change that are none yet."""
+        state = (done, frozenset((job.slurm_id, job.start) for job in active if job.state != "PD"))
+        if state != self._state or not active:
+            self._state, self._since = state, now
+        if now - self._since <= patience:
+            return ""
+        waiting = [job for job in active if job.state == "PD"]
+        first = f", the first is {waiting[0].name} ({waiting[0].reason})" if waiting else ""
+        return (
+            f"{self.PREFIX}no job has started or ended for {now - self._since:.0f} s: "
+            f"{len(active) - len(waiting)} run, {len(waiting)} wait{first}"
+        )
+
+
+class ProcessorTime:
+    """How busy the host's processors are, from /proc/stat (proc(5)): the fraction between two calls."""
+
+    def __init__(self) -> None:
+        self._before = self._read()
+
+    def busy(self) -> float:
+        """Busy fraction, from 0 to 1, since the last call."""
+        now = self._read()
+        total, idle = now[0] - self._before[0], now[1] - self._before[1]
+        self._before = now
+        return 1 - idle / total if total else 0.0
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]
+
+
+def _memory_available() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _own_processes() -> int:
+    """Processes of this user, whom the instance has for itself: cheaper than reading every environment."""
+    user, count = os.getuid(), 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                count += entry.stat().st_uid == user
+            except OSError:
+                continue
+    return count
+
+
+def _described(path: Path) -> Counter[int]:
+    """How many runs of each job suspended.jsonl tells of already; a torn last line counts for nothing, and is ended."""
+    runs: Counter[int] = Counter()
+    if path.exists():
+        text = path.read_text()
+        if text and not text.endswith("\n"):
+            _append(path, "\n")
+        for line in text.splitlines():
+            try:
+                runs[json.loads(line)["slurm_id"]] += 1
+            except (ValueError, KeyError, TypeError):
+                continue
+    return runs
+
+
+def _append(path: Path, text: str) -> None:
+    if text:
+        with path.open("a") as stream:
+            stream.write(text)
+
+
+def _append_row(path: Path, row: Mapping[str, object]) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if not path.exists():
+        writer.writerow(row)
+    writer.writerow(row.values())
+    _append(path, stream.getvalue())
