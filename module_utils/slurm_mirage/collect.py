@@ -29,6 +29,7 @@ from .run_records import (
     NS,
     Journal,
     Schema,
+    absences,
     executions,
     last_lines,
     read_jobcomp,
@@ -106,9 +107,9 @@ class Collected:
 
     jobs: pl.DataFrame
     """A row a submitted job, in order of submission, columns of `JOBS_SCHEMA`. Of a job that Slurm requeued, start is the
-    first, end the last, and suspended that of all executions."""
+    first, end the last, and suspended that of all executions and the time between them: what remains is execution."""
     suspensions: pl.DataFrame
-    """Columns job, suspend, resume; of all executions."""
+    """Columns job, suspend, resume; of all executions, and the times between two of them."""
     evidence: pl.DataFrame
     """A row a job, in the same order: id and
 
@@ -152,19 +153,19 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(CLOCK_STEP) * NS)
     lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
     records, pauses, damage = read_sigsleep(run_dir)
+    away = absences(lines)
     joined = submitted
     for record in (
         last_lines(lines),
         read_scontrol(run_dir / "suspended.jsonl", submitted),
         executions(records),
+        away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
     joined = _verdicts(_with_submission(joined))
     return Collected(
         jobs=_jobs(joined, time),
-        suspensions=pauses.join(submitted, on=_JOB, how="semi", maintain_order="left").select(
-            job="id", suspend=time.trace(col("v_suspend")), resume=time.trace(col("v_resume"))
-        ),
+        suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
         evidence=_evidence(joined, time),
         disagreements=pl.concat(
             [
@@ -249,7 +250,8 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
         .then(_not_before_submission(pl.coalesce("s_end", "c_end"))),
     )
     never_ran = col("v_start").is_null()
-    return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(pl.coalesce("r_suspended", "c_suspended")))
+    suspended = pl.coalesce("r_suspended", "c_suspended") + col("v_away").fill_null(0)
+    return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
@@ -274,6 +276,11 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         "state",
         time.length(col("v_submit") - col("v_due")).alias("submit_lag"),
     ).with_columns(col(name).cast(kind) for name, kind in JOBS_SCHEMA.items())
+
+
+def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    instants = (time.trace(col(f"v_{name}")).alias(name) for name in ("suspend", "resume"))
+    return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
 def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:

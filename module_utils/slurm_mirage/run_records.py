@@ -174,6 +174,14 @@ def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def absences(lines: pl.DataFrame) -> pl.DataFrame:
+    """A row a stretch between two executions of a job that was requeued (or until its cancellation in the queue), as
+    suspensions: id, slurm_id, v_suspend, v_resume."""
+    back = pl.when("s_ran").then("s_start").otherwise("s_end")
+    following = lines.with_columns(v_resume=back.shift(-1).over("id", "slurm_id")).filter("s_ran")
+    return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
+
+
 def read_scontrol(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
     """The last word of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
 
@@ -237,7 +245,7 @@ def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     known = (pl.when(col(name) > 0).then(name) for name in ("v_suspend", "v_resume"))
     return (
         pl.DataFrame(rows, schema=_RECORD, orient="row").sort("r_start", "id", "restart"),
-        pl.DataFrame(pauses, schema=_PAUSE, orient="row").with_columns(known).sort("v_suspend", "id"),
+        pl.DataFrame(pauses, schema=_PAUSE, orient="row").with_columns(known),
         damage,
     )
 

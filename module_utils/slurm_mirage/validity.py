@@ -237,8 +237,10 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], bounds: Threshol
     hint = "lower SPEED or raise SHRINK"
     if (figures["host_cpu"] or 0) > 0.9:
         hint += f" (the host's processors were busy to {figures['host_cpu']:.0%})"
+    again = collected.resubmitted
+    late = f"slurmctld lost {_several(again, 'job')}, submitted again later" if again else hint
     checks = [
-        ("submit_lag", "submit lag p99", figures["submit_lag_p99"], "mean run time", run_time, hint),
+        ("submit_lag", "submit lag p99", figures["submit_lag_p99"], "mean run time", run_time, late),
         ("start_latency", "start latency p50", figures["start_latency_p50"], "mean wait", wait, hint),
         ("stretch_p50", "run-time stretch p50", figures["runtime_stretch_p50"], "mean run time", run_time, hint),
         ("stretch_p99", "run-time stretch p99", figures["runtime_stretch_p99"], "mean run time", run_time, hint),

@@ -126,12 +126,16 @@ def test_requeued_job_has_its_first_start_and_last_end(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, number)
     assert (job["start"], job["end"]) == (near(ORIGIN + 1.0), near(ORIGIN + 140.0))
-    assert (job["state"], job["suspended"]) == ("COMPLETED", near(1.0))
+    # 1 s of suspension, and from 5 to 130 (as Slurm printed it) it was in the queue.
+    assert (job["state"], job["suspended"]) == ("COMPLETED", near(126.0))
     assert job["eligible"] == job["submit"] == near(ORIGIN + 0.01)
     evidence = run.evidence.to_dicts()[0]
     assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, None, near(10.0))
     assert kinds(run) == []
-    assert run.suspensions.rows() == [(number, near(ORIGIN + 2.0), near(ORIGIN + 3.0))]
+    assert run.suspensions.rows() == [
+        (number, near(ORIGIN + 2.0), near(ORIGIN + 3.0)),
+        (number, near(ORIGIN + 4.5), near(ORIGIN + 129.5)),
+    ]
 
 
 def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
@@ -527,9 +531,10 @@ def test_times_printed_by_slurm(tmp_path: Path) -> None:
     suspended = {"slurm_id": 6, "name": "RUN.6", "state": "COMPLETED", "suspend_time": 1795199273, "secs_pre_suspend": 3}
     suspended |= {"submit": 1795199259, "eligible": 1795199259, "start": 1795199260, "end": 1795199275}
     made.suspended = json.dumps(suspended) + "\n"
-    jobs = made.collect().jobs.select("state", "start", "end", "suspended").rows()
-    assert jobs == [
+    run = made.collect()
+    assert run.jobs.select("state", "start", "end", "suspended").rows() == [
         ("COMPLETED", ORIGIN + 1, ORIGIN + 16, 10.0),
         ("COMPLETED", ORIGIN + 1, ORIGIN + 174, None),
         ("CANCELLED", ORIGIN + 1, ORIGIN + 10, None),
     ]
+    assert run.suspensions.rows() == [(3, ORIGIN + 5, ORIGIN + 10), (2, ORIGIN + 6, ORIGIN + 162)]

@@ -168,6 +168,16 @@ def test_submit_lag_is_measured_by_the_run_time(tmp_path: Path, lag: float, reas
     assert reasons(made.collect()) == reason
 
 
+def test_lag_of_jobs_that_slurmctld_lost(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    number = made.job(due=1000.0, runtime=100.0)
+    made.submitted(number, 900, lag=40.0, event="resubmitted")
+    made.record(number, 1040.1, 1140.1, slurm_job_id=900)
+    made.slurm(number, start=1040.05, end=1140.2, slurm_id=900, submit=1040.0)
+    (reason,) = reasons(made.collect())
+    assert reason.startswith("submit lag p99 is 32 trace s, over 5 s (5 % of the mean run time): slurmctld lost 1 job")
+
+
 def test_nothing_below_slurms_own_second_counts(tmp_path: Path) -> None:
     """Jobs of 2 s: 5 % would be a tenth of a second."""
     made = RunFolder(tmp_path)
