@@ -1,0 +1,208 @@
+#!/usr/bin/python
+"""Ansible module: the replay of a workload on the head host, running or stopped."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_replay
+short_description: Start or stop the replay of a workload
+description:
+  - Starts the program that submits the jobs of C(plan.csv) in the run's folder at their due instants, detached from Ansible,
+    as the instance's user, and returns when it has begun. Follow it with M(slurm_replay_info).
+  - A replay that was stopped, killed or has failed goes on where it was. One that runs, or is finished, is left alone.
+options:
+  instance:
+    description: Directory of the instance.
+    type: path
+    required: true
+  run:
+    description: Name of the run, a folder below C(runs) in the instance, that holds C(plan.csv) and C(run.json).
+    type: str
+    required: true
+  user:
+    description: Unprivileged account that the replay runs as, which also owns the run's folder.
+    type: str
+    required: true
+  state:
+    description: V(stopped) ends the replay and leaves the jobs that it has submitted alone.
+    type: str
+    choices: [started, stopped]
+    default: started
+  python:
+    description: Python 3.9 or later that runs the replay; by default the one that runs this module.
+    type: path
+  package_path:
+    description: Folder that holds the package C(slurm_mirage) on the host; by default C(lib) in the instance.
+    type: path
+  timeout:
+    description: Seconds to wait until the replay has begun, or has ended.
+    type: int
+    default: 60
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Replay the workload
+  slurm_replay:
+    instance: /var/lib/slurm-mirage/mirage
+    run: first
+    user: slurm-mirage
+
+- name: Stop it; the same task as above lets it go on
+  slurm_replay:
+    instance: /var/lib/slurm-mirage/mirage
+    run: first
+    user: slurm-mirage
+    state: stopped
+"""
+
+RETURN = r"""
+running:
+  description: Whether the replay runs now (in check mode, whether it would).
+  returned: success
+  type: bool
+pid:
+  description: Process id of the replay.
+  returned: when it runs
+  type: int
+  sample: 4711
+"""
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.journal import replay_lines
+from ansible.module_utils.slurm_mirage.processes import INSTANCE_VARIABLE
+from ansible.module_utils.slurm_mirage.replay_process import lock_holder
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the run's journal says that it is."""
+    try:
+        return replay_lines((folder / "journal.jsonl").read_bytes())[0].finished
+    except FileNotFoundError:
+        return False
+
+
+def identity(user: str) -> dict[str, Any]:
+    """What subprocess.Popen needs to become `user`; nothing if this process is that user already. Raises WrongUse."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError as error:
+        raise WrongUse(f"user: there is no account {user}") from error
+    if os.geteuid() == account.pw_uid:
+        return {}
+    groups = os.getgrouplist(user, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
+
+
+def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the program in a session of its own. What it writes before it has a log goes to the log as well."""
+    become = identity(params["user"])
+    descriptor = os.open(folder / "replay.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        if become:
+            os.fchown(descriptor, become["user"], become["group"])
+        return subprocess.Popen(
+            [params["python"] or sys.executable, "-m", "slurm_mirage.replay", str(folder)],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "PYTHONPATH": params["package_path"] or f"{params['instance']}/lib",
+                INSTANCE_VARIABLE: params["instance"],
+            },
+            cwd=params["instance"],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+            **become,
+        )
+    finally:
+        os.close(descriptor)
+
+
+def start(folder: Path, params: dict[str, Any]) -> int | None:
+    """Start the replay and wait until it has locked its folder: its process id, None if it has ended by then. Raises
+    WrongUse with its last words if it did not begin."""
+    process = launch(folder, params)
+    deadline = time.monotonic() + params["timeout"]
+    while lock_holder(folder / "replay.lock") != process.pid:
+        if process.poll() == 0:
+            return None
+        if process.returncode is not None:
+            words = (folder / "replay.log").read_text(errors="replace").strip().splitlines()
+            raise WrongUse((words or ["it ended without a word"])[-1].replace("wrong use: ", ""))
+        if time.monotonic() > deadline:
+            raise WrongUse(f"timeout: the replay (process {process.pid}) had not begun after {params['timeout']} s")
+        time.sleep(0.02)
+    return process.pid
+
+
+def stop(folder: Path, pid: int, timeout: int) -> None:
+    """Ask the replay to end, and wait until it has. Raises WrongUse if it does not."""
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while lock_holder(folder / "replay.lock") == pid:
+        if time.monotonic() > deadline:
+            raise WrongUse(f"timeout: the replay (process {pid}) had not ended after {timeout} s")
+        time.sleep(0.05)
+
+
+def apply(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Bring the replay into the wanted state: the module's result. Raises WrongUse."""
+    folder = Path(params["instance"]) / "runs" / params["run"]
+    pid = lock_holder(folder / "replay.lock")
+    wanted = params["state"] == "started"
+    if wanted and not (folder / "plan.csv").exists():
+        raise WrongUse(f"run: {folder} holds no plan.csv")
+    changed = pid is None and not is_finished(folder) if wanted else pid is not None
+    if not changed:
+        return {"changed": False, "running": pid is not None, **({"pid": pid} if pid else {})}
+    if check_mode:
+        return {"changed": True, "running": wanted}
+    if wanted:
+        pid = start(folder, params)
+        return {"changed": True, "running": pid is not None, **({"pid": pid} if pid else {})}
+    assert pid is not None
+    stop(folder, pid, params["timeout"])
+    return {"changed": True, "running": False}
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "path", "required": True},
+            "run": {"type": "str", "required": True},
+            "user": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
+            "python": {"type": "path"},
+            "package_path": {"type": "path"},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = apply(module.params, module.check_mode)
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    except OSError as error:
+        module.fail_json(msg=f"failed: {error}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+"""Ansible module: how far the replay of a workload is."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_replay_info
+short_description: Tell how far the replay of a workload is
+description:
+  - Reads what the replay writes about itself once a second. Changes nothing.
+options:
+  instance:
+    description: Directory of the instance.
+    type: path
+    required: true
+  run:
+    description: Name of the run.
+    type: str
+    required: true
+  wait:
+    description: Seconds after which to return, if the replay has not ended before. V(0) returns at once.
+    type: float
+    default: 0
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Follow the replay until it ends
+  slurm_replay_info:
+    instance: /var/lib/slurm-mirage/mirage
+    run: first
+    wait: 5
+  register: replay
+  until: not replay.running
+  retries: 1000000
+  delay: 0
+"""
+
+RETURN = r"""
+running:
+  description: Whether the replay runs now.
+  returned: always
+  type: bool
+progress:
+  description:
+    - Content of C(progress.json); empty before the replay has begun.
+    - Its C(phase) is one of C(waiting), C(submitting), C(draining), C(finished), C(failed) and C(stopped). If RV(running) is false,
+      each of the first three is the phase in which the replay was killed, and C(message) says so.
+  returned: always
+  type: dict
+  sample:
+    run: first
+    phase: submitting
+    jobs: 200
+    submitted: 150
+    running: 30
+    pending: 12
+    done: 108
+    lag: 0.008
+    retries: 0
+    resubmitted: 0
+    elapsed: 75.2
+    time_left: 41.0
+    nodes_not_responding: 0
+    message: ""
+    pid: 4711
+    real: 1700000000.5
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.files import read_json
+from ansible.module_utils.slurm_mirage.replay_process import lock_holder
+
+ENDED = ("finished", "failed", "stopped")
+
+
+def look(folder: Path) -> dict[str, Any]:
+    """The module's result as of now."""
+    running = lock_holder(folder / "replay.lock") is not None
+    progress = read_json(folder / "progress.json") or {}
+    if progress and not running and progress["phase"] not in ENDED:
+        progress["message"] = "the replay was killed; the same command goes on"
+    return {"changed": False, "running": running, "progress": progress}
+
+
+def follow(folder: Path, wait: float) -> dict[str, Any]:
+    """Look until the replay has ended, but not longer than `wait` seconds."""
+    deadline = time.monotonic() + wait
+    while True:
+        result = look(folder)
+        left = deadline - time.monotonic()
+        if not result["running"] or left <= 0:
+            return result
+        time.sleep(min(left, 0.2))
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "path", "required": True},
+            "run": {"type": "str", "required": True},
+            "wait": {"type": "float", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    folder = Path(module.params["instance"]) / "runs" / module.params["run"]
+    try:
+        module.exit_json(**follow(folder, module.params["wait"]))
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"failed: cannot read {folder}/progress.json: {error}")
+
+
+if __name__ == "__main__":
+    main()
