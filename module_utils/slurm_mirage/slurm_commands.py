@@ -37,7 +37,8 @@ _TRANSIENT = re.compile(
     r"unable to contact slurm|connection refused|connection (timed out|reset)|socket timed out|zero bytes|munge"
     r"|authentication|communication|message (send|receive) failure|transport endpoint|resource temporarily unavailable"
     r"|temporarily unable|temporarily disabled|try again|standby|submissions disabled|i/o error writing|interrupted system call"
-    r"|cannot allocate memory|no route to host|network is unreachable|broken pipe|unexpected message|insane message length",
+    r"|cannot allocate memory|no route to host|network is unreachable|broken pipe|unexpected message"
+    r"|missing socket|insane message length",
     re.IGNORECASE,
 )
 _PERMANENT = re.compile(
