@@ -54,6 +54,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
         return _shown(folder, ended, screen)
     preflight.privileges(order.knobs)
     preflight.nothing_disturbed(order.knobs, name)
+    preflight.no_leftover(order.knobs, folder)
     for remark in prepared.remarks():
         screen.say(remark)
     screen.say(prepared.announcement())
@@ -75,14 +76,13 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     ended = runs.earlier(parent, wanted)
     done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
     if ended is not None:
-        screen.say((parent / "sweep.csv").read_text().rstrip())
+        sweep.show(parent, screen)
         return ended
     preflight.privileges(order.knobs)
+    goes_on = preflight.running(order.knobs)
+    preflight.nothing_disturbed(order.knobs, goes_on if goes_on in {folder.name for folder in folders} else name)
     for folder in folders:
-        if preflight.running(order.knobs) == folder.name:
-            break
-    else:
-        preflight.nothing_disturbed(order.knobs, name)
+        preflight.no_leftover(order.knobs, folder)
     left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)
     factors = ", ".join(shown_number(run.shrink) for run in prepared)
     screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, about {about(left)}")
@@ -99,6 +99,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
         sweep.write(parent, results)
         if not ending.is_final:
             break
+    sweep.show(parent, screen)
     total = _sweep_ending(parent, results, len(prepared))
     total.store(parent)
     return total

@@ -73,6 +73,13 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
             )
 
 
+def no_leftover(knobs: dict[str, Value], folder: Path) -> None:
+    """A new run does not meet the journal of an older one of its name, whose results were removed here."""
+    kept = instance_directory(knobs) / "runs" / folder.name
+    if not folder.exists() and kept.exists():
+        raise WrongUse(f"RUN: results/{folder.name} is gone, but {kept} is not; remove that too, or give another RUN")
+
+
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     """NODES, CPUS and CONFIG of `run`; NODES alone when it was started from another clone."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")

@@ -9,10 +9,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from rich import box
+from rich.table import Table
+
 from slurm_mirage.files import read_json, write_atomically
 
 from .endings import Ending
 from .knobs import shown_number
+from .screen import Screen
+from .table import console_of
 
 FIGURES = (
     "wait_mean",
@@ -32,6 +37,25 @@ JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
 VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
 
 
+# What of them fits on a screen.
+SHOWN = ("shrink", "ending", "wait_mean", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+
+
+def _rounded(value: float | None) -> float | None:
+    """To a millionth: what is finer comes from the conversion of instants."""
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def show(folder: Path, screen: Screen) -> None:
+    """Print the main columns of sweep.csv."""
+    screen.clear()
+    table = Table(*SHOWN, box=box.SIMPLE_HEAD, pad_edge=False)
+    with (folder / "sweep.csv").open(newline="") as stream:
+        for line in csv.DictReader(stream):
+            table.add_row(*(line[name] for name in SHOWN))
+    console_of(screen).print(table)
+
+
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
     """Write sweep.csv with the runs that have ended: shrink factor, folder, ending. Empty: unknown."""
     stream = io.StringIO()
@@ -40,6 +64,6 @@ def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
     for shrink, run, ending in runs:
         metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
-        figures = [metrics.get(part, {}).get(name) for part, names in parts for name in names]
+        figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
         writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
     write_atomically(folder / "sweep.csv", stream.getvalue())

@@ -50,11 +50,15 @@ def _table(rows: list[tuple[str, str, str]]) -> Table:
     return table
 
 
+def console_of(screen: Screen) -> Console:
+    """What rich prints to. Without a terminal it would take 80 columns for granted."""
+    return Console(file=screen.stream, width=None if screen.is_terminal else 110, highlight=False)
+
+
 def show(metrics: dict[str, Any], screen: Screen) -> None:
     """Print the jobs by their end, the metrics (for a missing one, why), and how well the run itself went."""
     screen.clear()
-    # Without a terminal rich would take 80 columns for granted.
-    console = Console(file=screen.stream, width=None if screen.is_terminal else 110, highlight=False)
+    console = console_of(screen)
     jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
     console.print(f"\njobs: {jobs or 'none'} (times in seconds of the trace)")
     rows = definitions.table(metrics)

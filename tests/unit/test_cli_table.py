@@ -77,3 +77,8 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
     assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
     assert lines[1]["wait_max"] == ""
     assert set(sweep.FIGURES) <= set(metrics.MEANINGS)
+    stream = io.StringIO()
+    sweep.show(tmp_path, Screen(stream))
+    words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
+    assert words[0] == list(sweep.SHOWN)
+    assert [line[:2] for line in words[2:]] == [["100", "ok"], ["0.2", "failed"]]
