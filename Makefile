@@ -104,7 +104,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 
 .PHONY: bench
 bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
-	@$(BIN)/pytest -m bench -q -s tests/bench
+	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks
 
 .PHONY: clean
 clean: ## remove .venv, caches and what was compiled; results stay

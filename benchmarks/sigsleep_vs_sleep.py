@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -85,20 +84,19 @@ def _await_quiet(pids: list[int]) -> int:
     return now
 
 
-def main() -> int:
-    """Print the figures as a table."""
-    figures = measure()
+def report(figures: dict[str, dict[str, float]]) -> str:
+    """A table of `measure`'s figures."""
     one = figures["sigsleep"]
-    print(f"{one['processes']:.0f} processes of each at once, asleep for {one['seconds']:g} s")
-    print(f"{'':32}{'sigsleep':>10}{'sleep':>10}")
+    lines = [f"{one['processes']:.0f} processes of each at once, asleep for {one['seconds']:g} s"]
+    lines.append(f"{'':32}{'sigsleep':>10}{'sleep':>10}")
     for label, name in (
         ("proportional set size, KiB each", "pss_kib"),
         ("private memory, KiB each", "private_kib"),
         ("wake-ups, all processes", "wake_ups"),
     ):
-        print(f"{label:32}" + "".join(f"{figures[program][name]:10.1f}" for program in ("sigsleep", "sleep")))
-    return 0
+        lines.append(f"{label:32}" + "".join(f"{figures[program][name]:10.1f}" for program in ("sigsleep", "sleep")))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    print(report(measure()))
