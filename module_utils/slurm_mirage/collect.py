@@ -150,7 +150,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     plan = _plan(run_dir / "plan.csv", workload)
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
     submitted = _submissions(plan, journal, time)
-    since = clock.virtual_ns - NS - round(clock.real_to_virtual(CLOCK_STEP) * NS)
+    since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
     lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
@@ -205,22 +205,22 @@ def _optional(frame: pl.DataFrame, name: str, kind: Any) -> pl.Expr:
 
 
 def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.DataFrame:
-    """The jobs that were submitted, with slurm_id, v_due, v_began, v_submit and cancel_wanted."""
+    """The jobs that were submitted, with slurm_id, v_due, v_began, v_accepted and cancel_wanted."""
     joined = plan.join(journal.submissions, on="index", suffix="_real", maintain_order="left")
     return joined.with_columns(
         v_due=time.virtual_of_real(col("due_real")),
         v_began=time.virtual_of_real(col("began")),
-        v_submit=time.virtual_of_real(col("accepted")),
+        v_accepted=time.virtual_of_real(col("accepted")),
         cancel_wanted=col("cancel_after").is_not_null() | col("index").is_in(journal.cancelled),
     )
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Moves v_submit back to the end of the second that Slurm recorded, but not to before sbatch was called.
+    """Adds v_submit: the end of the second that Slurm recorded, but not before sbatch was called nor after it ended.
 
     On a busy host sbatch may end long after Slurm accepted the job, even after the job has begun.
     """
-    recorded = pl.min_horizontal("v_submit", col("s_submit") + NS)
+    recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
     return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
 
 
@@ -316,6 +316,9 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_suspended") - col("c_suspended")
+    # Of a job that the replay found in Slurm after an interruption it does not know when it was submitted.
+    adopted = col("v_began") == col("v_accepted")
+    submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
     completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
     both = col("recorded") & col("s_state").is_not_null()
     nothing = pl.lit(None, pl.Int64)
@@ -324,6 +327,7 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
         # A job may well complete while its cancellation is under way.
         ("state", both & (completed != col("completed")) & ~cancelled, nothing),
+        ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
         ("start", both & ~start.is_between(-step, NS + late), start),
         # Slurm ends a job that is cancelled while it is suspended at the instant of its suspension.
         ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),

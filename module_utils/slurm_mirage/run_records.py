@@ -113,14 +113,14 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
     median difference, in whole quarters of an hour, is the offset. A change to summer time during a run is
     not undone.
     """
-    both = lines.join(submitted.select("id", "slurm_id", "v_submit"), on=["id", "slurm_id"])
-    ahead = both.select((col(instants[0]) - col("v_submit")).median()).item()
+    both = lines.join(submitted.select("id", "slurm_id", "v_accepted"), on=["id", "slurm_id"])
+    ahead = both.select((col(instants[0]) - col("v_accepted")).median()).item()
     offset = round((ahead or 0) / NS / _QUARTER_HOUR) * _QUARTER_HOUR * NS
     return lines.with_columns(col(instants) - offset)
 
 
 def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
-    """The lines of jobcomp/filetxt about jobs named in `submitted` (name, id, slurm_id, v_submit), in the file's order.
+    """The lines of jobcomp/filetxt about jobs named in `submitted` (name, id, slurm_id, v_accepted), in the file's order.
 
     The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
 

@@ -274,8 +274,14 @@ def _records(collected: Collected, bounds: Thresholds) -> list[str]:
     count, allowed = collected.disagreements.height, bounds.disagreements_share * collected.jobs.height
     if count <= allowed:
         return []
-    kinds = collected.disagreements["kind"].value_counts(sort=True).head(3).iter_rows()
-    shown = ", ".join(f"{kind}: {number}" for kind, number in kinds)
+    kinds = (
+        collected.disagreements.group_by("kind")
+        .agg(pl.len(), by=col("seconds").median())
+        .sort(["len", "kind"], descending=[True, False])
+    )
+    shown = ", ".join(
+        f"{kind}: {number}" + ("" if by is None else f" (median {by:.3g} s)") for kind, number, by in kinds.head(3).iter_rows()
+    )
     return [
         f"sigsleep's and Slurm's records disagree {_several(count, 'time')}, over {allowed:.3g} "
         f"({bounds.disagreements_share:.3g} of the jobs): {shown}"

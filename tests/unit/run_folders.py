@@ -83,7 +83,7 @@ class RunFolder:
 
     def submitted(self, number: int, slurm_id: int, lag: float = 0.01, event: str = "submitted", **values: Any) -> None:
         due = self.plan[number - 1].due / self.speed
-        times = {"due": REAL_ZERO + due, "began": REAL_ZERO + due + max(0.0, lag - 0.01)}
+        times = {"due": REAL_ZERO + due, "began": REAL_ZERO + due + max(0.0, lag - 0.005)}
         line = self._event(event, due + lag, index=number - 1, slurm_id=slurm_id, **times)
         self.events.append({**line, "retries": 0, **values})
 

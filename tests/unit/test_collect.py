@@ -18,7 +18,7 @@ from slurm_mirage.errors import WrongUse
 
 
 def near(value: float) -> object:
-    return pytest.approx(value, abs=1e-5)
+    return pytest.approx(value, abs=1e-4)  # an epoch in seconds as a float is good for 0.2 us, times the speed
 
 
 # ---- which record gives what ----
@@ -279,6 +279,27 @@ def test_start_and_end_may_differ_by_a_launch(tmp_path: Path, shift: float, spee
     made.record(number, 10.5 + shift, 110.5 + shift)
     made.slurm(number, start=10.5, end=110.6)
     assert [kind for _, kind in kinds(made.collect())] == found
+
+
+def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
+    """Seen at 20 times: every daemon had begun its own virtual time 0.27 real seconds after the clock file's."""
+    made = RunFolder(tmp_path, speed=20.0)
+    number = made.job(due=0.0, runtime=100.0)
+    made.slurm(number, start=-4.5, end=95.7, submit=-5.1)
+    made.record(number, 1.4, 101.4)
+    run = made.collect()
+    assert run.disagreements.rows() == [(number, "submission", near(-5.6))]
+    assert row(run, number)["submit"] == near(ORIGIN + 0.1)
+
+
+def test_job_that_the_replay_found_in_slurm_is_no_disagreement(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = made.job(due=5.0, runtime=100.0, submitted=False)
+    made.submitted(number, 101, lag=-0.7, found=True)
+    made.events[-1]["began"] = made.events[-1]["real"]
+    made.lags[0] = 0.3
+    made.played(number, start=5.4)
+    assert kinds(made.collect()) == []
 
 
 @pytest.mark.parametrize(("state", "completed"), [("COMPLETED", False), ("FAILED", True), ("TIMEOUT", True)])
