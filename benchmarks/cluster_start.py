@@ -2,8 +2,9 @@
 
     python -m benchmarks.cluster_start [NODES]
 
-Both start munged, slurmctld and all slurmd with the same slim files, and are measured to the moment at which slurmctld
-says that every node is idle, on a host that does nothing else. The loop has what a shell script would have: no address layout in common, no merged memory.
+Both start munged, slurmctld and all slurmd with the same slim files, and are measured to the moment at which slurmctld says
+that every node is idle, on a host that does nothing else. The loop has what a shell script would have: no address layout in
+common, no merged memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MERGE_SECONDS = 60.0  # after which the memory is measured again: ksmd needs sev
 
 
 def measure(nodes: int = 360) -> dict[str, object]:
-    """Figures of both, and the farm's as a share of the loop's: {"nodes", "farm", "loop", "ratio"}, see bench_instance.Cost."""
+    """Figures of both (see bench_instance.Cost), the same for a node, and the farm's as a share of the loop's."""
     with bench.built(nodes):
         farm = _cost(nodes, _start_farm)
         loop = _cost(nodes, _start_loop)

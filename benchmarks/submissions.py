@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from benchmarks import bench_instance as bench
 from slurm_mirage.submissions import PlanRow, write_plan

@@ -66,7 +66,7 @@ options:
     type: int
     default: 32
   environment:
-    description: Environment of the daemons, besides PATH.
+    description: Environment of the daemons, besides PATH and TZ (UTC).
     type: dict
     default: {}
   wait:

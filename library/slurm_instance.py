@@ -71,6 +71,7 @@ private_hostname:
 import os
 import pwd
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,16 @@ from ansible.module_utils.slurm_mirage.instance import (
     install_package,
     refuse_during_run,
 )
+
+
+def check_loopback(address: str) -> None:
+    """slurmctld and slurmd listen on what the private host name resolves to."""
+    try:
+        found = socket.gethostbyname("localhost")
+    except OSError as error:
+        found = str(error)
+    if address.startswith("127.") and found != address:
+        raise WrongUse(f"localhost resolves to {found}, not to {address}: /etc/hosts needs the line '{address} localhost'")
 
 
 def can_take_hostname() -> bool:
@@ -134,6 +145,7 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
 
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
+    check_loopback(parameters["address"])
     kept = read_json(directory / "instance.json")
     # Daemons whose farm was killed still hold the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))

@@ -209,18 +209,23 @@ class Farm:
         for name in [n for n in self.starting if self._is_ready(self.daemons.get(n))]:
             self.starting.discard(name)
         now = time.monotonic()
-        munged_starts = any(self.daemons[n].kind == "munged" for n in self.starting if n in self.daemons)
-        for _ in range(len(self.queue)):
-            if len(self.starting) >= self.spec.parallel or (munged_starts and self.queue[0].kind != "munged"):
-                break
-            daemon = self.queue.popleft()
-            if daemon.not_before > now:
-                self.queue.append(daemon)
-                continue
-            self._start(daemon)
-            munged_starts = munged_starts or daemon.kind == "munged"
+        waiting: deque[Daemon] = deque()
+        for daemon in self.queue:
+            if daemon.not_before > now or not self._may_start(daemon):
+                waiting.append(daemon)
+            else:
+                self._start(daemon)
+        self.queue = waiting
         if self.phase == "starting" and not self.queue and not self.starting:
             self.phase = "running"
+
+    def _may_start(self, daemon: Daemon) -> bool:
+        """munged first, for the others need it; slurmctld next; the many slurmd within the bound."""
+        if daemon.kind == "munged":
+            return True
+        if any(self.daemons[name].kind == "munged" for name in self.starting if name in self.daemons):
+            return False
+        return daemon.kind == "slurmctld" or len(self.starting) < self.spec.parallel
 
     def _is_ready(self, daemon: Daemon | None) -> bool:
         if daemon is None or not daemon.pid or time.monotonic() - daemon.born > STABLE_AFTER:
@@ -254,7 +259,8 @@ class Farm:
 
     def _environment(self, daemon: Daemon) -> dict[str, str]:
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **self.spec.environment, **marks}
+        # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **self.spec.environment, **marks}
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
