@@ -230,10 +230,9 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
         state = read_state(directory)
         if state is not None and is_complete(state):
             return state
-        failing = (state or {}).get("failing", {})
-        if failing:
-            name, words = next(iter(failing.items()))
-            raise RuntimeError(f"{name} does not start ({len(failing)} in all): {words}")
+        if state is not None and state["failing"]:
+            name, words = next(iter(state["failing"].items()))
+            raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {words}")
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"the daemons are not there after {seconds} s: {state or 'the farm does not run'}; see {directory}/log"

@@ -15,6 +15,7 @@ instance's user.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import pwd
@@ -23,6 +24,7 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +37,8 @@ from .host_settings import HostSettings
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 STOP_PATIENCE = 8.0  # seconds between SIGTERM and SIGKILL; slurmctld saves its state in this time
 BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps dying
+SHAKY_FOR = 3.0  # seconds after its start for which a daemon that kept dying still counts as failing
+SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
 KIND_ORDER = ("munged", "slurmctld", "slurmd")
@@ -316,9 +320,17 @@ class Farm:
             "daemons": kinds,
             "slurmctld_pid": controller.pid if controller else 0,
             "restarts": self.restarts,
-            "failing": {n: w for n, w in self.failing.items() if n in self.daemons and self.daemons[n].deaths > 2},
+            "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
+            "failing_count": sum(1 for _ in self._failing()),
             "refused": self.refused,
         }
+
+    def _failing(self) -> Iterator[tuple[str, str]]:
+        """Names and last words of the daemons that died again and again, and have not lived for a while since."""
+        for name, words in self.failing.items():
+            daemon = self.daemons.get(name)
+            if daemon and daemon.deaths > 2 and (not daemon.pid or time.monotonic() - daemon.born < SHAKY_FOR):
+                yield name, words
 
     def _write_state(self) -> None:
         write_json(self.directory / "run/farm.json", self.state())

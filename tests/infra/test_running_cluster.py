@@ -7,9 +7,9 @@ import re
 import subprocess
 from typing import Any
 
-from slurm_mirage import sigsleep_log
-
 from running import Cluster, until
+
+from slurm_mirage import sigsleep_log
 
 
 def test_every_node_is_there(cluster: Cluster) -> None:
@@ -64,7 +64,7 @@ def test_a_job_leaves_both_records(cluster: Cluster) -> None:
     record = next(iter(read(cluster, log)))
     assert (record.id, record.slurm_job_id, record.completed, record.suspensions) == (1, int(slurm_id), True, ())
     assert record.executed_ns >= 1_500_000_000
-    completion = [line for line in cluster.host.file(f"{cluster.directory}/log/jobcomp.log").content_string.splitlines()]
+    completion = cluster.host.file(f"{cluster.directory}/log/jobcomp.log").content_string.splitlines()
     words = dict(re.findall(r"(\w+)=(\S*)", next(line for line in reversed(completion) if f"JobId={slurm_id} " in line)))
     assert (words["JobState"], words["Name"], words["ProcCnt"]) == ("COMPLETED", "infra.1", "2")
 
