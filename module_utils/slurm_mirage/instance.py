@@ -23,7 +23,7 @@ from typing import Any
 
 from .errors import WrongUse
 from .files import differs, read_json, write_atomically
-from .processes import is_alive
+from .replay_process import lock_holder
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
 OWNED_BY_USER = ("state", "spool", "log", "run", "runs")
@@ -96,12 +96,9 @@ def choose_ports(
 
 def active_run(directory: Path) -> str | None:
     """Name of the run whose replay is at work in the instance now; None when there is none."""
-    for path in directory.glob("runs/*/progress.json"):
-        progress = read_json(path)
-        if progress and progress.get("phase") in ("waiting", "submitting", "draining"):
-            started = progress.get("start_time")
-            if progress.get("pid") and started and is_alive(progress["pid"], started):
-                return path.parent.name
+    for path in directory.glob("runs/*/replay.lock"):
+        if lock_holder(path) is not None:
+            return path.parent.name
     return None
 
 

@@ -60,17 +60,27 @@ def command_line(pid: int) -> list[str]:
         return []
 
 
-def _belongs(pid: int, directory: str, owner: int) -> bool:
-    """Whether the process carries the instance's mark. slurmstepd and slurmscriptd write their title over their
-    environment: they are known by their name and by their user, which no other instance has."""
-    if environment(pid).get(INSTANCE_VARIABLE) == directory:
-        return True
+def _belongs(pid: int, directory: str, identity: tuple[int, int], owner: int) -> bool:
+    """Whether the process is of the instance: it sees the same directory, and carries the instance's mark.
+
+    A container on this host may have an instance of that name too, in a file system of its own. slurmstepd and slurmscriptd
+    write their title over their environment: they are known by their name and by their user, which no other instance has.
+    """
     try:
+        if _identity(f"/proc/{pid}/root{directory}") != identity:
+            return False
+        if environment(pid).get(INSTANCE_VARIABLE) == directory:
+            return True
         if Path(f"/proc/{pid}").stat().st_uid != owner:
             return False
         return Path(f"/proc/{pid}/comm").read_text().strip() in ("slurmstepd", "slurmscriptd")
     except OSError:
         return False
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = Path(path).stat()
+    return status.st_dev, status.st_ino
 
 
 def of_instance(directory: str) -> set[int]:
@@ -81,7 +91,8 @@ def of_instance(directory: str) -> set[int]:
     """
     owner = Path(directory, "run").stat().st_uid
     parent = parents()
-    members = {pid for pid in parent if _belongs(pid, directory, owner)}
+    identity = _identity(directory)
+    members = {pid for pid in parent if _belongs(pid, directory, identity, owner)}
     grew = True
     while grew:
         children = {pid for pid, ppid in parent.items() if ppid in members and pid not in members}

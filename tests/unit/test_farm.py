@@ -193,3 +193,14 @@ def test_stop_ends_jobs_that_detached_themselves_but_no_stranger(bed: Bed) -> No
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a root directory of its own")
+def test_an_instance_of_the_same_name_in_a_container_is_not_ours(bed: Bed) -> None:
+    """A process with the same mark that sees another file system, as in a container, is left alone."""
+    command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {bed.directory} && exec sleep 300"]
+    stranger = subprocess.Popen(command, env={**os.environ, processes.INSTANCE_VARIABLE: str(bed.directory)})
+    until(lambda: processes.command_line(stranger.pid)[:1] == ["sleep"])
+    assert processes.of_instance(str(bed.directory)) == set()
+    stranger.kill()
+    stranger.wait()

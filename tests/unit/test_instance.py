@@ -79,27 +79,22 @@ def test_claims_of_the_others(tmp_path: Path) -> None:
     assert claimed_blocks(tmp_path, "a") == [(18000, 10)]
 
 
-def run_folder(directory: Path, pid: int, start_time: int | None, phase: str) -> None:
-    folder = directory / "runs/kth"
+def lock_of(directory: Path, run: str, pid: int, start_time: int) -> None:
+    folder = directory / "runs" / run
     folder.mkdir(parents=True)
-    (folder / "progress.json").write_text(json.dumps({"pid": pid, "start_time": start_time, "phase": phase}))
+    (folder / "replay.lock").write_text(f"{pid} {start_time}\n")
 
 
 def test_a_run_at_work_forbids_changes(tmp_path: Path) -> None:
-    run_folder(tmp_path, os.getpid(), processes.start_time(os.getpid()), "submitting")
+    lock_of(tmp_path, "kth", os.getpid(), processes.start_time(os.getpid()) or 0)
     assert active_run(tmp_path) == "kth"
     with pytest.raises(WrongUse, match="run kth goes on"):
         refuse_during_run(tmp_path)
 
 
-@pytest.mark.parametrize("phase", ["finished", "failed", "stopped"])
-def test_a_run_that_has_ended_does_not(tmp_path: Path, phase: str) -> None:
-    run_folder(tmp_path, os.getpid(), processes.start_time(os.getpid()), phase)
-    assert active_run(tmp_path) is None
-
-
-def test_nor_does_one_whose_replay_was_killed(tmp_path: Path) -> None:
-    run_folder(tmp_path, os.getpid(), (processes.start_time(os.getpid()) or 0) + 1, "submitting")
+def test_one_whose_replay_has_ended_or_was_killed_does_not(tmp_path: Path) -> None:
+    lock_of(tmp_path, "kth", os.getpid(), (processes.start_time(os.getpid()) or 0) + 1)
+    lock_of(tmp_path, "ended", 0, 0)
     assert active_run(tmp_path) is None
     refuse_during_run(tmp_path)
 
