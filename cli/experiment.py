@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
     prepared = [Prepared.make(knobs, order.source.frame, shrink) for shrink in shrinks]
-    name = runs.name_for(knobs, datetime.now())
+    name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
     return _sweep(order, prepared, name, screen)
@@ -124,7 +125,8 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
 
 def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
     """Run it, or go on with it, and write down how it ended."""
-    if (folder / "experiment.json").exists():
+    is_new = not (folder / "experiment.json").exists()
+    if not is_new:
         screen.say(f"results/{folder.name} goes on where it was")
     else:
         wanted = order.inputs((prepared.shrink,))
@@ -132,6 +134,10 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
     with _only_one(folder):
         (folder / "status.json").unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, screen)
+        if is_new and ending.word == "wrong use":
+            # Found by a role (ports that are taken, say): nothing was done, and nothing is left.
+            shutil.rmtree(folder)
+            return ending
         runs.complete(folder)
         ending.store(folder)
     return ending

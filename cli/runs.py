@@ -26,10 +26,14 @@ RESERVED = ("bench",)
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
-def name_for(knobs: dict[str, Value], now: datetime) -> str:
-    """RUN as given, or made of the time and the trace's name."""
+def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> str:
+    """RUN as given; or the last run with these inputs that did not come to its end; or made of the time and the trace's name."""
     if knobs["RUN"]:
         return str(knobs["RUN"])
+    for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
+        experiment = read_json(folder / "experiment.json")
+        if experiment is not None and experiment["inputs"] == wanted and not _is_over(folder):
+            return folder.name
     trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
     return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
 
@@ -69,8 +73,12 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
     for name in wanted:
         if before.get(name) != wanted[name]:
             raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
+    return Ending.load(folder) if _is_over(folder) else None
+
+
+def _is_over(folder: Path) -> bool:
     ending = Ending.load(folder)
-    return ending if ending is not None and ending.is_final else None
+    return ending is not None and ending.is_final
 
 
 def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:

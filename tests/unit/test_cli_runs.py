@@ -1,0 +1,61 @@
+"""Which run `make experiment` means when RUN is not given."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from cli import knobs, runs
+from cli.endings import Ending
+from slurm_mirage.files import write_json
+
+NOW = datetime(2026, 1, 2, 3, 4, 5)
+WANTED = {"NODES": "360", "SEED": "1"}
+FRESH = "20260102-030405-generated"
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(runs, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def values(**given: str) -> dict[str, knobs.Value]:
+    return {knob.name: None for knob in knobs.TABLE} | {"TRACE": ""} | given
+
+
+def earlier(results: Path, name: str, word: str | None, inputs: dict[str, str], age: int) -> None:
+    folder = results / name
+    folder.mkdir()
+    write_json(folder / "experiment.json", {"inputs": inputs})
+    if word is not None:
+        Ending(word, "said").store(folder)
+    os.utime(folder, (1000 - age, 1000 - age))
+
+
+def test_a_name_of_the_time_and_the_trace() -> None:
+    assert runs.name_for(values(), WANTED, NOW) == FRESH
+    assert runs.name_for(values(TRACE="/x/KTH-SP2.swf.gz"), WANTED, NOW) == "20260102-030405-KTH-SP2"
+
+
+def test_a_name_that_is_given(results: Path) -> None:
+    earlier(results, "old", None, WANTED, age=1)
+    assert runs.name_for(values(RUN="mine"), WANTED, NOW) == "mine"
+
+
+@pytest.mark.parametrize("word", [None, "failed"])
+def test_the_same_command_goes_on_with_what_did_not_end(results: Path, word: str | None) -> None:
+    earlier(results, "older", None, WANTED, age=9)
+    earlier(results, "old", word, WANTED, age=5)
+    earlier(results, "another", None, WANTED | {"SEED": "2"}, age=1)
+    assert runs.name_for(values(), WANTED, NOW) == "old"
+
+
+@pytest.mark.parametrize("word", ["ok", "invalid"])
+def test_a_finished_run_is_not_meant(results: Path, word: str) -> None:
+    earlier(results, "old", word, WANTED, age=1)
+    (results / "bench").mkdir()
+    assert runs.name_for(values(), WANTED, NOW) == FRESH
