@@ -71,9 +71,7 @@ def test_virtual_time_never_runs_backwards(clock: Clock, one: int, other: int) -
 
 
 @given(clock=CLOCKS)
-def test_the_clock_file_holds_all_but_the_shrink_factor(
-    tmp_path_factory: pytest.TempPathFactory, clock: Clock
-) -> None:
+def test_the_clock_file_holds_all_but_the_shrink_factor(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> None:
     path = tmp_path_factory.mktemp("clock") / "clock"
     clock.write(path)
     assert Clock.read(path, shrink=clock.shrink) == clock

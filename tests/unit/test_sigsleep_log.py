@@ -116,9 +116,7 @@ def test_junk_between_records_hides_none(parts: list[tuple[bytes, Record]], tail
 
 
 @given(before=RECORDS, torn=RECORDS, after=RECORDS, data=st.data())
-def test_a_record_cut_short_costs_only_itself(
-    before: Record, torn: Record, after: Record, data: st.DataObject
-) -> None:
+def test_a_record_cut_short_costs_only_itself(before: Record, torn: Record, after: Record, data: st.DataObject) -> None:
     raw = pack(torn)
     kept = data.draw(st.integers(min_value=1, max_value=len(raw) - 1))
     records, damage = read_log(io.BytesIO(pack(before) + raw[:kept] + pack(after)))
@@ -127,9 +125,7 @@ def test_a_record_cut_short_costs_only_itself(
 
 
 @given(before=RECORDS, changed=RECORDS, after=RECORDS, data=st.data())
-def test_a_changed_byte_is_never_taken_for_a_record(
-    before: Record, changed: Record, after: Record, data: st.DataObject
-) -> None:
+def test_a_changed_byte_is_never_taken_for_a_record(before: Record, changed: Record, after: Record, data: st.DataObject) -> None:
     raw = bytearray(pack(changed))
     raw[data.draw(st.integers(min_value=0, max_value=len(raw) - 1))] ^= data.draw(st.integers(1, 255))
     records, damage = read_log(io.BytesIO(pack(before) + bytes(raw) + pack(after)))
