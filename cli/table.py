@@ -15,6 +15,7 @@ from .screen import Screen, about
 # The run's own quality: value, how it is called here, and its unit.
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
+    ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),

@@ -19,7 +19,7 @@ from slurm_mirage.validity import Thresholds, judge, start_latencies
 
 FINISHED = {"ended": 1.0, "released": 0}
 MEMBERS = {
-    "valid", "reasons", "submit_lag_p99", "start_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
+    "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements",
 }  # fmt: skip
@@ -48,6 +48,15 @@ def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: fl
     for job in range(20):
         made.played(made.job(due=50.0 * job, runtime=runtime), start=50.0 * job + 0.02 * speed, launch=launch)
     return made
+
+
+def test_launch_latency_is_freed_of_slurms_whole_seconds(tmp_path: Path) -> None:
+    """Forty jobs that start evenly over the fractions of a second: Slurm cuts half a second off in the mean."""
+    made = RunFolder(tmp_path, 1.0)
+    for job in range(40):
+        start = 50.0 * job + job / 40
+        made.played(made.job(due=start - 0.01, runtime=10.0), start=start, launch=0.25)
+    assert verdict(made.collect())["launch_latency_p50"] == pytest.approx(0.25, abs=0.05)
 
 
 def test_good_run_is_valid(tmp_path: Path) -> None:
