@@ -54,7 +54,7 @@ def test_launch_latency_is_freed_of_slurms_whole_seconds(tmp_path: Path) -> None
     """Forty jobs that start evenly over the fractions of a second: Slurm cuts half a second off in the mean."""
     made = RunFolder(tmp_path, 1.0)
     for job in range(40):
-        start = 50.0 * job + job / 40
+        start = 50.0 * job + job / 40 + 0.01
         made.played(made.job(due=start - 0.01, runtime=10.0), start=start, launch=0.25)
     assert verdict(made.collect())["launch_latency_p50"] == pytest.approx(0.25, abs=0.05)
 
