@@ -41,6 +41,8 @@ class History:
     """The highest id that the controller is known to have given to anybody."""
     surplus: int = 0
     """Second copies of jobs that were cancelled."""
+    closed: list[str] = field(default_factory=list)
+    """Partitions in which no job may start until the nodes have registered with a new controller."""
     stale: set[int] = field(default_factory=set)
     """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
     last_sign: float = 0.0
@@ -70,6 +72,10 @@ class History:
         elif kind == "restarted":
             self.boot_time = event["boot_time"]
             self.restarts.append(event)
+        elif kind == "closed":
+            self.closed = event["partitions"]
+        elif kind == "opened":
+            self.closed = []
         elif kind == "compared":
             self.stale.update(index for index, _ in event["stale"])
             self.surplus += len(event["surplus"])

@@ -4,8 +4,8 @@ What was seen of Slurm 22.05 when slurmctld is killed and started again, and wha
 * Jobs that it accepted in its last 5 s are gone, but those that had started go on on their nodes ("orphans") until the nodes
   register, some 3 s later, and are killed then. So forgotten jobs are submitted again only when the nodes have registered:
   an orphan that ended before that was played, and is not.
-* Jobs that it remembers as waiting may have started, or even ended, already. An ended one would be played a second time: it
-  is cancelled before the nodes are there.
+* Jobs that it remembers as waiting may have started, or even ended, already, and would be played a second time, beside
+  their orphan: nothing may start until the nodes have registered, and what has ended by then is cancelled.
 * It hands out ids a second time, and a node that has seen an id refuses it and is drained. Ids are skipped up to the
   highest, by held jobs that are cancelled when the nodes have registered.
 """
@@ -115,6 +115,8 @@ class PlayedJobs:
     def __init__(self, path: Path, numbers: Mapping[int, int]) -> None:
         self._path, self._numbers, self._offset = path, numbers, 0
         self._ends: dict[int, float] = {}
+        self.twice: set[int] = set()
+        """Indices of those that recorded it more than once: Slurm itself ran them again before anybody could prevent it."""
 
     def read(self) -> dict[int, float]:
         """Virtual second of the end of each, by index in the plan (`numbers`: index by the job's number)."""
@@ -130,7 +132,10 @@ class PlayedJobs:
         self._offset += len(data) - torn
         for job in found:
             if isinstance(job, Record) and job.completed and job.id in self._numbers:
-                self._ends[self._numbers[job.id]] = job.end_ns / 1e9
+                index = self._numbers[job.id]
+                if index in self._ends:
+                    self.twice.add(index)
+                self._ends.setdefault(index, job.end_ns / 1e9)
         return self._ends
 
 
@@ -140,7 +145,7 @@ class Recovery:
     def __init__(self, submitter: Submitter) -> None:
         self._all = submitter
         numbers = {row.id: row.index for row in submitter.plan}
-        self._played = PlayedJobs(Path(submitter.settings.sigsleep_log), numbers)
+        self.played = PlayedJobs(Path(submitter.settings.sigsleep_log), numbers)
         self._unsettled_since: float | None = None
         self._registered_at = math.inf
         self.again_at = math.inf
@@ -187,6 +192,8 @@ class Recovery:
                 surplus=found.surplus,
                 stale=found.stale,
             )
+        if settled:
+            self._all.patiently(self.open_partitions)
         self.unrecorded = frozenset(found.unrecorded)
         self.compared_at = began
         self._plan_next(settled, found.clean)
@@ -196,10 +203,26 @@ class Recovery:
         submitter = self._all
         controller = submitter.patiently(submitter.slurm.controller)
         if controller.boot_time != submitter.history.boot_time:
+            self._close_partitions()
             submitter.patiently(lambda: submitter.skip_ids(controller.next_id))
             submitter.journal.append("restarted", real=time.time(), boot_time=controller.boot_time)
             log.warning("the controller was restarted")
             self.unsettle()
+
+    def _close_partitions(self) -> None:
+        """Let no job start. The journal comes first, so that whoever goes on with the run opens them again."""
+        submitter = self._all
+        if not submitter.history.closed:
+            partitions = submitter.patiently(submitter.slurm.open_partitions)
+            submitter.journal.append("closed", partitions=partitions, real=time.time())
+        submitter.patiently(lambda: submitter.slurm.set_partitions(submitter.history.closed, "DOWN"))
+
+    def open_partitions(self) -> None:
+        """Let jobs start again, if they may not. Raises SlurmError."""
+        submitter = self._all
+        if submitter.history.closed:
+            submitter.slurm.set_partitions(submitter.history.closed, "UP")
+            submitter.journal.append("opened", real=time.time())
 
     def _settled(self) -> bool:
         """Whether all nodes have registered with the controller a moment ago, if that matters now."""
@@ -233,7 +256,7 @@ class Recovery:
             ended_before,
             queue,
             submitter.read_completed(),
-            self._played.read(),
+            self.played.read(),
         )
 
     def _adopt(self, found: Mapping[int, int]) -> None:
@@ -244,6 +267,12 @@ class Recovery:
             if index != submitter.next_index() and index not in history.slurm_ids:
                 name = submitter.plan[index].name
                 raise Failed(f"Slurm knows {name}, which this run has not come to: is RUN used twice?")
+            if slurm_id <= history.highest_id and self._give_up(index, slurm_id):
+                continue  # it is submitted anew, as the next one or as a missing one
             # It was accepted at about the last instant at which the replay is known to have been alive.
             real = history.submitted_at.get(index, history.last_sign)
             submitter.record("submitted", index, slurm_id, real, real, 0, found=True)
+
+    def _give_up(self, index: int, slurm_id: int) -> bool:
+        name = self._all.plan[index].name
+        return self._all.patiently(lambda: self._all.give_up(slurm_id, name))

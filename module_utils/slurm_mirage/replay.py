@@ -29,7 +29,7 @@ from .monitor import Heartbeat, Monitor, Status
 from .processes import INSTANCE_VARIABLE
 from .recovery import Recovery
 from .replay_process import Failed, Settings, Stopped, Waker, take_lock
-from .slurm_commands import ENDED_FOR_GOOD, Slurm
+from .slurm_commands import ENDED_FOR_GOOD, Slurm, SlurmError
 from .submissions import read_plan
 from .submitter import Submitter
 
@@ -87,6 +87,11 @@ class Replay:
             self.journal.close()
 
     def _end(self, phase: str, message: str) -> None:
+        """Leave a run that has not come to its end."""
+        try:
+            self.recovery.open_partitions()
+        except (SlurmError, WrongUse) as error:
+            log.error("partitions stay closed until the run goes on: %s", error)
         self.status.phase, self.status.message = phase, message
         if self.history.start:
             self.journal.append(phase, real=time.time(), message=message)
@@ -230,6 +235,7 @@ class Replay:
             "restarts": history.restarts,
             "copies_cancelled": history.surplus,
             "stale_runs_cancelled": len(history.stale),
+            "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,
             "began": self.submitter.began(),
             "last_submission": max(history.submitted_at.values(), default=None),

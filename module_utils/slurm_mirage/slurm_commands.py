@@ -331,6 +331,16 @@ class Slurm:
             self._ask("scontrol", "update", f"NodeName={nodes}", "State=RESUME")
         return nodes
 
+    def open_partitions(self) -> list[str]:
+        """Partitions whose jobs may start."""
+        lines = self._ask("sinfo", "--noheader", "--format=%R|%a").splitlines()
+        return sorted({line.split("|")[0] for line in lines if line.endswith("|up")})
+
+    def set_partitions(self, names: Iterable[str], state: str) -> None:
+        """Let jobs start in these partitions (UP), or only wait (DOWN)."""
+        for name in names:
+            self._ask("scontrol", "update", f"PartitionName={name}", f"State={state}")
+
     def release(self, slurm_ids: Iterable[int]) -> None:
         """Let held jobs go on."""
         self._ask("scontrol", "release", ",".join(str(slurm_id) for slurm_id in slurm_ids))

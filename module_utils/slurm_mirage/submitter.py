@@ -171,25 +171,35 @@ class Submitter:
         """(id, number of retries, whether an attempt that seemed to fail had been accepted).
 
         After a failed attempt the job is first looked for by its name: the controller may have taken it all the same.
-        Ids only grow, unless the controller was killed: then the job is given up as a placeholder, because some node may
-        know the job that had its id before, and submitted again under an id that nobody had.
+        Ids only grow, unless the controller was killed: then the job is submitted again under an id that nobody had.
         """
         failed = -1
 
         def attempt() -> tuple[int, int, bool]:
             nonlocal failed
             failed += 1
-            if failed and (known := self._look_up(row.name)) is not None:
-                return known, failed, True
-            slurm_id, inside = self.slurm.submit(self._submission(row))
+            known = self._look_up(row.name) if failed else None
+            slurm_id, inside = (known, 0) if known is not None else self.slurm.submit(self._submission(row))
             if slurm_id <= self.history.highest_id:
                 self.doubtful = True
-                self.slurm.make_placeholder(slurm_id, self.placeholder)
-                self.skip_ids(slurm_id + 1)
-                slurm_id, inside = self.slurm.submit(self._submission(row))
-            return slurm_id, failed + inside, False
+                if self.give_up(slurm_id, row.name):
+                    self.skip_ids(slurm_id + 1)
+                    slurm_id, inside = self.slurm.submit(self._submission(row))
+                    known = None
+            return slurm_id, failed + inside, known is not None
 
         return self.patiently(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
+
+    def give_up(self, slurm_id: int, name: str) -> bool:
+        """Make a job that has an id which another had before a placeholder, if it still waits; whether it did.
+
+        A node that has seen the id would refuse the job, and be drained. Raises SlurmError.
+        """
+        queue = self.slurm.queue([name])
+        if not any(job.slurm_id == slurm_id and job.state == "PD" for job in queue):
+            return False
+        self.slurm.make_placeholder(slurm_id, self.placeholder)
+        return True
 
     def skip_ids(self, next_id: int) -> None:
         """Use up the ids from `next_id` on that a killed controller would hand out a second time.

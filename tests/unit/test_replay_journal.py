@@ -26,6 +26,7 @@ EVENTS: list[dict[str, Any]] = [
     submitted(1, 11, 100.2, retries=3),
     {"event": "cancelled", "index": 1, "real": 101.0},
     {"event": "restarted", "boot_time": 101, "real": 102.0},
+    {"event": "closed", "partitions": ["batch"], "real": 102.0},
     submitted(1, 14, 104.0, "resubmitted"),
     {"event": "compared", "resubmitted": [1], "found": [], "surplus": [[0, 12]], "stale": [[0, 13]], "real": 104.5},
     {"event": "stopped", "real": 105.0, "message": "m"},
@@ -49,6 +50,11 @@ def test_history() -> None:
     assert (history.boot_time, history.highest_id, history.shift, history.last_sign) == (101, 14, 7.0, 112.0)
     assert not history.finished
     assert replay_lines(data([*EVENTS, {"event": "finished", "real": 113.0}]))[0].finished
+
+
+def test_closed_partitions_are_known_until_they_are_opened() -> None:
+    assert replay_lines(data(EVENTS))[0].closed == ["batch"]
+    assert replay_lines(data([*EVENTS, {"event": "opened", "real": 113.0}]))[0].closed == []
 
 
 def test_ids_of_others_are_known_from_the_start() -> None:

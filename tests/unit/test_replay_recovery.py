@@ -114,6 +114,15 @@ def test_played_jobs_are_read_as_they_come(tmp_path_factory: pytest.TempPathFact
         read = log.read()
         assert (0 in read) == (cut >= len(record(100)))
     assert log.read() == {0: 5.0, 2: 5.0}
+    assert log.twice == set()
+
+
+def test_jobs_that_were_played_twice(tmp_path: Path) -> None:
+    path = tmp_path / "sigsleep.log"
+    path.write_bytes(record(100) + record(101, completed=False) + record(101) + record(100))
+    log = PlayedJobs(path, {100: 0, 101: 1})
+    assert log.read() == {0: 5.0, 1: 5.0}
+    assert log.twice == {0}
 
 
 def test_played_jobs_behind_foreign_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,300 @@
+"""The replay against a real cluster: whatever is killed, every job is submitted exactly once, and played.
+
+A controller that was killed may itself run a job a second time, under the same id, before anybody can prevent it: that is
+counted (played_twice) and allowed where one was killed.
+
+Needs a running instance on this host with at least 64 processors, in which nothing else runs, and something that starts
+slurmctld again when it dies:
+
+    SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_mirage.processes import INSTANCE_VARIABLE
+from slurm_mirage.sigsleep_log import read_log
+from slurm_mirage.slurm_commands import Slurm
+from slurm_mirage.submissions import PlanRow, write_plan
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 300.0
+
+
+@dataclass
+class Run:
+    """A run folder of the instance, and the replay over it."""
+
+    instance: Path
+    folder: Path
+    plan: list[PlanRow]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def start(self) -> subprocess.Popen[bytes]:
+        owner = (self.instance / "run").stat()
+        become: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            become = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+        return subprocess.Popen(
+            [sys.executable if os.geteuid() else "/usr/bin/python3", "-m", "slurm_mirage.replay", str(self.folder)],
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.instance / "runs" / "lib"), INSTANCE_VARIABLE: str(self.instance)},
+            cwd=self.instance,
+            stderr=subprocess.PIPE,
+            **become,
+        )
+
+    def finish(self) -> dict[str, Any]:
+        process = self.start()
+        _, said = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, said.decode()
+        result: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        return result
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / "journal.jsonl").read_text().splitlines()]
+
+    def submissions(self) -> int:
+        path = self.folder / "journal.jsonl"
+        return path.read_text().count('"event": "submitted"') if path.exists() else 0
+
+    def wait_for_submissions(self, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.submissions() < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def check_each_job_was_played_once(self, controller_killed: bool = False) -> None:
+        records, damage = read_log(self.folder / "sigsleep.log")
+        assert damage == []
+        runs = Counter((record.id, record.slurm_job_id) for record in records if record.completed)
+        played = Counter(number for number, _ in runs)
+        result = json.loads((self.folder / "result.json").read_text())
+        again = [job for job, count in runs.items() if count > 1]
+        assert result["played_twice"] == len(again)
+        assert again == [] or controller_killed
+        kept = {row.id for row in self.plan if row.cancel_after is None}
+        assert {number: count for number, count in played.items() if count > 1} == {}
+        assert kept - played.keys() == set()
+        cancelled = {row.id for row in self.plan} - kept
+        assert cancelled & played.keys() == set(), "they are cancelled long before they are done"
+        assert {event["index"] for event in self.events() if event["event"] == "cancelled"} == {
+            row.index for row in self.plan if row.id in cancelled
+        }
+        submitted = [event["index"] for event in self.events() if event["event"] == "submitted" and not event.get("found")]
+        assert submitted == sorted(set(submitted)), "in order, and none twice"
+        progress = json.loads((self.folder / "progress.json").read_text())
+        assert (progress["phase"], progress["submitted"], progress["running"]) == ("finished", len(self.plan), 0)
+
+
+@pytest.fixture
+def instance() -> Path:
+    directory = os.environ.get(INSTANCE_VARIABLE)
+    if not directory:
+        pytest.skip(f"skipped: {INSTANCE_VARIABLE} names no running instance")
+    path = Path(directory)
+    if os.geteuid() not in (0, (path / "run").stat().st_uid):
+        pytest.skip("skipped: only root or the instance's user may do this")
+    return path
+
+
+@pytest.fixture
+def make(instance: Path) -> Iterator[Any]:
+    made: list[Run] = []
+    slurm = Slurm(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    library = instance / "runs" / "lib"
+    shutil.copytree(ROOT / "module_utils" / "slurm_mirage", library / "slurm_mirage", dirs_exist_ok=True)
+
+    def make_run(jobs: int, gap: float, runtime: float, **changes: Any) -> Run:
+        """Jobs of 1 to 4 processors, every 20th of them one that runs for a minute and is cancelled after 2 s."""
+        rng = random.Random(1)
+        folder = instance / "runs" / f"test-{os.getpid()}-{time.time_ns() % 10**9}"
+        folder.mkdir()
+        plan = []
+        for i in range(jobs):
+            cancelled = i % 20 == 19
+            seconds = 60.0 if cancelled else runtime * (0.5 + rng.random())
+            after = 2.0 if cancelled else None
+            name = f"{folder.name}.{100 + i}"
+            plan.append(PlanRow(i, 100 + i, i * gap, 1 + rng.randrange(4), None, seconds, 3, after, "", name))
+        plan = [PlanRow(**{**vars(row), **changes.get("row", {})}) for row in plan]
+        write_plan(folder / "plan.csv", plan)
+        settings = {
+            "run": folder.name,
+            "instance": str(instance),
+            "plan_sha256": hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest(),
+            "slurm_conf": str(instance / "etc" / "slurm.conf"),
+            "bin": "/usr/bin",
+            "sigsleep": str(instance / "bin" / "sigsleep"),
+            "sigsleep_log": str(folder / "sigsleep.log"),
+            "clock": None,
+            "speed": 1,
+            "sample_interval": 2,
+        }
+        (folder / "run.json").write_text(json.dumps(settings))
+        owner = (instance / "run").stat()
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, owner.st_uid, owner.st_gid)
+        made.append(Run(instance, folder, plan))
+        return made[-1]
+
+    yield make_run
+    for run in made:
+        names = {row.name for row in run.plan}
+        slurm.cancel([job.slurm_id for job in slurm.queue() if job.name in names])
+        shutil.rmtree(run.folder)
+    shutil.rmtree(library)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def kill_controller(instance: Path) -> None:
+    """Kill slurmctld and wait until there is another one."""
+    path = instance / "run" / "slurmctld.pid"
+    old = path.read_text()
+    os.kill(int(old), signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_text() in (old, ""):
+        assert time.monotonic() < deadline, "nobody starts slurmctld again"
+        time.sleep(0.05)
+
+
+def test_a_whole_run(make: Any) -> None:
+    run = make(60, 0.05, 2.0)
+    result = run.finish()
+    run.check_each_job_was_played_once()
+    assert result["states"] == {"COMPLETED": 57, "CANCELLED": 3}
+    assert (result["retries"], result["resubmitted"], result["interruptions"], result["restarts"]) == (0, 0, [], [])
+    events = [event for event in run.events() if event["event"] == "submitted"]
+    ids = [event["slurm_id"] for event in events]
+    assert ids == sorted(ids)
+    assert all(event["began"] >= event["due"] for event in events), "never too early"
+    described = [json.loads(line) for line in (run.folder / "suspended.jsonl").read_text().splitlines()]
+    assert sorted(job["name"] for job in described) == sorted(row.name for row in run.plan)
+    assert {job["state"] for job in described} == {"COMPLETED", "CANCELLED"}
+    for name in ("samples.csv", "sdiag.csv"):
+        header, *rows = (run.folder / name).read_text().splitlines()
+        assert rows and {row.count(",") for row in rows} == {header.count(",")}
+    again = run.start()
+    assert again.wait(PATIENCE) == 0
+    assert run.submissions() == 60, "a finished run is not played again"
+
+
+def test_it_is_stopped_and_goes_on(make: Any) -> None:
+    run = make(60, 0.05, 2.0)
+    process = run.start()
+    run.wait_for_submissions(20)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+    submitted = run.submissions()
+    time.sleep(1.5)
+    assert run.submissions() == submitted
+    result = run.finish()
+    run.check_each_job_was_played_once()
+    (interruption,) = result["interruptions"]
+    assert interruption["gap"] > 1.4
+    shifted = [event["due"] for event in run.events() if event["event"] == "submitted"]
+    jump = shifted[submitted] - shifted[submitted - 1]
+    assert jump == pytest.approx(0.05 + interruption["gap"], abs=0.01), "the rest of the schedule keeps its gaps"
+
+
+def test_only_one_goes_on_at_a_time(make: Any) -> None:
+    run = make(40, 0.05, 1.0)
+    process = run.start()
+    run.wait_for_submissions(2)
+    second = run.start()
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert f"is being replayed by process {process.pid}" in said.decode()
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once()
+
+
+def test_the_replay_is_killed_again_and_again(make: Any) -> None:
+    run = make(150, 0.02, 2.0)
+    rng = random.Random(2)
+    for _ in range(8):
+        process = run.start()
+        time.sleep(rng.uniform(0.2, 0.8))
+        kill(process)
+    run.finish()
+    run.check_each_job_was_played_once()
+
+
+def test_the_controller_is_killed(make: Any, instance: Path) -> None:
+    run = make(150, 0.05, 6.0)
+    process = run.start()
+    run.wait_for_submissions(70)
+    kill_controller(instance)
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once(controller_killed=True)
+    result = json.loads((run.folder / "result.json").read_text())
+    assert len(result["restarts"]) == 1
+
+
+def test_the_controller_is_killed_again_and_again(make: Any, instance: Path) -> None:
+    run = make(200, 0.05, 5.0)
+    process = run.start()
+    for submitted in (60, 120, 150):
+        run.wait_for_submissions(submitted)
+        kill_controller(instance)
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once(controller_killed=True)
+
+
+def test_the_controller_and_the_replay_are_killed(make: Any, instance: Path) -> None:
+    run = make(150, 0.05, 6.0)
+    process = run.start()
+    run.wait_for_submissions(70)
+    os.kill(int((instance / "run" / "slurmctld.pid").read_text()), signal.SIGKILL)
+    time.sleep(0.3)
+    kill(process)
+    result = run.finish()
+    run.check_each_job_was_played_once(controller_killed=True)
+    assert len(result["restarts"]) == 1 and len(result["interruptions"]) == 1
+
+
+def test_the_controller_is_killed_while_the_jobs_end(make: Any, instance: Path) -> None:
+    run = make(60, 0.01, 6.0)
+    process = run.start()
+    run.wait_for_submissions(60)
+    time.sleep(4)
+    kill_controller(instance)
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once(controller_killed=True)
+
+
+def test_a_refusal_ends_the_run_with_one_line(make: Any) -> None:
+    run = make(3, 0.0, 1.0, row={"partition": "nosuch"})
+    process = run.start()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.decode() == (
+        "failed: job 100 (number 1 of the plan): sbatch: Batch job submission failed: Invalid partition name specified\n"
+    )
+    progress = json.loads((run.folder / "progress.json").read_text())
+    assert progress["phase"] == "failed" and "Invalid partition" in progress["message"]
