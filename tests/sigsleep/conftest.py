@@ -98,6 +98,12 @@ def build(out: Path, target: str, flags: str = "") -> None:
     subprocess.run([make, "-C", str(SOURCE), f"OUT={out}", f"CPPFLAGS={flags}", target], check=True)
 
 
+def _usual_signals() -> None:
+    """A shell starts what it runs in the background with these ignored, and the tests may run there."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="session")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The program as it is shipped, the one with run-time checks, and one with room for three suspensions only."""
@@ -135,7 +141,12 @@ def launch() -> Iterator[Callable[..., Job]]:
         **options: object,
     ) -> Job:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-        settings: dict[str, object] = {"process_group": 0, "env": environment, **(popen or {})}
+        settings: dict[str, object] = {
+            "process_group": 0,
+            "env": environment,
+            "preexec_fn": _usual_signals,
+            **(popen or {}),
+        }
         jobs.append(Job([str(program), *arguments(log=log, runtime=runtime, **options)], log, **settings))
         return jobs[-1]
 
