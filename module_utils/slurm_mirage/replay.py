@@ -28,7 +28,7 @@ from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
 from .processes import INSTANCE_VARIABLE
 from .recovery import Recovery
-from .replay_process import Failed, Settings, Stopped, Waker, take_lock
+from .replay_process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
 from .slurm_commands import ENDED_FOR_GOOD, Slurm, SlurmError
 from .submissions import read_plan
 from .submitter import Submitter
@@ -253,6 +253,7 @@ def replay(folder: Path) -> None:
     try:
         logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         run = Replay(folder, lock, waker)
+        sign_lock(lock)
         os.environ[INSTANCE_VARIABLE] = run.settings.instance
         if run.history.finished:
             run.say_finished()

@@ -112,7 +112,7 @@ def lock_holder(path: Path) -> int | None:
 
 
 def take_lock(path: Path, waker: Waker) -> int:
-    """Lock the run folder for this process; the descriptor keeps it. Raises WrongUse if a replay is going on there.
+    """Lock the run folder for this process, namelessly; the descriptor keeps it. Raises WrongUse if a replay is going on there.
 
     A submission that a killed replay left under way holds the lock too: it is waited for, because until it has ended
     nobody can say whether its job exists.
@@ -131,5 +131,9 @@ def take_lock(path: Path, waker: Waker) -> int:
                 raise WrongUse(f"{path.parent}: a submission of an earlier replay has not ended") from None
             waker.wait(0.1)
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)
     return descriptor
+
+
+def sign_lock(descriptor: int) -> None:
+    """Say who holds the lock: from now on the replay has begun, for whoever asks lock_holder."""
+    os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)

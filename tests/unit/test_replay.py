@@ -18,7 +18,7 @@ import pytest
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.monitor import StallDetector
 from slurm_mirage.replay import main
-from slurm_mirage.replay_process import Settings, Stopped, Waker, lock_holder, take_lock
+from slurm_mirage.replay_process import Settings, Stopped, Waker, lock_holder, sign_lock, take_lock
 from slurm_mirage.slurm_commands import QueuedJob
 from slurm_mirage.submissions import PlanRow, write_plan
 
@@ -130,6 +130,9 @@ def test_one_replay_per_folder(tmp_path: Path) -> None:
     path = tmp_path / "replay.lock"
     assert lock_holder(path) is None
     held = take_lock(path, Waker())
+    assert lock_holder(path) is None, "it has not begun"
+    sign_lock(held)
+    assert lock_holder(path) == os.getpid()
     with pytest.raises(WrongUse, match=f"is being replayed by process {os.getpid()}"):
         take_lock(path, Waker())
     os.close(held)
@@ -142,8 +145,9 @@ def test_the_lock_waits_for_a_submission_that_outlived_its_replay(tmp_path: Path
     code = (
         "import os, sys, subprocess, signal\n"
         "from pathlib import Path\n"
-        "from slurm_mirage.replay_process import Waker, take_lock\n"
+        "from slurm_mirage.replay_process import Waker, sign_lock, take_lock\n"
         f"lock = take_lock(Path({str(path)!r}), Waker())\n"
+        "sign_lock(lock)\n"
         "child = subprocess.Popen(['sleep', '0.7'], pass_fds=[lock])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
