@@ -26,7 +26,7 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
 
 
 def write_jobs_csv(collected: Collected, path: Path) -> None:
-    """Writes jobs.csv (columns of `collect.JOBS_SCHEMA`, trace seconds, empty is unknown), whole or not at all."""
+    """Writes jobs.csv (columns of `metrics.JOBS_SCHEMA`, trace seconds, empty is unknown), whole or not at all."""
     write_atomically(path, _csv(collected.jobs))
 
 
