@@ -26,6 +26,11 @@ def path_of(name: str) -> Path:
     return Path(name) if name.startswith("/") else Path("/proc/sys", *name.split("."))
 
 
+def _reason(error: OSError | ValueError) -> str:
+    """Why, without the path: that is the name again, and equal reasons are to be equal."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 class HostSettings:
     """The register of one host; `register` is its file, in a folder that all instances share."""
 
@@ -78,7 +83,7 @@ class HostSettings:
         try:
             return int(path_of(name).read_text())
         except (OSError, ValueError) as error:
-            refused[name] = str(error)
+            refused[name] = _reason(error)
             return None
 
     @staticmethod
@@ -86,7 +91,7 @@ class HostSettings:
         try:
             path_of(name).write_text(f"{value}\n")
         except OSError as error:
-            refused[name] = str(error)
+            refused[name] = _reason(error)
             return False
         return True
 

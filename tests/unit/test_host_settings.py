@@ -64,7 +64,7 @@ def test_check_mode_says_what_it_would_do_and_does_nothing(kernel: Path) -> None
 def test_what_the_host_does_not_have_is_reported(kernel: Path) -> None:
     host = HostSettings(kernel / "register.json")
     outcome = host.claim("a", {str(kernel / "missing"): 1, str(kernel / "pid_max"): 300})
-    assert list(outcome["refused"]) == [str(kernel / "missing")]
+    assert outcome["refused"] == {str(kernel / "missing"): "No such file or directory"}
     assert value(kernel / "pid_max") == 300
 
 
