@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 
@@ -23,29 +25,36 @@ class Screen:
     def say(self, text: str) -> None:
         """A line that stays."""
         self.clear()
-        print(text, file=self.stream, flush=True)
+        self._write(f"{text}\n")
 
     def live(self, text: str, *, always: bool = False) -> None:
         """A line that the next one replaces; without a terminal one every `between_lines` seconds, or `always`."""
         if self.is_terminal:
             width = shutil.get_terminal_size().columns - 1
-            self.stream.write(f"\r\x1b[K{text[:width]}")
-            self.stream.flush()
+            self._write(f"\r\x1b[K{text[:width]}")
             self._live = True
             return
         now = time.monotonic()
         if always:
-            print(text, file=self.stream, flush=True)
+            self._write(f"{text}\n")
         elif text != self._last_text and now - self._last_time >= self.between_lines:
-            print(text, file=self.stream, flush=True)
+            self._write(f"{text}\n")
             self._last_text, self._last_time = text, now
 
     def clear(self) -> None:
         """Take the live line away."""
         if self._live:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
             self._live = False
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except BrokenPipeError:
+            # The reader has seen enough (`make metrics ... | head`): the work goes on, and tells nobody.
+            with Path(os.devnull).open("w") as nowhere:
+                os.dup2(nowhere.fileno(), self.stream.fileno())
 
 
 def clock_time(seconds: float) -> str:

@@ -17,7 +17,7 @@ from slurm_mirage.files import read_json, write_atomically
 from .endings import Ending
 from .knobs import shown_number
 from .screen import Screen
-from .table import console_of
+from .table import print_all
 
 FIGURES = (
     "wait_mean",
@@ -48,12 +48,11 @@ def _rounded(value: float | None) -> float | None:
 
 def show(folder: Path, screen: Screen) -> None:
     """Print the main columns of sweep.csv."""
-    screen.clear()
     table = Table(*SHOWN, box=box.SIMPLE_HEAD, pad_edge=False)
     with (folder / "sweep.csv").open(newline="") as stream:
         for line in csv.DictReader(stream):
             table.add_row(*(line[name] for name in SHOWN))
-    console_of(screen).print(table)
+    print_all(screen, table)
 
 
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:

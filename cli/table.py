@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from slurm_mirage import metrics as definitions
@@ -51,21 +51,28 @@ def _table(rows: list[tuple[str, str, str]]) -> Table:
     return table
 
 
-def console_of(screen: Screen) -> Console:
-    """What rich prints to. Without a terminal it would take 80 columns for granted."""
-    return Console(file=screen.stream, width=None if screen.is_terminal else 110, highlight=False)
+def print_all(screen: Screen, *parts: RenderableType) -> None:
+    """Print texts and tables of rich. Without a terminal rich would take 80 columns for granted."""
+    width = None if screen.is_terminal else 110
+    console = Console(file=screen.stream, width=width, highlight=False, markup=False)
+    with console.capture() as printed:
+        for part in parts:
+            console.print(part)
+    # Tables are padded with blanks, which are seen where the text is selected, and in files.
+    screen.say("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def show(metrics: dict[str, Any], screen: Screen) -> None:
     """Print the jobs by their end, the metrics (for a missing one, why), and how well the run itself went."""
-    screen.clear()
-    console = console_of(screen)
     jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
-    console.print(f"\njobs: {jobs or 'none'} (times in seconds of the trace)")
+    parts: list[RenderableType] = [f"\njobs: {jobs or 'none'} (times in seconds of the trace)"]
     rows = definitions.table(metrics)
-    console.print(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
-    for reason, count in metrics.get("excluded", {}).items():
-        console.print(f"left out: {count} ({reason})")
+    if all(value is None for _, value, _, _ in rows):
+        parts.append(f"no metrics: {', '.join(dict.fromkeys(why for _, _, _, why in rows))}")
+    else:
+        parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
+    parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     if validity := metrics.get("validity"):
         known = [(name, value_text(validity.get(name), unit), words) for name, words, unit in VALIDITY if name in validity]
-        console.print(_table(known))
+        parts.append(_table(known))
+    print_all(screen, *parts)

@@ -55,6 +55,16 @@ def run(project: Path, target: str, **given: str) -> subprocess.CompletedProcess
     return subprocess.run(words, cwd=project, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
 
+def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
+    environ = {**os.environ, "TRACE": "two.swf", "PYTHONDONTWRITEBYTECODE": "1"}
+    words = [sys.executable, "-m", "cli", "metrics"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as stdout:
+        ended = subprocess.run(words, cwd=copy, env=environ, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("target", "given", "words"),
     [

@@ -47,6 +47,18 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
+def test_a_log_without_waits_is_told_in_one_line() -> None:
+    frame = parse_swf(b"1 0 -1 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
+    stream = io.StringIO()
+    table.show(metrics.compute(metrics.frame_from_swf(frame), 8), Screen(stream))
+    words = "no metrics: no job has a recorded submission, start and end"
+    assert [line for line in stream.getvalue().splitlines() if line] == [
+        "jobs: 1 submitted, 1 completed (times in seconds of the trace)",
+        words,
+        "left out: 1 (no start)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
