@@ -56,6 +56,11 @@ class HostSettings:
                 entry = settings.setdefault(name, {"original": current, "claims": {}})
                 entry["claims"][instance] = value
             changed = self._apply(settings, refused, write)
+            for name in refused.keys() & settings.keys():
+                # What was never set is not to be set back: by then it may be somebody else's.
+                settings[name]["claims"].pop(instance, None)
+                if not settings[name]["claims"]:
+                    del settings[name]
             return {"changed": changed, "refused": refused, "noted": repr(settings) != before}
 
     def release(self, instance: str, write: bool = True) -> dict[str, Any]:

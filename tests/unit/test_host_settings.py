@@ -68,6 +68,13 @@ def test_what_the_host_does_not_have_is_reported(kernel: Path) -> None:
     assert value(kernel / "pid_max") == 300
 
 
+def test_what_was_refused_is_not_to_be_set_back(kernel: Path) -> None:
+    host, fixed = HostSettings(kernel / "register.json"), "kernel.cap_last_cap"  # a number that nobody may write
+    outcome = host.claim("a", {fixed: 4096})
+    assert outcome == {"changed": [], "refused": {fixed: "Permission denied"}, "noted": False}
+    assert not (kernel / "register.json").exists()
+
+
 def test_a_reboot_forgets_the_values_but_not_the_claims(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, pid_max, boot_id = HostSettings(kernel / "register.json"), kernel / "pid_max", kernel / "boot_id"
     boot_id.write_text("first\n")
