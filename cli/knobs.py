@@ -25,6 +25,8 @@ Parser = Callable[[str], Value]
 
 # More ports than this do not exist beside those of the host itself.
 MOST_NODES = 40_000
+# A log of a year would be played for a century.
+MOST_SHRINK = 10_000
 
 
 class NotThis(Exception):
@@ -92,7 +94,7 @@ def shrink(text: str) -> tuple[Decimal, ...]:
     six.
     """
     parts = [number(part) for part in text.split(":")]
-    if any(part <= 0 for part in parts) or len(parts) not in (1, 3):
+    if any(not 0 < part <= MOST_SHRINK for part in parts) or len(parts) not in (1, 3):
         raise NotThis
     if len(parts) == 1:
         return (parts[0],)
@@ -234,7 +236,7 @@ TABLE = (
         "SHRINK",
         "100",
         shrink,
-        "a percentage above 0 (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
+        f"a percentage above 0 and up to {MOST_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
         "per cent of the trace's times; FROM:TO:STEP is a sweep, one run each",
         (*_RUN, "workload"),
         is_input=True,

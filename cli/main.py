@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -137,7 +138,8 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
         LOGS.mkdir(parents=True, exist_ok=True)
         path = LOGS / "error.log"
         path.write_text(traceback.format_exc())
-        return Ending("failed", f"{type(error).__name__}: {error} (our mistake; details: {path})")
+        words = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+        return Ending("failed", f"{words} (our mistake; details: {path})")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -61,6 +61,7 @@ def test_values(name: str, text: str, value: knobs.Value) -> None:
         ("SHRINK", "-5", "a percentage above 0"),
         ("SHRINK", "nan", "a percentage above 0"),
         ("SHRINK", "inf", "a percentage above 0"),
+        ("SHRINK", "10001", "a percentage above 0 and up to 10000"),
         ("SHRINK", "1e3", "a percentage above 0"),
         ("SHRINK", "100:50", "FROM:TO:STEP"),
         ("SHRINK", "100:50:0", "FROM:TO:STEP"),
