@@ -7,9 +7,12 @@ import re
 import subprocess
 from typing import Any
 
+import pytest
 from running import Cluster, until
 
 from slurm_mirage import sigsleep_log
+
+pytestmark = pytest.mark.cluster
 
 
 def test_every_node_is_there(cluster: Cluster) -> None:
