@@ -162,8 +162,10 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
-        # The replay is a process of the head: it goes on by itself, and is followed again.
-        return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
+        if preflight.running(order.knobs) != folder.name:
+            return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
+        words = f"the same command (with RUN={folder.name}) follows it, make teardown ends it"
+        return Ending("failed", f"interrupted; the replay itself goes on: {words}")
 
 
 def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,9 +105,9 @@ def _message(data: Mapping[str, Any]) -> str:
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """While it lasts, SIGINT and SIGTERM set the event instead of ending the program."""
+    """While it lasts, Ctrl-C, SIGTERM and a lost terminal set the event instead of ending the program."""
     asked = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number in before:
         signal.signal(number, lambda *_: asked.set())
     try:
@@ -161,6 +161,8 @@ def run_playbook(
         )
         output = _keep_output(Path(folder, "artifacts", runner.config.ident, "stdout"), log)
         was_asked = asked.is_set()
+        if was_asked:
+            _end_workers(folder)
     screen.clear()
     if was_asked:
         raise Interrupted
@@ -170,6 +172,19 @@ def run_playbook(
             raise WrongUse(message.removeprefix(WRONG_USE).strip())
         raise Failed(f"{message} (all of it: {log})")
     return watcher
+
+
+def _end_workers(folder: str) -> None:
+    """End the workers of an ansible-playbook that was killed.
+
+    Each has a session of its own (since ansible-core 2.19), so the runner, which kills a process group, misses them. They
+    carry the words of ansible-playbook, which hold the temporary `folder` of this very call.
+    """
+    mark = f"@{folder}/env/extravars".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if mark in (process / "cmdline").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _keep_output(stdout: Path, log: Path) -> str:

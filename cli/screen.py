@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -51,8 +52,10 @@ class Screen:
         try:
             self.stream.write(text)
             self.stream.flush()
-        except BrokenPipeError:
-            # The reader has seen enough (`make metrics ... | head`): the work goes on, and tells nobody.
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
+            # The reader has seen enough (`make metrics ... | head`), or the terminal is gone: the work goes on, untold.
             with Path(os.devnull).open("w") as nowhere:
                 os.dup2(nowhere.fileno(), self.stream.fileno())
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,17 @@ def test_a_failure_tells_the_tasks_own_message(project: Path, name: str, words: 
     assert "Traceback" not in str(failure.value)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def processes_that_name(path: Path) -> list[str]:
+    """Ids of the processes with this word on their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(path).encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(process.name)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Signals) -> None:
     code = (
         "import sys; from pathlib import Path; from cli import playbook; from cli.endings import Interrupted;"
@@ -185,6 +196,7 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
         process.send_signal(number)
         assert process.stdout.read() == "interrupted\n"
         assert process.wait() == 7
+    assert not processes_that_name(project / "inventories/local")
 
 
 def test_the_makes_of_roles_do_not_see_this_make(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
