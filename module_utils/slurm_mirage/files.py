@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +49,29 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
     """Write `value` as JSON, atomically."""
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner)
+
+
+def file_digest(path: Path) -> str:
+    """A short digest of a file's content; empty when it is not there."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Make `folder` and keep others, who ask for it by this function too, out of it meanwhile.
+
+    The folder itself is the lock, so that nothing has to be removed with it; one that was removed meanwhile is made anew.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(descriptor)

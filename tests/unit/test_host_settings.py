@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -82,7 +84,7 @@ def test_a_reboot_forgets_the_values_but_not_the_claims(kernel: Path, monkeypatc
     host.claim("a", {str(pid_max): 300})
     boot_id.write_text("second\n")
     pid_max.write_text("120\n")
-    host.renew("a")
+    host.renew()
     assert value(pid_max) == 300
     host.release("a")
     assert value(pid_max) == 120
@@ -102,3 +104,47 @@ def test_any_order_of_claims_and_releases(tmp_path_factory: pytest.TempPathFacto
             host.claim(instance, {str(setting): wanted})
             claims[instance] = wanted
         assert value(setting) == max([100, *claims.values()])
+
+
+def test_what_somebody_else_has_raised_is_neither_lowered_nor_taken_back(kernel: Path) -> None:
+    host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
+    host.claim("a", {str(pid_max): 300})
+    pid_max.write_text("900\n")
+    assert host.claim("a", {str(pid_max): 300})["changed"] == []
+    assert value(pid_max) == 900
+    host.release("a")
+    assert value(pid_max) == 900
+
+
+def test_a_second_claim_of_one_of_two_instances_changes_nothing(kernel: Path) -> None:
+    host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
+    host.claim("b", {str(pid_max): 300})
+    host.claim("a", {str(pid_max): 200})
+    host.claim("b", {str(pid_max): 300})
+    assert host.claim("a", {str(pid_max): 200}) == {"changed": [], "refused": {}, "noted": False}
+
+
+def test_the_original_is_on_record_before_the_setting_is_changed(kernel: Path) -> None:
+    """A writer that is killed in the middle of a claim, and one in the middle of a release: the next release restores."""
+    host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
+    for victim in ("claim", "release"):
+        child = os.fork()
+        if child == 0:
+            HostSettings._write = staticmethod(  # type: ignore[method-assign]
+                lambda name, value, refused: path_of(name).write_text(f"{value}\n") and os.kill(os.getpid(), signal.SIGKILL)
+            )
+            host.claim("a", {str(pid_max): 300} if victim == "claim" else {})
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert value(pid_max) == (300 if victim == "claim" else 100)
+        if victim == "claim":
+            host.claim("a", {str(pid_max): 300})
+    host.release("a")
+    assert value(pid_max) == 100
+    assert not (kernel / "register.json").exists()
+
+
+def test_a_release_without_any_claim_makes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "there"
+    assert HostSettings(folder / "register.json").release("a") == {"changed": [], "refused": {}, "noted": False}
+    assert not folder.exists()
