@@ -112,7 +112,6 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,22 +119,17 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import processes
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
-from ansible.module_utils.slurm_mirage.files import read_json, write_json
+from ansible.module_utils.slurm_mirage.files import file_digest, read_json, write_json
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
 
 UNIT = "slurm-farm@{}.service"
-STOP_PATIENCE = 30.0  # seconds; the farm's own stop takes up to 24
+STOP_PATIENCE = 40.0  # seconds; the farm kills what does not heed it in four steps of 8 s
 
 
-def digest_of(path: Path) -> str:
-    """A short digest of a file; empty when it is not there (check mode on a new host)."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
-
-
-def code_digest(directory: Path) -> str:
-    """Stands for the farm's own code: when it changes, the farm is started anew."""
-    files = sorted((directory / "lib/slurm_mirage").glob("*.py"))
-    return hashlib.sha256("".join(digest_of(path) for path in files).encode()).hexdigest()[:16]
+def identity(directory: Path, parameters: dict[str, Any]) -> str:
+    """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
+    code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").glob("*.py"))]
+    return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 
 def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -149,7 +143,7 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
             "kind": "munged",
             "name": "munged",
             "command": munged,
-            "digest": digest_of(etc / "munge.key"),
+            "digest": file_digest(etc / "munge.key"),
             "ready_file": f"{run}/munge.socket",
         }
     ]
@@ -181,10 +175,10 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Content of etc/farm.json."""
-    keys = ("user", "hostname", "parallel", "environment")
     return {
-        **{key: parameters[key] for key in keys},
-        "code": code_digest(directory),
+        **{key: parameters[key] for key in ("user", "hostname", "parallel")},
+        "environment": {name: str(value) for name, value in parameters["environment"].items()},
+        "identity": identity(directory, parameters),
         "daemons": daemons_of(directory, parameters),
     }
 
@@ -201,12 +195,32 @@ def has_systemd() -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
+def is_enabled(module: AnsibleModule, unit: str) -> bool:
+    """Whether systemd would start the unit at boot."""
+    return has_systemd() and module.run_command(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
+
+
+def running_farm(directory: Path) -> dict[str, Any] | None:
+    """State of the farm, if it runs. The unprivileged user writes the file: only the instance's own processes are believed."""
+    state = read_state(directory)
+    return state if state is not None and state["pid"] in processes.of_instance(str(directory)) else None
+
+
+def open_log(directory: Path) -> int:
+    """The farm's own log, in a folder of the unprivileged user: root follows no link there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(directory / "log/farm.log", flags, 0o644)
+    except OSError as error:
+        raise RuntimeError(f"{directory}/log/farm.log cannot be written: {error.strerror}") from error
+
+
 def launch(module: AnsibleModule, directory: Path) -> None:
     """Start the farm."""
     if has_systemd():
         module.run_command(["systemctl", "enable", "--now", UNIT.format(directory.name)], check_rc=True)
         return
-    with (directory / "log/farm.log").open("ab") as log:
+    with os.fdopen(open_log(directory), "ab") as log:
         subprocess.Popen(
             [module.params["python"], "-m", "slurm_mirage.farm", "run", str(directory)],
             stdin=subprocess.DEVNULL,
@@ -224,10 +238,13 @@ def launch(module: AnsibleModule, directory: Path) -> None:
 
 
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
-    """Wait until the farm's daemons are there; returns its state."""
+    """Wait until the farm has read its specification and its daemons are there; returns its state."""
+    specification = file_digest(directory / "etc/farm.json")
     deadline = time.monotonic() + seconds
     while True:
         state = read_state(directory)
+        if state is not None and state.get("specification") != specification:
+            state = {**state, "phase": "reading the specification", "failing": {}}
         if state is not None and is_complete(state):
             return state
         if state is not None and state["failing"]:
@@ -245,40 +262,41 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     wanted = specification(directory, module.params)
     spec_file = directory / "etc/farm.json"
     kept = read_json(spec_file)
-    state = read_state(directory)
-    changed = kept != wanted or state is None
-    if state is not None and kept != wanted:
+    state = running_farm(directory) if (directory / "run").is_dir() else None
+    # Whether the farm has read it, too: an earlier call may have been killed before it said so.
+    changed = kept != wanted or state is None or state.get("specification") != file_digest(spec_file)
+    if state is not None and changed:
         refuse_during_run(directory)
     if module.check_mode:
         return {"changed": changed}
     if kept != wanted:
         write_json(spec_file, wanted)
-    if state is not None and kept is not None and kept.get("code") != wanted["code"]:
+    if state is not None and state.get("identity") != wanted["identity"]:
         ensure_stopped(module, directory)
         state = None
     if state is None:
         launch(module, directory)
-    elif kept != wanted:
-        os.kill(state["pid"], signal.SIGHUP)
-        time.sleep(0.5)
+    elif changed:
+        processes.send(state["pid"], state["start_time"], signal.SIGHUP)
     return {"changed": changed, "farm": wait_for(directory, module.params["wait"])}
 
 
 def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     """End the farm and all that belongs to the instance."""
-    if not (directory / "run").is_dir():
-        return {"changed": False, "ended": 0}
-    state = read_state(directory)
-    mine = processes.of_instance(str(directory))
-    if module.check_mode or not (mine or state):
-        return {"changed": bool(mine or state), "ended": len(mine)}
-    if has_systemd() and Path("/etc/systemd/system", UNIT.format("")).exists():
-        module.run_command(["systemctl", "disable", "--now", UNIT.format(directory.name)], check_rc=True)
-    elif state is not None:
-        processes.end([state["pid"]], STOP_PATIENCE)
-    processes.end(processes.of_instance(str(directory)), 5.0)
-    with suppress(FileNotFoundError):
-        (directory / "run/farm.json").unlink()
+    unit = UNIT.format(directory.name)
+    enabled = is_enabled(module, unit)
+    is_there = (directory / "run").is_dir()
+    mine = processes.of_instance(str(directory)) if is_there else set()
+    if module.check_mode or not (mine or enabled):
+        return {"changed": bool(mine or enabled), "ended": len(mine)}
+    if enabled:
+        module.run_command(["systemctl", "disable", "--now", unit], check_rc=True)
+    if is_there:
+        state = running_farm(directory)
+        if state is not None:
+            processes.end([state["pid"]], STOP_PATIENCE)
+        processes.end(processes.of_instance(str(directory)), 5.0)
+        (directory / "run/farm.json").unlink(missing_ok=True)
     return {"changed": True, "ended": len(mine)}
 
 

@@ -15,6 +15,7 @@ instance's user.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -24,14 +25,14 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import isolation, processes
-from .files import read_json, write_json
+from .files import file_digest, read_json, write_json
 from .host_settings import HostSettings
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -40,6 +41,7 @@ BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps dying
 SHAKY_FOR = 3.0  # seconds after its start for which a daemon that kept dying still counts as failing
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
 KIND_ORDER = ("munged", "slurmctld", "slurmd")
 
@@ -62,11 +64,17 @@ class Daemon:
     adopted: bool = False
     running_digest: str = ""
 
+    def look(self) -> bool:
+        """Whether it has said that it is ready, by its ready file, since its start."""
+        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists())
+        return self.ready
+
 
 @dataclass
 class Spec:
     """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
 
+    `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
     `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
     many: {i} in its name, command and ready_file is replaced by the number.
     """
@@ -75,17 +83,21 @@ class Spec:
     hostname: str
     parallel: int
     environment: dict[str, str]
+    identity: str
+    digest: str
     daemons: dict[str, Daemon] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Spec:
         raw = json.loads(path.read_text())
-        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"])
+        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"], raw["identity"], file_digest(path))
         for entry in raw["daemons"]:
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                spec.daemons[name] = Daemon(name, entry["kind"], command, entry["digest"], ready_file)
+                start = json.dumps([command, spec.environment, entry["digest"]], sort_keys=True)
+                digest = hashlib.sha256(start.encode()).hexdigest()[:16]
+                spec.daemons[name] = Daemon(name, entry["kind"], command, digest, ready_file)
         return spec
 
 
@@ -99,12 +111,13 @@ class Farm:
         self.by_pid: dict[int, Daemon] = {}
         self.queue: deque[Daemon] = deque()
         self.starting: set[str] = set()
-        self.leaving: set[str] = set()
+        self.leaving: dict[int, float] = {}  # process ids of daemons that were asked to end, and when they are killed
         self.restarts = 0
         self.phase = "starting"
         self.refused: dict[str, str] = {}
         self.failing: dict[str, str] = {}
         self.started = processes.start_time(os.getpid())
+        self.identity = self.spec.identity
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -121,6 +134,7 @@ class Farm:
                 last_written = time.monotonic()
             info = signal.sigtimedwait(SIGNALS, 0.02 if self.starting or self.queue else 1.0)
             self._reap()
+            self._press()
             if info and info.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self._stop()
                 return 0
@@ -129,20 +143,21 @@ class Farm:
 
     def _isolate(self) -> None:
         """Ask the kernel for what the daemons inherit, then become the instance's user."""
-        wishes = {
+        wishes: dict[str, Callable[[], object]] = {
             "private host name": lambda: isolation.take_hostname(self.spec.hostname),
             "open files": isolation.open_all_files,
             "memory merging (KSM)": isolation.merge_memory,
             "fixed addresses": isolation.fix_addresses,
             "orphans": isolation.adopt_orphans,
         }
+        if os.getuid() == 0:
+            wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
         for wish, ask in wishes.items():
             try:
                 ask()
             except OSError as error:
                 self.refused[wish] = str(error)
         if os.getuid() == 0:
-            HostSettings(self.directory.parent / "host-settings.json").renew(self.directory.name)
             account = pwd.getpwnam(self.spec.user)
             os.setgroups([])
             os.setgid(account.pw_gid)
@@ -155,17 +170,20 @@ class Farm:
         wanted = {tuple(d.command): d for d in self.daemons.values()}
         daemon_files = {d.command[0] for d in self.daemons.values()}
         stale = []
-        for pid in processes.of_instance(str(self.directory)):
-            command = processes.command_line(pid)
+        parent = processes.parents()
+        commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
+        for pid, command in commands.items():
             if not command or command[0] not in daemon_files:
                 continue
+            if commands.get(parent.get(pid, 0)) == command:
+                continue  # a daemon's fork, about to become another program (slurmd starts slurmstepd so)
             daemon = wanted.get(tuple(command))
             digest = processes.environment(pid).get(DIGEST_VARIABLE)
             if daemon is None or daemon.digest != digest or daemon.pid:
                 stale.append(pid)
                 continue
             daemon.pid, daemon.started = pid, processes.start_time(pid) or 0
-            daemon.ready, daemon.adopted, daemon.born = True, True, time.monotonic()
+            daemon.adopted, daemon.born = True, time.monotonic()
             daemon.running_digest = digest
             self.by_pid[pid] = daemon
         processes.end(stale, STOP_PATIENCE)
@@ -173,22 +191,32 @@ class Farm:
     def _reload(self) -> None:
         """Read the spec again: start what is new, stop what is gone, restart what is changed."""
         new = Spec.load(self.directory / "etc/farm.json")
-        for name, daemon in new.daemons.items():
-            if (old := self.daemons.get(name)) is not None:
-                old.command, old.digest, old.ready_file = daemon.command, daemon.digest, daemon.ready_file
-                new.daemons[name] = old
-        gone = [d for name, d in self.daemons.items() if name not in new.daemons]
-        changed = [d for d in new.daemons.values() if d.pid and d.running_digest != d.digest]
+        known = {**{d.name: d for d in self.by_pid.values()}, **self.daemons}
+        for name in new.daemons.keys() & known.keys():
+            daemon, old = new.daemons[name], known[name]
+            old.command, old.digest, old.ready_file = daemon.command, daemon.digest, daemon.ready_file
+            new.daemons[name] = old
         self.spec, self.daemons = new, new.daemons
+        self.queue = deque(d for d in self.queue if d.name in self.daemons)
         self.failing.clear()
-        self.leaving |= {d.name for d in gone + changed}
-        for daemon in gone + changed:
-            if daemon.pid:
-                os.kill(daemon.pid, signal.SIGTERM)
+        self._let_go([d for d in self.by_pid.values() if d.name not in self.daemons or d.running_digest != d.digest])
         for daemon in self.daemons.values():
             daemon.not_before, daemon.deaths = 0.0, 0
         self.phase = "starting"
         self._enqueue(d for d in self.daemons.values() if not d.pid)
+
+    def _let_go(self, daemons: Iterable[Daemon]) -> None:
+        """Ask daemons to end. What shall run is started again with what it reads then."""
+        for daemon in daemons:
+            if daemon.pid not in self.leaving:
+                self.leaving[daemon.pid] = time.monotonic() + STOP_PATIENCE
+                processes.send(daemon.pid, daemon.started, signal.SIGTERM)
+
+    def _press(self) -> None:
+        """Kill the daemons that have not ended when asked to."""
+        for pid, deadline in self.leaving.items():
+            if time.monotonic() > deadline:
+                processes.send(pid, self.by_pid[pid].started, signal.SIGKILL)
 
     def _stop(self) -> None:
         """End slurmctld first (it saves its state), then the slurmd and what they started, munged last."""
@@ -204,21 +232,19 @@ class Farm:
 
     # --- starting and reaping --------------------------------------------------------------------------------------
 
-    def _enqueue(self, daemons: Any) -> None:
+    def _enqueue(self, daemons: Iterable[Daemon]) -> None:
         waiting = {d.name for d in self.queue}
         fresh = [d for d in daemons if not d.pid and d.name not in waiting]
         self.queue.extend(sorted(fresh, key=lambda d: KIND_ORDER.index(d.kind)))
 
     def _start_some(self) -> None:
-        for name in [n for n in self.starting if self._is_ready(self.daemons.get(n))]:
+        for name in [n for n in self.starting if self._has_started(self.daemons.get(n))]:
             self.starting.discard(name)
         now = time.monotonic()
         waiting: deque[Daemon] = deque()
         for daemon in self.queue:
-            if daemon.not_before > now or not self._may_start(daemon):
+            if daemon.not_before > now or not self._may_start(daemon) or not self._start(daemon):
                 waiting.append(daemon)
-            else:
-                self._start(daemon)
         self.queue = waiting
         if self.phase == "starting" and not self.queue and not self.starting:
             self.phase = "running"
@@ -231,19 +257,31 @@ class Farm:
             return False
         return daemon.kind == "slurmctld" or len(self.starting) < self.spec.parallel
 
-    def _is_ready(self, daemon: Daemon | None) -> bool:
-        if daemon is None or not daemon.pid or time.monotonic() - daemon.born > STABLE_AFTER:
-            return True
-        daemon.ready = daemon.ready or Path(daemon.ready_file).exists()
-        return daemon.ready
+    @staticmethod
+    def _has_started(daemon: Daemon | None) -> bool:
+        """Whether it holds up the others no longer."""
+        return daemon is None or not daemon.pid or daemon.look() or time.monotonic() - daemon.born > STABLE_AFTER
 
-    def _start(self, daemon: Daemon) -> None:
-        with suppress(FileNotFoundError):
-            Path(daemon.ready_file).unlink()
+    def _start(self, daemon: Daemon) -> bool:
+        """Start a daemon; false when the kernel refuses (no such program, too many processes): it is tried again later."""
+        daemon.born, daemon.ready, daemon.adopted = time.monotonic(), False, False
+        try:
+            Path(daemon.ready_file).unlink(missing_ok=True)
+            daemon.pid = self._spawn(daemon)
+        except OSError as error:
+            self._died(daemon, f"cannot be started: {error}")
+            return False
+        daemon.started = processes.start_time(daemon.pid) or 0
+        daemon.running_digest = daemon.digest
+        self.by_pid[daemon.pid] = daemon
+        self.starting.add(daemon.name)
+        return True
+
+    def _spawn(self, daemon: Daemon) -> int:
         # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
         output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        daemon.pid = os.posix_spawn(
+        return os.posix_spawn(
             daemon.command[0],
             daemon.command,
             self._environment(daemon),
@@ -254,12 +292,8 @@ class Farm:
             ],
             setpgroup=0,
             setsigmask=[],
+            setsigdef=IGNORED_BY_PYTHON,
         )
-        daemon.started = processes.start_time(daemon.pid) or 0
-        daemon.born, daemon.ready, daemon.adopted = time.monotonic(), False, False
-        daemon.running_digest = daemon.digest
-        self.by_pid[daemon.pid] = daemon
-        self.starting.add(daemon.name)
 
     def _environment(self, daemon: Daemon) -> dict[str, str]:
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
@@ -281,16 +315,17 @@ class Farm:
             return
         daemon.pid, daemon.ready = 0, False
         self.starting.discard(daemon.name)
-        if daemon.name in self.leaving:
-            self.leaving.discard(daemon.name)
-        else:
-            self.restarts += 1
-            daemon.deaths = 1 if time.monotonic() - daemon.born > STABLE_AFTER else daemon.deaths + 1
-            daemon.not_before = time.monotonic() + min(BACK_OFF_MAX, 0.25 * 2**daemon.deaths)
-            if daemon.deaths > 2:
-                self.failing[daemon.name] = f"exit {code}: {self._last_words(daemon)}"
+        if self.leaving.pop(pid, None) is None:
+            self._died(daemon, f"exit {code}: {self._last_words(daemon)}")
         if daemon.name in self.daemons:
             self._enqueue([daemon])
+
+    def _died(self, daemon: Daemon, why: str) -> None:
+        self.restarts += 1
+        daemon.deaths = 1 if time.monotonic() - daemon.born > STABLE_AFTER else daemon.deaths + 1
+        daemon.not_before = time.monotonic() + min(BACK_OFF_MAX, 0.25 * 2**daemon.deaths)
+        if daemon.deaths > 2:
+            self.failing[daemon.name] = why
 
     def _last_words(self, daemon: Daemon) -> str:
         """The last fatal or error line that a daemon wrote: the reason for its death, most likely."""
@@ -305,17 +340,22 @@ class Farm:
     # --- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What `status` prints: pid, phase (starting, running, stopping), per kind {wanted, up, ready}, refusals, failures."""
+        """What `status` prints: pid, phase (starting, running, stopping), per kind {wanted, up, ready}, refusals, failures.
+
+        `identity` is that of the specification with which the farm began, `specification` the digest of the one that it read last.
+        """
         kinds = {}
         for kind in KIND_ORDER:
             members = [d for d in self.daemons.values() if d.kind == kind]
             if members:
                 up = [d for d in members if d.pid]
-                kinds[kind] = {"wanted": len(members), "up": len(up), "ready": sum(d.ready for d in up)}
+                kinds[kind] = {"wanted": len(members), "up": len(up), "ready": sum(d.look() for d in up)}
         controller = self.daemons.get("slurmctld")
         return {
             "pid": os.getpid(),
             "start_time": self.started,
+            "identity": self.identity,
+            "specification": self.spec.digest,
             "phase": self.phase,
             "daemons": kinds,
             "slurmctld_pid": controller.pid if controller else 0,
@@ -333,7 +373,8 @@ class Farm:
                 yield name, words
 
     def _write_state(self) -> None:
-        write_json(self.directory / "run/farm.json", self.state())
+        with suppress(OSError):  # on a full disk the state grows old, and the farm goes on
+            write_json(self.directory / "run/farm.json", self.state())
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:
@@ -354,7 +395,8 @@ def main(arguments: list[str]) -> int:
         state = read_state(directory)
         print(json.dumps(state or {"phase": "stopped"}, indent=1))
         return 0 if state else 3
-    lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    # The folder is the instance's user's: root follows no link that he may have put there.
+    lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

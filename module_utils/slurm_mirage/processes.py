@@ -125,9 +125,14 @@ def end(pids: Iterable[int], patience: float) -> set[int]:
     return asked
 
 
-def _signal_all(known: dict[int, int], signals: Iterable[signal.Signals]) -> None:
+def send(pid: int, started: int, number: signal.Signals) -> None:
+    """Send a signal to the process that had id `pid` and start time `started`, if it still runs and the caller may."""
+    if is_alive(pid, started):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _signal_all(known: dict[int, int], numbers: Iterable[signal.Signals]) -> None:
     for pid, started in known.items():
-        for number in signals:
-            if is_alive(pid, started):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+        for number in numbers:
+            send(pid, started, number)

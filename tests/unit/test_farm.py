@@ -17,6 +17,7 @@ import pytest
 
 from slurm_mirage import processes
 from slurm_mirage.farm import Spec, read_state
+from slurm_mirage.files import file_digest
 
 PACKAGE = Path(__file__).parents[2] / "module_utils"
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
@@ -47,7 +48,7 @@ class Bed:
         ready = f"{self.directory}/run/{name}.pid"
         node = {"kind": "slurmd", "name": name, "first": 1, "count": count, "digest": digest, "ready_file": ready}
         node["command"] = ["/bin/sh", str(self.program), name, ready]
-        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "daemons": [node]}
+        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "identity": "1", "daemons": [node]}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
     def start(self) -> None:
@@ -83,7 +84,7 @@ def bed() -> Iterator[Bed]:
 def test_specification_of_many(tmp_path: Path) -> None:
     entry = {"kind": "slurmd", "name": "n{i}", "first": 3, "count": 2, "digest": "d"}
     entry |= {"command": ["slurmd", "-N", "n{i}"], "ready_file": "/run/n{i}.pid"}
-    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "daemons": [entry]}
+    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "identity": "1", "daemons": [entry]}
     (tmp_path / "farm.json").write_text(json.dumps(spec))
     daemons = Spec.load(tmp_path / "farm.json").daemons
     assert list(daemons) == ["n3", "n4"]
@@ -138,6 +139,104 @@ def test_hangup_applies_a_changed_specification(bed: Bed) -> None:
     bed.specify(count=2, digest="2")
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(2) and bed.daemons()["n1"] != before["n1"] and bed.daemons()["n2"] != before["n2"])
+
+
+def test_a_changed_command_is_a_changed_specification(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+    other = bed.directory / "other.sh"
+    shutil.copy(bed.program, other)
+    bed.program = other
+    bed.specify(count=2)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and not set(bed.daemons().values()) & set(before.values()))
+    assert {processes.command_line(pid)[1] for pid in bed.daemons().values()} == {str(other)}
+
+
+def test_a_node_that_cannot_live_is_gone_when_it_is_not_wanted_any_more(bed: Bed) -> None:
+    bed.specify(count=2, name="bad{i}")
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    bed.specify(count=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1))
+    assert bed.state()["failing"] == {}
+    commands = [processes.command_line(pid) for pid in processes.of_instance(str(bed.directory))]
+    assert [words for words in commands if len(words) > 2 and words[2].startswith("bad")] == []
+
+
+def test_a_daemon_that_does_not_heed_a_reload_is_killed(bed: Bed) -> None:
+    bed.program.write_text("trap '' TERM\n" + DAEMON.replace("wait", "wait; wait; sleep 300"))
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    before = bed.daemons()["n1"]
+    bed.specify(count=1, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1) and bed.daemons()["n1"] != before)
+    assert processes.start_time(before) is None
+    assert bed.state()["restarts"] == 0
+
+
+def test_a_program_that_is_not_there_is_reported_and_tried_again(bed: Bed) -> None:
+    bed.specify(count=1)
+    spec = json.loads((bed.directory / "etc/farm.json").read_text())
+    missing = str(bed.directory / "slurmd")
+    spec["daemons"][0]["command"][0] = missing
+    (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    assert bed.state()["failing"]["n1"].startswith("cannot be started: [Errno 2] No such file or directory")
+    Path(missing).symlink_to("/bin/sh")
+    until(lambda: bed.is_up(1))
+
+
+def test_one_that_is_ready_late_is_ready(bed: Bed) -> None:
+    """A daemon adopted before it was ready, as after a start that took long: its ready file counts when it comes."""
+    bed.program.write_text(DAEMON.replace("echo $$", 'until [ -e "$0.go" ]; do sleep 0.05; done; echo $$', 1))
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.state()["daemons"].get("slurmd") == {"wanted": 1, "up": 1, "ready": 0})
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.state()["daemons"].get("slurmd") == {"wanted": 1, "up": 1, "ready": 0})
+    Path(f"{bed.program}.go").touch()
+    until(lambda: bed.is_up(1))
+
+
+def test_daemons_and_jobs_ignore_no_signal(bed: Bed) -> None:
+    """Python ignores SIGPIPE and SIGXFSZ; what it starts must not."""
+    bed.program.write_text(f"grep SigIgn /proc/self/status > {bed.directory}/run/ignored\n{DAEMON}")
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    ignored = int((bed.directory / "run/ignored").read_text().split()[1], 16)
+    assert [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (number - 1) & 1] == []
+
+
+def test_the_state_says_which_specification_it_is_of(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    assert bed.state()["specification"] == file_digest(bed.directory / "etc/farm.json")
+    bed.specify(count=2)
+    assert bed.state()["specification"] != file_digest(bed.directory / "etc/farm.json")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2))
+    assert bed.state()["specification"] == file_digest(bed.directory / "etc/farm.json")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
+def test_root_follows_no_link_of_the_instances_user(bed: Bed) -> None:
+    bed.specify(count=1)
+    target = bed.directory / "etc/target"
+    (bed.directory / "run/farm.lock").symlink_to(target)
+    bed.start()
+    assert bed.farm.wait(20) != 0
+    assert not target.exists()
 
 
 def test_a_killed_farm_is_taken_over(bed: Bed) -> None:
