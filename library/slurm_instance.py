@@ -20,7 +20,10 @@ options:
     type: path
     default: /var/lib/slurm-mirage
   user:
-    description: Unprivileged account that the daemons run as. Required with O(state=present).
+    description:
+      - Unprivileged account that the daemons run as. Required with O(state=present).
+      - An account that is there must have been made for this instance, which its comment says (C(Slurm Mirage, instance NAME)): it
+        is removed with the instance, and its slurmstepd are taken for the instance's.
     type: str
   nodes:
     description: How many emulated nodes this host will have. Required with O(state=present).
@@ -72,6 +75,8 @@ import os
 import pwd
 import shutil
 import socket
+import stat
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +88,7 @@ from ansible.module_utils.slurm_mirage import (  # replay: carried along, and in
     replay,  # noqa: F401
 )
 from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import read_json, write_json
+from ansible.module_utils.slurm_mirage.files import locked_folder, read_json, write_json
 from ansible.module_utils.slurm_mirage.instance import (
     OWNED_BY_ROOT,
     OWNED_BY_USER,
@@ -117,35 +122,42 @@ def can_take_hostname() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def account_of(user: str) -> tuple[int, int] | None:
-    """(uid, gid) of `user`; None when it is not there yet (check mode on a new host)."""
+def account_of(user: str, instance: str) -> tuple[int, int] | None:
+    """(uid, gid) of `user`; None when it is not there yet. Nobody else's account is used: it goes when the instance goes."""
     try:
         account = pwd.getpwnam(user)
     except KeyError:
         return None
+    if account.pw_gecos.rstrip(",") != (comment := f"Slurm Mirage, instance {instance}"):
+        raise WrongUse(
+            f"instance_user={user}: this account is not the instance's ({comment}); name one that is not there, it is made"
+        )
     return account.pw_uid, account.pw_gid
 
 
 def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) -> bool:
-    """Create the folders with their owners; returns whether any was missing or another's."""
+    """Create the folders with their owners, whatever the umask; returns whether any was missing, another's or closed."""
     changed = False
-    for name in ("", *OWNED_BY_ROOT, *OWNED_BY_USER):
-        folder = directory / name
-        wanted = owner if name in OWNED_BY_USER else (0, 0)
-        present = folder.is_dir()
-        if present and (wanted is None or (folder.stat().st_uid, folder.stat().st_gid) == wanted):
-            continue
+    folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
+    wanted = dict.fromkeys(folders, (0, 0)) | dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
+    for folder, ids in wanted.items():
+        if folder.is_dir():
+            status = folder.stat()
+            if ids in (None, (status.st_uid, status.st_gid)) and stat.S_IMODE(status.st_mode) & 0o755 == 0o755:
+                continue
         changed = True
         if write:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            if wanted is not None:
-                os.chown(folder, *wanted)
+            folder.mkdir(exist_ok=True, parents=True)
+            folder.chmod(0o755)
+            if ids is not None:
+                os.chown(folder, *ids)
     return changed
 
 
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
     check_loopback(parameters["address"])
+    owner = account_of(parameters["user"], directory.name)
     kept = read_json(directory / "instance.json")
     # Daemons whose farm was killed still hold the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
@@ -153,9 +165,9 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     claimed = claimed_blocks(directory.parent, directory.name)
     port = choose_ports(parameters["port"], kept, ports, claimed, parameters["address"], in_use)
     content = {"name": directory.name, "port": port, "ports": ports, "user": parameters["user"]}
-    if kept != content:
+    if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
         refuse_during_run(directory)
-    changed = make_folders(directory, account_of(parameters["user"]), write)
+    changed = make_folders(directory, owner, write)
     changed |= install_package(package, directory / "lib/slurm_mirage", write)
     if kept != content:
         changed = True
@@ -171,8 +183,9 @@ def ensure_absent(directory: Path, write: bool) -> dict[str, Any]:
     present = directory.exists()
     if present and write:
         shutil.rmtree(directory)
-        if {path.name for path in directory.parent.iterdir()} <= {"host-settings.lock"}:
-            shutil.rmtree(directory.parent)
+    if write:
+        with suppress(OSError):  # other instances are in it, or it is not there
+            directory.parent.rmdir()
     return {"changed": present}
 
 
@@ -194,7 +207,9 @@ def main() -> None:
     try:
         directory = Path(module.params["root"], check_name(module.params["name"]))
         if module.params["state"] == "present":
-            result = ensure_present(directory, module.params, not module.check_mode)
+            # Two instances that are made at the same time may not choose the same ports.
+            with nullcontext() if module.check_mode else locked_folder(directory.parent):
+                result = ensure_present(directory, module.params, not module.check_mode)
         else:
             result = ensure_absent(directory, not module.check_mode)
     except WrongUse as error:

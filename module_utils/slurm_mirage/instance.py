@@ -107,8 +107,8 @@ def refuse_during_run(directory: Path) -> None:
     run = active_run(directory)
     if run is not None:
         raise WrongUse(
-            f"NODES, CPUS, PORT, CONFIG: run {run} goes on in instance {directory.name} with other values; "
-            "wait for its end, or make teardown"
+            f"NODES, CPUS, PORT, CONFIG: run {run} goes on in instance {directory.name} with other values, or another version of "
+            "the code; wait for its end, or make teardown"
         )
 
 
