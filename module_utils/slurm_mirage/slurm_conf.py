@@ -56,19 +56,33 @@ def _range(prefix: str, first: int, count: int) -> str:
 
 
 def value_of(value: Any) -> str:
-    """A setting's value as slurm.conf has it: lists joined by commas, booleans as YES and NO, mappings as key=value lists."""
+    """A setting's value as slurm.conf has it: lists joined by commas, booleans as YES and NO, mappings as key=value lists.
+
+    In a mapping (SchedulerParameters, ...) true is the bare word; what is false or OMIT is left out, for Slurm looks for the word.
+    """
     if isinstance(value, bool):
         return "YES" if value else "NO"
     if isinstance(value, Mapping):
-        return ",".join(key if item is True else f"{key}={value_of(item)}" for key, item in value.items())
+        given = {key: item for key, item in value.items() if item is not False and item != OMIT}
+        return ",".join(key if item is True else f"{key}={value_of(item)}" for key, item in given.items())
     if isinstance(value, (list, tuple)):
         return ",".join(value_of(item) for item in value)
     return str(value)
 
 
+def _word(where: str, key: str, value: Any) -> str:
+    """`key=value`, the value on one line. YAML takes an unquoted OFF for false, which Slurm's PreemptMode does not know as NO."""
+    if key.lower() == "preemptmode" and value is False:
+        value = "OFF"
+    text = value_of(value)
+    if value is None or "\n" in text or not key.isidentifier():
+        raise WrongUse(f"{where}: {key!r} is not a setting with a one-line value")
+    return f"{key}={text}"
+
+
 def line_of(key: str, name: str, words: Mapping[str, Any]) -> str:
     """A line that names something (NodeName, PartitionName): `key=name Word=value ...`, without omitted words."""
-    rest = [f"{word}={value_of(value)}" for word, value in words.items() if value != OMIT]
+    rest = [_word(f"slurm.conf: {key}={name}", word, value) for word, value in words.items() if value != OMIT]
     return " ".join([f"{key}={name}", *rest])
 
 
@@ -83,13 +97,7 @@ def merge(defaults: Mapping[str, Any], *overrides: Mapping[str, Any]) -> dict[st
 
 def render_settings(settings: Mapping[str, Any]) -> str:
     """The settings' lines, sorted by key."""
-    lines = []
-    for key in sorted(settings, key=str.lower):
-        text = value_of(settings[key])
-        if "\n" in text or not key.isidentifier():
-            raise WrongUse(f"slurm.conf: {key!r} is not a setting with a one-line value")
-        lines.append(f"{key}={text}\n")
-    return "".join(lines)
+    return "".join(_word("slurm.conf", key, settings[key]) + "\n" for key in sorted(settings, key=str.lower))
 
 
 def render(settings: Mapping[str, Any], nodes: Sequence[Nodes], partitions: Sequence[Mapping[str, Any]]) -> str:
@@ -97,6 +105,8 @@ def render(settings: Mapping[str, Any], nodes: Sequence[Nodes], partitions: Sequ
     lines = [HEADER, render_settings(settings)]
     lines += [node.line() + "\n" for node in nodes]
     for partition in partitions:
+        if not partition.get("name"):
+            raise WrongUse(f"slurm.conf: partition {dict(partition)} has no name")
         words = {key: value for key, value in partition.items() if key != "name"}
         lines.append(line_of("PartitionName", partition["name"], {"Nodes": "ALL", **words}) + "\n")
     return "".join(lines)
