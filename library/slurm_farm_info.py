@@ -8,7 +8,8 @@ module: slurm_farm_info
 short_description: State of an emulated cluster
 description:
   - Returns the farm's state and, on the head, the nodes by state and the jobs by state as slurmctld has them.
-  - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown.
+  - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown; fails when the farm
+    does not run.
 options:
   directory:
     description: Directory of the instance.
@@ -64,7 +65,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.farm import read_state
 
-WELL = {"idle", "mixed", "allocated", "completing"}
+# sinfo(1): a node that has registered and takes jobs, now or when the scheduler or a reservation lets it.
+WELL = {"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"}
 
 
 def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
@@ -121,6 +123,8 @@ def main() -> None:
     )
     directory = Path(module.params["directory"])
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
+    if farm is None and module.params["wait"]:
+        module.fail_json(msg=f"the farm does not run; see {directory}/log")
     nodes = wait_for_nodes(module) if farm else {}
     jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
     module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=available_memory())
