@@ -85,6 +85,9 @@ def about(seconds: float) -> str:
 def progress_line(progress: Mapping[str, Any]) -> str:
     """The replay's progress.json as one line: `replay: 132/200 submitted, 40 running, 3 pending, ...`."""
     parts = [f"{progress.get('submitted', 0)}/{progress.get('jobs', 0)} submitted"]
+    if (left := progress.get("time_left")) is not None:
+        # Early in the line, because a narrow terminal cuts its end off.
+        parts.append(f"{clock_time(left)} left")
     parts += [f"{progress.get(key, 0)} {key}" for key in ("running", "pending", "done")]
     if (lag := progress.get("lag")) is not None:
         parts.append(f"lag {lag:.2f} s")
@@ -95,6 +98,4 @@ def progress_line(progress: Mapping[str, Any]) -> str:
     ):
         if progress.get(key):
             parts.append(f"{progress[key]} {word}")
-    if (left := progress.get("time_left")) is not None:
-        parts.append(f"{clock_time(left)} left")
     return "replay: " + ", ".join(parts)

@@ -137,9 +137,9 @@ def test_a_playbook_that_works(project: Path) -> None:
     assert output.splitlines() == [
         "  Ping",
         "  Count",
-        "replay: 1/3 submitted, 1 running, 0 pending, 1 done, lag 0.02 s, 1:10 left",
-        "replay: 2/3 submitted, 1 running, 0 pending, 2 done, lag 0.02 s, 1:10 left",
-        "replay: 3/3 submitted, 1 running, 0 pending, 3 done, lag 0.02 s, 1:10 left",
+        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s",
+        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s",
+        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s",
         "  Change something",
         "  Fail",
         "  Say",
