@@ -22,7 +22,7 @@ options:
   user:
     description:
       - Unprivileged account that the daemons run as. Required with O(state=present).
-      - An account that is there must have been made for this instance, which its comment says (C(Slurm Mirage, instance NAME)): it
+      - An account that is there must have been made for this instance, which its comment says (C(Slurm Mirage, instance NAME)). It
         is removed with the instance, and its slurmstepd are taken for the instance's.
     type: str
   nodes:
