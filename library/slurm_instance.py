@@ -76,7 +76,7 @@ import pwd
 import shutil
 import socket
 import stat
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -207,9 +207,11 @@ def main() -> None:
     try:
         directory = Path(module.params["root"], check_name(module.params["name"]))
         if module.params["state"] == "present":
-            # Two instances that are made at the same time may not choose the same ports.
-            with nullcontext() if module.check_mode else locked_folder(directory.parent):
-                result = ensure_present(directory, module.params, not module.check_mode)
+            result = ensure_present(directory, module.params, write=False)
+            if not module.check_mode:
+                # Two instances that are made at the same time may not choose the same ports.
+                with locked_folder(directory.parent):
+                    result = ensure_present(directory, module.params, write=True)
         else:
             result = ensure_absent(directory, not module.check_mode)
     except WrongUse as error:
