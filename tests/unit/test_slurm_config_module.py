@@ -1,0 +1,171 @@
+"""The module slurm_config, in process, and the role that calls it, through Ansible itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from modules import ROOT, Caller
+
+from slurm_mirage import processes
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys)
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "etc/nodes").mkdir(parents=True)
+    return {
+        "directory": str(tmp_path),
+        "settings": {"ClusterName": "mirage", "MinJobAge": 300},
+        "nodes": [{"count": 3, "cpus": 4, "port": 17001}],
+        "partitions": [{"name": "batch", "Default": True}],
+    }
+
+
+def content(directory: Path) -> dict[str, str]:
+    """What slurm.conf(5) files hold, by their names, without the line that names their writer."""
+    files = (path for path in (directory / "etc").rglob("*") if path.is_file())
+    return {str(path.relative_to(directory / "etc")): path.read_text().split("\n", 1)[1] for path in files}
+
+
+def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    result = call("slurm_config", **params)
+    assert result["changed"] is True
+    settings = "ClusterName=mirage\nMinJobAge=300\n"
+    line = "NodeName={} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs=4\n"
+    assert content(tmp_path) == {
+        "slurm.conf": settings + line.format("n[1-3]", "[17001-17003]") + "PartitionName=batch Nodes=ALL Default=YES\n",
+        "common.conf": settings,
+        **{f"nodes/n{i}.conf": f"Include {tmp_path}/etc/common.conf\n" + line.format(f"n{i}", 17000 + i) for i in (1, 2, 3)},
+    }
+    again = call("slurm_config", **params)
+    assert (again["changed"], again["files"]) == (False, [])
+    assert [again[key] for key in ("slurmctld_digest", "node_digests")] == [result["slurmctld_digest"], result["node_digests"]]
+
+
+def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    checked = call("slurm_config", check=True, **params)
+    assert content(tmp_path) == {}
+    written = call("slurm_config", **params)
+    assert {key: written[key] for key in ("changed", "files", "diff", "slurmctld_digest", "node_digests")} == {
+        key: checked[key] for key in ("changed", "files", "diff", "slurmctld_digest", "node_digests")
+    }
+    assert checked["diff"]["before"] == "" and checked["diff"]["after"] == (tmp_path / "etc/slurm.conf").read_text()
+
+
+def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    before = call("slurm_config", **params)
+    fewer = call("slurm_config", **{**params, "nodes": [{"count": 1, "cpus": 4, "port": 17001}]})
+    assert sorted(path.name for path in (tmp_path / "etc/nodes").iterdir()) == ["n1.conf"]
+    assert f"{tmp_path}/etc/nodes/n3.conf" in fewer["files"]
+    assert fewer["node_digests"] == before["node_digests"], "n1 reads what it read before"
+    assert fewer["slurmctld_digest"] != before["slurmctld_digest"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": {"ClusterName": "other"}},
+        {"nodes": [{"count": 3, "cpus": 5, "port": 17001}]},
+        {"nodes": [{"count": 3, "cpus": 4, "port": 17002}]},
+        {"nodes": [{"count": 3, "cpus": 4, "port": 17001, "extra": {"Feature": "gpu"}}]},
+    ],
+)
+def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any], change: dict[str, Any]) -> None:
+    assert call("slurm_config", **params)["node_digests"] != call("slurm_config", **{**params, **change})["node_digests"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"Two words": 1}}, "wrong use: slurm.conf: 'Two words' is not a setting with a one-line value"),
+        ({"settings": {"MailProg": "a\nb"}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        ({"settings": {"MailProg": None}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        ({"partitions": [{"MaxTime": 5}]}, "wrong use: slurm.conf: partition {'MaxTime': 5} has no name"),
+        (
+            {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},
+            "wrong use: slurm.conf: PartitionName=p: 'State' is not a setting with a one-line value",
+        ),
+    ],
+)
+def test_wrong_use_writes_nothing(
+    call: Caller, params: dict[str, Any], tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    result = call("slurm_config", **{**params, **change})
+    assert (result["failed"], result["msg"]) == (True, message)
+    assert content(tmp_path) == {}
+
+
+def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurm_config", **params)
+    (tmp_path / "runs/kth").mkdir(parents=True)
+    (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert call("slurm_config", **params)["changed"] is False
+    before = content(tmp_path)
+    for check in (True, False):
+        refused = call("slurm_config", check=check, **{**params, "settings": {"ClusterName": "other"}})
+        assert refused["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
+    assert content(tmp_path) == before
+
+
+def converge(tmp_path: Path, **variables: Any) -> list[str]:
+    """Lines of slurm.conf as the role slurm_controller writes it, called from a playbook with these variables."""
+    (tmp_path / "etc/nodes").mkdir(parents=True, exist_ok=True)
+    role = {
+        "role": "slurm_controller",
+        "slurm_controller_directory": str(tmp_path),
+        "slurm_controller_nodes": [{"count": 2, "cpus": 1}],
+    }
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": [role]}
+    play["vars"] = {"ansible_python_interpreter": sys.executable}
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([play]))
+    subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), str(playbook), "-i", "localhost,", "-e", json.dumps(variables)],
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return (tmp_path / "etc/slurm.conf").read_text().splitlines()
+
+
+def test_a_users_settings_go_over_the_defaults_and_omit_removes_one(tmp_path: Path) -> None:
+    plain = converge(tmp_path)
+    assert {"SlurmdTimeout=300", "MailProg=/bin/true", "TreeWidth=65533", "SchedulerType=sched/backfill"} <= set(plain)
+    mine = {
+        "SlurmdTimeout": "omit",
+        "mailprog": "omit",  # Slurm does not look at the case, and neither does this
+        "TreeWidth": 7,
+        "PreemptMode": ["SUSPEND", "GANG"],
+        "SchedulerParameters": {"bf_continue": False, "bf_window": "omit", "defer": True, "bf_interval": 9},
+        "CompleteWait": "{{ 30 + 2 }}",
+    }
+    lines = converge(tmp_path, slurm_controller_settings=mine)
+    expected = {"TreeWidth=7", "PreemptMode=SUSPEND,GANG", "SchedulerParameters=defer,bf_interval=9", "CompleteWait=32"}
+    assert expected <= set(lines)
+    keys = [line.split("=")[0].lower() for line in lines]
+    assert not {"slurmdtimeout", "mailprog"} & set(keys)
+    own = {"treewidth", "preemptmode", "schedulerparameters", "completewait", "slurmdtimeout", "mailprog"}
+    assert [line for line in lines[1:] if line.split("=")[0].lower() not in own] == [
+        line for line in plain[1:] if line.split("=")[0].lower() not in own
+    ], "nothing else changed"
+
+
+def test_a_users_partitions_replace_the_configurations(tmp_path: Path) -> None:
+    partitions = [{"name": "long", "Default": True, "MaxTime": "1:30:00", "PreemptMode": False}, {"name": "short", "Nodes": "n1"}]
+    lines = converge(tmp_path, slurm_controller_partitions=partitions)
+    assert lines[-2:] == [
+        "PartitionName=long Nodes=ALL Default=YES MaxTime=1:30:00 PreemptMode=OFF",
+        "PartitionName=short Nodes=n1",
+    ]

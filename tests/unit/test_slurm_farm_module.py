@@ -1,0 +1,202 @@
+"""The modules slurm_farm and slurm_farm_info, in process, with the real farm; small programs stand where the daemons would."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from modules import ROOT, Caller, load
+
+from slurm_mirage import processes
+from slurm_mirage.files import write_json
+
+USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+DAEMON = """#!/bin/sh
+case $0 in
+*munged) for word; do case $word in --socket=*) echo > "${word#*=}" ;; esac; done ;;
+*slurmctld) echo > run/slurmctld.pid ;;
+*slurmd) echo > "run/slurmd.$3.pid" ;;
+esac
+exec sleep 300
+"""
+
+without_systemd = pytest.mark.skipif(
+    Path("/run/systemd/system").is_dir(), reason="skipped: PID 1 is systemd, the farm would be a unit of this host"
+)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys)
+
+
+@pytest.fixture
+def params() -> Iterator[dict[str, Any]]:
+    """An instance's directory as slurm_instance leaves it. Not pytest's tmp_path: the farm's user may not enter that."""
+    directory = Path("/tmp", f"farm-module-test-{os.getpid()}-{time.monotonic_ns()}")
+    for name in ("etc", "run", "log", "sbin", "lib"):
+        (directory / name).mkdir(parents=True)
+        directory.chmod(0o755)
+    if os.getuid() == 0:
+        for name in ("run", "log"):
+            shutil.chown(directory / name, USER)
+    (directory / "etc/munge.key").write_text("secret")
+    shutil.copytree(
+        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("munged", "slurmctld", "slurmd"):
+        (directory / "sbin" / name).write_text(DAEMON)
+        (directory / "sbin" / name).chmod(0o755)
+    yield {"directory": str(directory), "user": USER, "sbin": str(directory / "sbin"), "nodes": nodes(2), "wait": 30}
+    processes.end(processes.of_instance(str(directory)), 10)
+    shutil.rmtree(directory)
+
+
+def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
+    return [{"count": count, "digest": digest}]
+
+
+def slurmd_of(params: dict[str, Any]) -> int:
+    return (
+        sum(processes.environment(pid).get("SLURM_MIRAGE_DIGEST") is not None for pid in processes.of_instance(params["directory"]))
+        - 2
+    )
+
+
+@without_systemd
+def test_starts_reloads_and_stops(call: Caller, params: dict[str, Any]) -> None:
+    assert call("slurm_farm", check=True, **params)["changed"] is True
+    assert processes.of_instance(params["directory"]) == set()
+    started = call("slurm_farm", **params)
+    assert (started["changed"], started["farm"]["daemons"]["slurmd"]) == (True, {"wanted": 2, "up": 2, "ready": 2})
+    assert call("slurm_farm", check=True, **params)["changed"] is False
+    again = call("slurm_farm", **params)
+    assert (again["changed"], again["farm"]["slurmctld_pid"]) == (False, started["farm"]["slurmctld_pid"])
+    more = {**params, "nodes": nodes(4)}
+    assert call("slurm_farm", check=True, **more)["changed"] is True
+    assert slurmd_of(params) == 2
+    grown = call("slurm_farm", **more)
+    assert (grown["farm"]["pid"], slurmd_of(params)) == (started["farm"]["pid"], 4)
+    digest = call("slurm_farm", **{**more, "controller_digest": "2"})
+    assert digest["farm"]["slurmctld_pid"] != started["farm"]["slurmctld_pid"], "it has read what it had not"
+    stop = {"directory": params["directory"], "state": "stopped"}
+    assert call("slurm_farm", check=True, **stop)["changed"] is True
+    assert slurmd_of(params) == 4
+    stopped = call("slurm_farm", **stop)
+    assert (stopped["changed"], stopped["ended"]) == (True, 7)
+    assert processes.of_instance(params["directory"]) == set()
+    assert call("slurm_farm", **stop)["changed"] is False
+
+
+@without_systemd
+def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, params: dict[str, Any]) -> None:
+    """The module was killed after it had written it."""
+    call("slurm_farm", **params)
+    module = load("slurm_farm")
+    defaults = {"controller": True, "controller_digest": "", "hostname": "localhost", "parallel": 32, "environment": {}}
+    wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1"}]}
+    write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
+    three = {**params, "nodes": nodes(3)}
+    assert call("slurm_farm", check=True, **three)["changed"] is True
+    assert call("slurm_farm", **three)["changed"] is True
+    assert slurmd_of(params) == 3
+
+
+@without_systemd
+def test_another_code_starts_the_farm_anew_and_a_killed_one_is_started(call: Caller, params: dict[str, Any]) -> None:
+    first = call("slurm_farm", **params)["farm"]
+    with Path(params["directory"], "lib/slurm_mirage/farm.py").open("a") as code:
+        code.write("# newer\n")
+    second = call("slurm_farm", **params)["farm"]
+    assert second["pid"] != first["pid"]
+    os.kill(second["pid"], signal.SIGKILL)
+    while processes.is_alive(second["pid"], second["start_time"]):
+        time.sleep(0.01)
+    third = call("slurm_farm", **params)
+    assert (third["changed"], third["farm"]["daemons"]["slurmd"]["ready"]) == (True, 2)
+
+
+@without_systemd
+def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
+    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
+    result = call("slurm_farm", **{**params, "nodes": nodes(1)})
+    assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
+    Path(params["sbin"], "slurmd").unlink()
+    assert (
+        "cannot be started: [Errno 2] No such file or directory" in call("slurm_farm", **{**params, "nodes": nodes(1, "2")})["msg"]
+    )
+
+
+@without_systemd
+def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any]) -> None:
+    call("slurm_farm", **params)
+    spec = Path(params["directory"], "etc/farm.json")
+    before = spec.read_text()
+    run = Path(params["directory"], "runs/kth")
+    run.mkdir(parents=True)
+    (run / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert call("slurm_farm", **params)["changed"] is False
+    refused = call("slurm_farm", **{**params, "nodes": nodes(3)})
+    assert refused["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
+    assert spec.read_text() == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
+def test_root_ends_no_process_and_follows_no_link_that_the_user_names(call: Caller, params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    stranger = subprocess.Popen(["sleep", "300"])
+    try:
+        state = {"pid": stranger.pid, "start_time": processes.start_time(stranger.pid)}
+        (directory / "run/farm.json").write_text(json.dumps(state))
+        assert call("slurm_farm", directory=str(directory), state="stopped")["changed"] is False
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+    (directory / "log/farm.log").symlink_to(directory / "etc/target")
+    if not Path("/run/systemd/system").is_dir():
+        assert "log/farm.log cannot be written" in call("slurm_farm", **params)["msg"]
+        assert not (directory / "etc/target").exists()
+
+
+def test_information_about_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> None:
+    result = call("slurm_farm_info", directory=str(tmp_path))
+    assert [result[key] for key in ("changed", "farm", "nodes", "jobs")] == [False, {"phase": "stopped"}, {}, {}]
+    assert 0 < result["memory"] <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    assert call("slurm_farm_info", directory=str(tmp_path), wait=1)["msg"] == f"the farm does not run; see {tmp_path}/log"
+
+
+def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    (tmp_path / "run/farm.json").write_text(json.dumps(state))
+    for name, lines in (("sinfo", "idle 5\\nplanned 2\\nidle 1"), ("squeue", "RUNNING\\nPENDING\\nRUNNING")):
+        (tmp_path / name).write_text(f'#!/bin/sh\n[ "$SLURM_CONF" = {tmp_path}/etc/slurm.conf ] && printf "{lines}\\n"\n')
+        (tmp_path / name).chmod(0o755)
+    result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
+
+
+@pytest.mark.parametrize(
+    ("states", "well"),
+    [
+        ({"idle": 3}, True),
+        ({"idle": 1, "mixed": 1, "allocated": 1, "completing": 1, "planned": 1, "reserved": 1}, True),
+        ({}, False),
+        ({"idle*": 1}, False),
+        ({"idle": 3, "down": 1}, False),
+        ({"idle": 3, "drained": 1}, False),
+        ({"unknown": 1}, False),
+    ],
+)
+def test_which_nodes_are_well(states: dict[str, int], well: bool) -> None:
+    assert load("slurm_farm_info").are_well(states) is well
