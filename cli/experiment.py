@@ -127,7 +127,8 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
     """Run it, or go on with it, and write down how it ended."""
     is_new = not (folder / "experiment.json").exists()
     if not is_new:
-        screen.say(f"results/{folder.name} goes on where it was")
+        where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
+        screen.say(f"results/{folder.name} goes on {where}")
     else:
         wanted = order.inputs((prepared.shrink,))
         prepared.write(folder, {"run": folder.name} | _description(order, wanted))

@@ -72,6 +72,7 @@ def status(values: Knobs, screen: Screen) -> Ending:
     from .status import lines, read_progress
 
     inventory = preflight.inventory(values)
+    preflight.privileges(values)
     variables = {"mirage_cluster": values["CLUSTER"]}
     watcher = run_playbook("status", variables, inventory, screen, _log("status", values), shows_tasks=False)
     run = preflight.running(values)

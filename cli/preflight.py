@@ -42,7 +42,7 @@ def privileges(knobs: dict[str, Value]) -> None:
     with suppress(OSError):
         if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
             return
-    raise WrongUse("root: building a cluster on this machine needs root, or sudo that asks for no password")
+    raise WrongUse("root: a cluster on this machine needs root, or sudo that asks for no password")
 
 
 def instance_directory(knobs: dict[str, Value]) -> Path:
@@ -55,6 +55,12 @@ def running(knobs: dict[str, Value]) -> str | None:
     with suppress(OSError):
         return active_run(instance_directory(knobs))
     return None
+
+
+def has_journal(knobs: dict[str, Value], run: str) -> bool:
+    """Whether the replay of `run` can go on where it was; a cluster on other hosts is taken at its word."""
+    is_here = inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
+    return not is_here or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
 
 
 def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
