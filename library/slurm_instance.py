@@ -176,9 +176,12 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     return {"changed": changed, "port": port, "private_hostname": can_take_hostname()}
 
 
-def ensure_absent(directory: Path, write: bool) -> dict[str, Any]:
-    """Remove the directory."""
-    if farm.read_state(directory) is not None:
+def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, Any]:
+    """Remove the directory. `user`, if given, is the account that goes next: it has to be the instance's own."""
+    if user:
+        account_of(user, directory.name)
+    # In check mode nothing has stopped the farm that would be stopped by now.
+    if write and farm.read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
     if present and write:
@@ -213,7 +216,7 @@ def main() -> None:
                 with locked_folder(directory.parent):
                     result = ensure_present(directory, module.params, write=True)
         else:
-            result = ensure_absent(directory, not module.check_mode)
+            result = ensure_absent(directory, module.params["user"], write=not module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     module.exit_json(directory=str(directory), **result)

@@ -143,6 +143,15 @@ def test_an_instance_whose_farm_runs_is_not_removed(call: Caller, params: dict[s
     call("slurm_instance", **params)
     state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid())}
     (tmp_path / "root/one/run/farm.json").write_text(json.dumps(state))
-    result = call("slurm_instance", name="one", root=params["root"], state="absent")
+    absent = {"name": "one", "root": params["root"], "state": "absent"}
+    assert call("slurm_instance", check=True, **absent)["changed"] is True, "it would have been stopped before"
+    result = call("slurm_instance", **absent)
     assert result["msg"].startswith("wrong use: the farm of instance one still runs")
+    assert (tmp_path / "root/one/instance.json").exists()
+
+
+def test_an_instance_does_not_take_somebody_elses_account_with_it(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurm_instance", **params)
+    result = call("slurm_instance", name="one", root=params["root"], user="nobody", state="absent")
+    assert result["msg"].startswith("wrong use: instance_user=nobody: this account is not the instance's")
     assert (tmp_path / "root/one/instance.json").exists()
