@@ -121,6 +121,8 @@ def _environment() -> dict[str, str]:
     return {
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
+        # Ansible refuses a locale that this machine does not have, as ssh brings it along from another one.
+        "LC_ALL": "C.UTF-8",
         # The Ansible that is installed beside this Python, whatever else is on PATH.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }

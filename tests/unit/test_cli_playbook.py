@@ -199,6 +199,11 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
     assert not processes_that_name(project / "inventories/local")
 
 
+def test_a_locale_that_is_not_there_does_not_matter(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "xx_XX.UTF-8")
+    run(project, "fine")
+
+
 def test_the_makes_of_roles_do_not_see_this_make(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAKEFLAGS", "n")
     run(project, "fine")
