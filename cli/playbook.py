@@ -26,6 +26,8 @@ from .screen import Screen, progress_line
 
 # Set by make for its own children: a make that a role starts would take them for its own.
 MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
+# Beginnings of a site's own settings of Slurm's commands (SLURM_CLUSTERS, SQUEUE_STATES, ...), which lead them elsewhere.
+SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
 
 
@@ -145,8 +147,8 @@ def run_playbook(
     import ansible_runner  # a third of a second, which other targets need not pay
 
     watcher = Watcher(screen, shows_tasks)
-    for variable in MAKE_ENVIRONMENT:
-        os.environ.pop(variable, None)
+    for variable in [name for name in os.environ if name in MAKE_ENVIRONMENT or name.startswith(SLURM_ENVIRONMENT)]:
+        del os.environ[variable]
     with tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder, interruptible() as asked:
         runner = ansible_runner.run(
             private_data_dir=folder,

@@ -204,10 +204,11 @@ def test_a_locale_that_is_not_there_does_not_matter(project: Path, monkeypatch: 
     run(project, "fine")
 
 
-def test_the_makes_of_roles_do_not_see_this_make(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_roles_do_not_see_this_make_or_the_sites_slurm(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAKEFLAGS", "n")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
     run(project, "fine")
-    assert "MAKEFLAGS" not in os.environ
+    assert {"MAKEFLAGS", "SLURM_CLUSTERS"}.isdisjoint(os.environ)
 
 
 class Terminal(io.StringIO):
