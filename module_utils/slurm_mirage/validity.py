@@ -167,6 +167,10 @@ def _clock_speed(collected: Collected) -> float | None:
     return _rounded(slope * collected.time.clock.speed)
 
 
+def _remedy(collected: Collected) -> str:
+    return "raise SHRINK" if collected.time.clock.speed == 1 else "lower SPEED or raise SHRINK"
+
+
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
     """Trace seconds from submission (or eligibility, if that was later) to start, of jobs that need not have waited.
 
@@ -220,7 +224,7 @@ def _broken(collected: Collected, result: Mapping[str, Any], figures: Mapping[st
         (state.is_in(NOT_ENDED), "not ended when the records were collected"),
         (
             (state == "TIMEOUT") & (col("runtime") < col("limit")),
-            "killed at a time limit above the run time: lower SPEED or raise SHRINK",
+            f"killed at a time limit above the run time: {_remedy(collected)}",
         ),
         (failed & ~col("recorded"), "failed at launch, without a record of sigsleep: see the logs of slurmd"),
         (failed & col("recorded"), "failed in the middle, which no played job does by itself: see the logs of slurmd"),
@@ -247,7 +251,7 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], bounds: Threshol
     jobs, second = collected.jobs, collected.time.second
     run_time = jobs.select(col("runtime").mean()).item() or 0.0
     wait = jobs.select((col("start") - col("submit")).mean()).item() or 0.0
-    hint = "lower SPEED or raise SHRINK"
+    hint = _remedy(collected)
     if (figures["host_cpu"] or 0) > 0.9:
         hint += f" (the host's processors were busy to {figures['host_cpu']:.0%})"
     again = collected.resubmitted

@@ -73,7 +73,7 @@ def test_what_the_host_does_not_have_is_reported(kernel: Path) -> None:
 def test_what_was_refused_is_not_to_be_set_back(kernel: Path) -> None:
     host, fixed = HostSettings(kernel / "register.json"), "kernel.cap_last_cap"  # a number that nobody may write
     outcome = host.claim("a", {fixed: 4096})
-    assert outcome == {"changed": [], "refused": {fixed: "Permission denied"}, "noted": False}
+    assert (outcome["changed"], list(outcome["refused"]), outcome["noted"]) == ([], [fixed], False)
     assert not (kernel / "register.json").exists()
 
 
