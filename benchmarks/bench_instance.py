@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +45,10 @@ def playbook(name: str, nodes: int) -> None:
 @contextmanager
 def built(nodes: int) -> Iterator[None]:
     """The instance, built and running; torn down at the end."""
-    playbook("cluster", nodes)
+    if DIRECTORY.exists():
+        raise SystemExit(f"wrong use: there is an instance {NAME} already; make teardown CLUSTER={NAME} removes it")
     try:
+        playbook("cluster", nodes)
         yield
     finally:
         playbook("teardown", nodes)
@@ -72,7 +74,7 @@ def wait_for_nodes(nodes: int) -> None:
     wait_for(lambda: output("sinfo", "--noheader", "--format", "%D %T") == f"{nodes} idle", "nodes")
 
 
-def wait_for(condition, what: str) -> None:  # type: ignore[no-untyped-def]
+def wait_for(condition: Callable[[], bool], what: str) -> None:
     """Wait until `condition` holds; looks ten times a second."""
     deadline = time.monotonic() + PATIENCE
     while not condition():

@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def measure(nodes: int = 360) -> dict[str, object]:
     return {"nodes": nodes, **figures, "per_node": per_node, "ratio": ratio}
 
 
-def _cost(nodes: int, start) -> bench.Cost:  # type: ignore[no-untyped-def]
+def _cost(nodes: int, start: Callable[[], None]) -> bench.Cost:
     bench.stop()
     # Without its saved state slurmctld believes in no node until it has registered.
     for path in (bench.DIRECTORY / "state").iterdir():

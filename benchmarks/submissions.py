@@ -65,7 +65,7 @@ def _replay(jobs: int) -> float:
     submitted = [event for event in events if event["event"] == "submitted"]
     if len(submitted) != jobs:
         raise RuntimeError(f"{len(submitted)} of {jobs} jobs were submitted")
-    return jobs / (submitted[-1]["real"] - submitted[0]["began"])
+    return jobs / float(submitted[-1]["real"] - submitted[0]["began"])
 
 
 def _row(index: int) -> PlanRow:
