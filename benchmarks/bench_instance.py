@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).parents[1]
 NAME = "bench"
 DIRECTORY = Path("/var/lib/slurm-mirage", NAME)
 USER = f"slurm-{NAME}"
+REST, REST_MIB = 10, 5.0  # samples, two seconds apart, that may differ by so many MiB: the memory is at rest
 PATIENCE = 300.0  # seconds to wait for nodes or jobs
 
 
@@ -87,6 +88,18 @@ def available_mib() -> float:
     """MemAvailable of the host (proc(5))."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
     return int(line.split()[1]) / 1024
+
+
+def settled_mib() -> float:
+    """MemAvailable once it has come to rest: the kernel gives back the (merged) pages of ended processes bit by bit."""
+    seen = [available_mib()]
+    deadline = time.monotonic() + PATIENCE
+    while len(seen) < REST or max(seen[-REST:]) - min(seen[-REST:]) > REST_MIB:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the host's memory does not come to rest: {seen[-REST:]} MiB available; something else runs")
+        time.sleep(2)
+        seen.append(available_mib())
+    return seen[-1]
 
 
 def cpu_seconds() -> float:

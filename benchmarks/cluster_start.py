@@ -1,6 +1,6 @@
 """Start-up time and memory of the emulated nodes: the farm against a bare loop of `slurmd -N`, in one run.
 
-    python -m benchmarks.cluster_start [NODES]
+    PYTHONPATH=module_utils python -m benchmarks.cluster_start [NODES]
 
 Both start munged, slurmctld and all slurmd with the same slim files, and are measured to the moment at which slurmctld says
 that every node is idle, on a host that does nothing else. The loop has what a shell script would have: no address layout in
@@ -38,8 +38,7 @@ def _cost(nodes: int, start: Callable[[], None]) -> bench.Cost:
     # Without its saved state slurmctld believes in no node until it has registered.
     for path in (bench.DIRECTORY / "state").iterdir():
         path.unlink()
-    time.sleep(2)
-    before, cpu_before, began = bench.available_mib(), bench.cpu_seconds(), time.monotonic()
+    before, cpu_before, began = bench.settled_mib(), bench.cpu_seconds(), time.monotonic()
     start()
     bench.wait_for_nodes(nodes)
     seconds, cpu, memory = time.monotonic() - began, bench.cpu_seconds() - cpu_before, before - bench.available_mib()

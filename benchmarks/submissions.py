@@ -1,6 +1,6 @@
 """Submissions per second: the replay against a bare shell loop of `sbatch`, on the same cluster in one run.
 
-    python -m benchmarks.submissions [JOBS]
+    PYTHONPATH=module_utils python -m benchmarks.submissions [JOBS]
 
 All jobs are due at once and sleep for 10 ms; each side waits for the other's jobs to end before it begins.
 """
