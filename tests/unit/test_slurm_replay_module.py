@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import pwd
@@ -12,12 +11,10 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import ansible.module_utils
 import pytest
-from ansible.module_utils.testing import patch_module_args
+from modules import Caller
 
 from slurm_mirage.replay_process import lock_holder
 from slurm_mirage.submissions import write_plan
@@ -25,26 +22,9 @@ from slurm_mirage.submissions import write_plan
 ROOT = Path(__file__).parents[2]
 
 
-def load(name: str) -> ModuleType:
-    utils = str(ROOT / "module_utils")
-    if utils not in ansible.module_utils.__path__:
-        ansible.module_utils.__path__.append(utils)
-    spec = importlib.util.spec_from_file_location(name, ROOT / "library" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call_module(name: str, check: bool = False, **params: Any) -> dict[str, Any]:
-        with patch_module_args({**params, "_ansible_check_mode": check}), pytest.raises(SystemExit):
-            load(name).main()
-        result: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return result
-
-    return call_module
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys)
 
 
 @pytest.fixture
