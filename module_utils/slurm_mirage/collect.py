@@ -78,11 +78,6 @@ class TimeMap:
         """Trace seconds in a virtual second, which is what Slurm's own record resolves."""
         return self.clock.virtual_to_trace(1.0)
 
-    @property
-    def real_second(self) -> float:
-        """Trace seconds in a real second: errors of the emulation come in real time and grow so much."""
-        return self.clock.real_to_trace(1.0)
-
     def length(self, virtual: pl.Expr) -> pl.Expr:
         """Trace seconds of a length in virtual ns."""
         return virtual / NS * self.second

@@ -11,7 +11,6 @@ from polars import col
 
 from . import swf
 from .collect import Collected
-from .files import write_atomically
 
 _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED": 5}
 
@@ -23,11 +22,6 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
         "suspensions.csv": _csv(collected.suspensions),
         "schedule.swf": _schedule(collected, processors, nodes),
     }
-
-
-def write_jobs_csv(collected: Collected, path: Path) -> None:
-    """Writes jobs.csv (columns of `metrics.JOBS_SCHEMA`, trace seconds, empty is unknown), whole or not at all."""
-    write_atomically(path, _csv(collected.jobs))
 
 
 def _csv(frame: pl.DataFrame) -> bytes:
