@@ -119,8 +119,9 @@ def measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, pr
 def _launch_latency(collected: Collected) -> float | None:
     """Trace seconds from Slurm's start of a job to sigsleep's, in the median.
 
-    Slurm cuts its instant off to the whole second, so the difference is half a second too long in the mean: that is taken off, and
-    the figure of a short run may come out a little below zero.
+    Slurm cuts its instant off to the whole second, so the difference is half a second too long if starts fall evenly over the
+    second: that is taken off. slurmctld may start jobs at much the same fraction of every second, so the figure is known to half a
+    second of Slurm's time only, and can be negative.
     """
     difference = _quantile(collected.evidence["launch"], 0.5)
     if difference is None:
