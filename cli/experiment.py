@@ -196,6 +196,7 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         "mirage_nodes": knobs["NODES"],
         "mirage_cpus": knobs["CPUS"],
         "mirage_config": knobs["CONFIG"],
+        "mirage_steps": knobs["STEPS"],
         "mirage_speed": 1,
     }
     if knobs["PORT"] is not None:

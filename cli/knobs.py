@@ -305,6 +305,14 @@ TABLE = (
         is_input=True,
     ),
     Knob(
+        "STEPS",
+        "auto",
+        one_of("auto", "yes", "no"),
+        "auto, yes or no",
+        "srun over several nodes: slurmd that know all others (auto: up to 1000 nodes)",
+        _BUILD,
+    ),
+    Knob(
         "RUN",
         "",
         optional(name_like(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),

@@ -9,7 +9,8 @@ short_description: Write slurm.conf and a slim configuration for each emulated n
 description:
   - Writes C(etc/slurm.conf) (all nodes and partitions, for slurmctld and the commands), C(etc/common.conf) (the settings alone)
     and C(etc/nodes/NODE.conf) (that node's line and an Include of C(common.conf)) below the instance's directory.
-  - A slurmd needs no more than its own line. With the whole cluster in its file its memory grows with the cluster.
+  - A slurmd needs no more than its own line, as long as no step runs on more than one node. With the whole cluster in its file its
+    memory and its start grow with the cluster; see O(wide_steps).
   - Files of nodes that are gone are removed.
 options:
   directory:
@@ -42,10 +43,6 @@ options:
         description: Processors of each.
         type: int
         required: true
-      hostname:
-        description: Host name that the slurmd sees.
-        type: str
-        default: localhost
       address:
         description: Address that it listens on.
         type: str
@@ -58,6 +55,12 @@ options:
         description: Further words of the NodeName line (RealMemory, Feature, Gres).
         type: dict
         default: {}
+  wide_steps:
+    description:
+      - Whether steps (srun) shall run on several nodes. All slurmd then read C(etc/slurm.conf), and no other file is written.
+      - A slurmstepd reports its end to that of another node, whose address its slurmd has to know.
+    type: bool
+    default: false
   partitions:
     description: Partitions, mappings of C(name) and further words of a PartitionName line.
     type: list
@@ -120,7 +123,6 @@ NODE_OPTIONS = {
     "first": {"type": "int", "default": 1},
     "count": {"type": "int", "required": True},
     "cpus": {"type": "int", "required": True},
-    "hostname": {"type": "str", "default": "localhost"},
     "address": {"type": "str", "default": "127.0.0.1"},
     "port": {"type": "int", "required": True},
     "extra": {"type": "dict", "default": {}},
@@ -143,15 +145,26 @@ def wanted_files(directory: Path, parameters: dict[str, Any]) -> dict[Path, str]
     nodes = nodes_of(parameters["nodes"])
     common = directory / "etc/common.conf"
     files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
+    if parameters["wide_steps"]:
+        return files
     files[common] = HEADER + render_settings(settings)
     files |= {directory / "etc/nodes" / name: text for name, text in slim_files(nodes, str(common))}
     return files
 
 
+def node_digest(directory: Path, wanted: dict[Path, str], node: Nodes) -> str:
+    """Stands for what the slurmd of a class read: the whole file, or the settings and their lines."""
+    common = wanted.get(directory / "etc/common.conf")
+    if common is None:
+        return digest(wanted[directory / "etc/slurm.conf"])
+    return digest(common, node.line(node.first), str(node.port))
+
+
 def update(directory: Path, wanted: dict[Path, str], write: bool) -> list[Path]:
     """Write what differs and remove nodes' files that are not wanted; returns the files touched."""
     touched = [path for path, text in wanted.items() if differs(path, text)]
-    gone = [path for path in (directory / "etc/nodes").glob("*.conf") if path not in wanted]
+    slim = [directory / "etc/common.conf", *(directory / "etc/nodes").glob("*.conf")]
+    gone = [path for path in slim if path not in wanted and path.exists()]
     if touched or gone:
         refuse_during_run(directory)
     if write:
@@ -169,6 +182,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "settings": {"type": "dict", "required": True},
             "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
+            "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
         },
         supports_check_mode=True,
@@ -186,10 +200,7 @@ def main() -> None:
         files=[str(path) for path in touched[:10]],
         diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
         slurmctld_digest=digest(wanted[slurm_conf]),
-        node_digests=[
-            digest(wanted[directory / "etc/common.conf"], node.line(node.first), str(node.port))
-            for node in nodes_of(module.params["nodes"])
-        ],
+        node_digests=[node_digest(directory, wanted, node) for node in nodes_of(module.params["nodes"])],
     )
 
 

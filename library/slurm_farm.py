@@ -53,6 +53,10 @@ options:
         description: Stands for the configuration that they read.
         type: str
         required: true
+  wide_steps:
+    description: Whether the slurmd read C(etc/slurm.conf), as M(slurm_config) was told, and not a file each.
+    type: bool
+    default: false
   sbin:
     description: Folder of slurmctld, slurmd and munged.
     type: path
@@ -159,13 +163,14 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
         )
     for node in parameters["nodes"]:
         name = node["prefix"] + "{i}"
+        conf = "slurm.conf" if parameters["wide_steps"] else f"nodes/{name}.conf"
         daemons.append(
             {
                 "kind": "slurmd",
                 "name": name,
                 "first": node["first"],
                 "count": node["count"],
-                "command": [f"{sbin}/slurmd", "-D", "-N", name, "-f", f"{etc}/nodes/{name}.conf"],
+                "command": [f"{sbin}/slurmd", "-D", "-N", name, "-f", f"{etc}/{conf}"],
                 "digest": node["digest"],
                 "ready_file": f"{run}/slurmd.{name}.pid",
             }
@@ -320,6 +325,7 @@ def main() -> None:
                     "digest": {"type": "str", "required": True},
                 },
             },
+            "wide_steps": {"type": "bool", "default": False},
             "sbin": {"type": "path", "default": "/usr/sbin"},
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},

@@ -21,14 +21,15 @@ OMIT = "omit"
 class Nodes:
     """One class of equal nodes: `count` nodes PREFIX{first}.. on one host, with consecutive ports from `port`.
 
-    `extra` are further settings of the NodeName line (RealMemory, Feature, Gres, ...).
+    `extra` are further settings of the NodeName line (RealMemory, Feature, Gres, ...). NodeHostname is left out, so that each node
+    has its own name for it: Slurm walks along all nodes of one NodeHostname for each of them that it reads
+    (common/read_config.c, _push_to_hashtbls), which took 2.7 s of every process that reads 16,384 nodes, and takes 0.26 s so.
     """
 
     prefix: str
     first: int
     count: int
     cpus: int
-    hostname: str
     address: str
     port: int
     extra: tuple[tuple[str, str], ...] = ()
@@ -47,7 +48,7 @@ class Nodes:
             port = str(self.port)
         else:
             port = f"[{self.port}-{self.port + self.count - 1}]"
-        words = {"NodeHostname": self.hostname, "NodeAddr": self.address, "Port": port, "CPUs": str(self.cpus)}
+        words = {"NodeAddr": self.address, "Port": port, "CPUs": str(self.cpus)}
         return line_of("NodeName", name, {**words, **dict(self.extra)})
 
 

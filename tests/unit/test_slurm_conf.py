@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.slurm_conf import OMIT, Nodes, line_of, merge, render, render_settings, slim_files, value_of
 
-NODES = Nodes(prefix="n", first=1, count=3, cpus=16, hostname="localhost", address="127.0.0.1", port=17001)
+NODES = Nodes(prefix="n", first=1, count=3, cpus=16, address="127.0.0.1", port=17001)
 
 keys = st.sampled_from(["SlurmUser", "slurmuser", "TreeWidth", "MailProg", "treewidth"])
 settings = st.dictionaries(keys, st.integers() | st.just(OMIT))
@@ -53,7 +53,7 @@ def test_whole_file() -> None:
     text = render({"ClusterName": "mirage"}, [NODES], [{"name": "batch", "Default": True, "MaxTime": "omit"}])
     assert text.splitlines()[1:] == [
         "ClusterName=mirage",
-        "NodeName=n[1-3] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=16",
+        "NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=16",
         "PartitionName=batch Nodes=ALL Default=YES",
     ]
 
@@ -63,16 +63,16 @@ def test_slim_files_hold_one_node_each() -> None:
     assert sorted(files) == ["n1.conf", "n2.conf", "n3.conf"]
     assert files["n2.conf"].splitlines()[1:] == [
         "Include /etc/common.conf",
-        "NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=16",
+        "NodeName=n2 NodeAddr=127.0.0.1 Port=17002 CPUs=16",
     ]
 
 
 @given(st.integers(1, 50), st.integers(1, 40), st.integers(1024, 60000))
 def test_slim_files_agree_with_the_whole_file(first: int, count: int, port: int) -> None:
-    nodes = Nodes("n", first, count, 4, "localhost", "127.0.0.1", port, (("RealMemory", "1000"),))
+    nodes = Nodes("n", first, count, 4, "127.0.0.1", port, (("RealMemory", "1000"),))
     lines = [text.splitlines()[-1] for _name, text in slim_files([nodes], "/c")]
     assert [line.split()[0] for line in lines] == [f"NodeName=n{i}" for i in range(first, first + count)]
-    assert [line.split()[3] for line in lines] == [f"Port={port + i}" for i in range(count)]
+    assert [line.split()[2] for line in lines] == [f"Port={port + i}" for i in range(count)]
     assert all(line.endswith("CPUs=4 RealMemory=1000") for line in lines)
     expected = f"Port={port}" if count == 1 else f"Port=[{port}-{port + count - 1}]"
     assert expected in nodes.line().split()

@@ -42,7 +42,7 @@ def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params
     result = call("slurm_config", **params)
     assert result["changed"] is True
     settings = "ClusterName=mirage\nMinJobAge=300\n"
-    line = "NodeName={} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs=4\n"
+    line = "NodeName={} NodeAddr=127.0.0.1 Port={} CPUs=4\n"
     assert content(tmp_path) == {
         "slurm.conf": settings + line.format("n[1-3]", "[17001-17003]") + "PartitionName=batch Nodes=ALL Default=YES\n",
         "common.conf": settings,
@@ -51,6 +51,16 @@ def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params
     again = call("slurm_config", **params)
     assert (again["changed"], again["files"]) == (False, [])
     assert [again[key] for key in ("slurmctld_digest", "node_digests")] == [result["slurmctld_digest"], result["node_digests"]]
+
+
+def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    slim = call("slurm_config", **params)
+    wide = call("slurm_config", **params, wide_steps=True)
+    assert set(content(tmp_path)) == {"slurm.conf"}
+    assert wide["slurmctld_digest"] == slim["slurmctld_digest"]
+    assert wide["node_digests"] != slim["node_digests"]
+    more = {**params, "nodes": [{**params["nodes"][0], "count": 4}], "wide_steps": True}
+    assert call("slurm_config", **more)["node_digests"] != wide["node_digests"], "every slurmd has to learn of the new node"
 
 
 def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:

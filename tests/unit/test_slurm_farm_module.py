@@ -102,7 +102,14 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
     """The module was killed after it had written it."""
     call("slurm_farm", **params)
     module = load("slurm_farm")
-    defaults = {"controller": True, "controller_digest": "", "hostname": "localhost", "parallel": 32, "environment": {}}
+    defaults = {
+        "controller": True,
+        "controller_digest": "",
+        "hostname": "localhost",
+        "parallel": 32,
+        "environment": {},
+        "wide_steps": False,
+    }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1"}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
     three = {**params, "nodes": nodes(3)}
