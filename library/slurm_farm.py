@@ -53,6 +53,13 @@ options:
         description: Stands for the configuration that they read.
         type: str
         required: true
+      hostname:
+        description:
+          - Host name that they see, O(hostname) by default. They listen on the address that it resolves to; a numeric address as a
+            host name resolves to itself.
+          - A farm that has to do with one host name gives all its privileges away, so the first further one starts it, and all
+            daemons, anew.
+        type: str
   wide_steps:
     description: Whether the slurmd read C(etc/slurm.conf), as M(slurm_config) was told, and not a file each.
     type: bool
@@ -74,7 +81,9 @@ options:
     type: dict
     default: {}
   wait:
-    description: Seconds to wait for the daemons to start.
+    description:
+      - Seconds to wait for the next daemon to be there; how long all of them take depends on how many they are.
+      - While the host has no memory for another one it is waited for ksmd to free some, for a minute without any growth.
     type: int
     default: 120
   state:
@@ -112,6 +121,7 @@ ended:
 """
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -125,21 +135,28 @@ from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.files import file_digest, read_json, write_json
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.pacing import host_memory
 
 UNIT = "slurm-farm@{}.service"
+MEMORY_PATIENCE = 60  # seconds without growth of the available memory
 STOP_PATIENCE = 40.0  # seconds; the farm kills what does not heed it in four steps of 8 s
 
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
-    """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
+    """Stands for what a running farm cannot change: its code, user, host name, and whether it may give daemons another one.
+
+    With another identity it is started anew.
+    """
     code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").glob("*.py"))]
-    return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
+    hostnames = {parameters["hostname"], *(node["hostname"] or parameters["hostname"] for node in parameters["nodes"])}
+    parts = [*code, parameters["user"], parameters["hostname"], "many" if len(hostnames) > 1 else "one"]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """The `daemons` of the specification; see slurm_mirage.farm.Spec."""
     sbin, etc, run, log = parameters["sbin"], directory / "etc", directory / "run", directory / "log"
-    munged = [f"{sbin}/munged", "--foreground", "--num-threads=4"]
+    munged = [f"{sbin}/munged", "--foreground", "--num-threads=10"]
     munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
     munged += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
     daemons: list[dict[str, Any]] = [
@@ -173,6 +190,7 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
                 "command": [f"{sbin}/slurmd", "-D", "-N", name, "-f", f"{etc}/{conf}"],
                 "digest": node["digest"],
                 "ready_file": f"{run}/slurmd.{name}.pid",
+                "hostname": node["hostname"] or parameters["hostname"],
             }
         )
     return daemons
@@ -208,7 +226,7 @@ def is_enabled(module: AnsibleModule, unit: str) -> bool:
 def running_farm(directory: Path) -> dict[str, Any] | None:
     """State of the farm, if it runs. The unprivileged user writes the file: only the instance's own processes are believed."""
     state = read_state(directory)
-    return state if state is not None and state["pid"] in processes.of_instance(str(directory)) else None
+    return state if state is not None and processes.belongs(state["pid"], str(directory)) else None
 
 
 def open_log(directory: Path) -> int:
@@ -242,23 +260,47 @@ def launch(module: AnsibleModule, directory: Path) -> None:
         )
 
 
+def out_of_memory(state: dict[str, Any], directory: Path) -> str:
+    """What to say when the host has no memory for more daemons."""
+    memory, slurmd, waited = host_memory(), state["daemons"]["slurmd"], state["waiting_for_memory"]
+    return (
+        f"the host has no memory for more slurmd: {slurmd['up']} of {slurmd['wanted']} run, {memory.available:.0f} of "
+        f"{memory.total:.0f} MiB are available, of which {memory.reserve:.0f} stay free, and that did not grow in {waited} s; "
+        f"take fewer NODES, or end what else takes memory (make teardown CLUSTER={directory.name} ends this)"
+    )
+
+
+def progress_of(state: dict[str, Any], specification: str) -> tuple[bool, int, int]:
+    """How far the farm is with its specification: a tuple that grows. First the farm reads it, then what has to go ends."""
+    if state.get("specification") != specification:
+        return (False, 0, 0)
+    return (True, -state["leaving"], sum(kind["ready"] for kind in state["daemons"].values()))
+
+
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
-    """Wait until the farm has read its specification and its daemons are there; returns its state."""
+    """Wait until the farm has read its specification and its daemons are there; returns its state.
+
+    A start takes as long as it takes: it has failed when nothing got any further for so many seconds.
+    """
     specification = file_digest(directory / "etc/farm.json")
+    best = (False, 0, 0)
     deadline = time.monotonic() + seconds
     while True:
         state = read_state(directory)
-        if state is not None and state.get("specification") != specification:
-            state = {**state, "phase": "reading the specification", "failing": {}}
-        if state is not None and is_complete(state):
-            return state
-        if state is not None and state["failing"]:
-            name, words = next(iter(state["failing"].items()))
-            raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {words}")
+        progress = progress_of(state, specification) if state else best
+        if state and progress[0]:
+            if is_complete(state):
+                return state
+            if state["failing"]:
+                name, words = next(iter(state["failing"].items()))
+                raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {words}")
+            if (state["waiting_for_memory"] or 0) >= MEMORY_PATIENCE:
+                raise RuntimeError(out_of_memory(state, directory))
+        if progress > best or (state and state.get("waiting_for_memory") is not None):
+            best, deadline = max(best, progress), time.monotonic() + seconds
         if time.monotonic() > deadline:
-            raise RuntimeError(
-                f"the daemons are not there after {seconds} s: {state or 'the farm does not run'}; see {directory}/log"
-            )
+            how_far = json.dumps({key: state[key] for key in ("phase", "daemons", "leaving")}) if state else "the farm does not run"
+            raise RuntimeError(f"no further daemon is there after {seconds} s: {how_far}; see {directory}/log")
         time.sleep(0.1)
 
 
@@ -323,6 +365,7 @@ def main() -> None:
                     "first": {"type": "int", "default": 1},
                     "count": {"type": "int", "required": True},
                     "digest": {"type": "str", "required": True},
+                    "hostname": {"type": "str"},
                 },
             },
             "wide_steps": {"type": "bool", "default": False},

@@ -9,7 +9,7 @@ short_description: State of an emulated cluster
 description:
   - Returns the farm's state and, on the head, the nodes by state and the jobs by state as slurmctld has them.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown; fails when the farm
-    does not run.
+    does not run, or when for so many seconds no further node has registered.
 options:
   directory:
     description: Directory of the instance.
@@ -20,7 +20,7 @@ options:
     type: path
     default: /usr/bin
   wait:
-    description: Seconds to wait for the nodes to register.
+    description: Seconds to wait for the next node to register.
     type: int
     default: 0
 author:
@@ -56,7 +56,6 @@ memory:
   type: int
 """
 
-import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -64,6 +63,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.farm import read_state
+from ansible.module_utils.slurm_mirage.pacing import host_memory
 
 # sinfo(1): a node that has registered and takes jobs, now or when the scheduler or a reservation lets it.
 WELL = {"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"}
@@ -91,24 +91,28 @@ def are_well(nodes: dict[str, int]) -> bool:
     return bool(nodes) and set(nodes) <= WELL
 
 
+def registered(nodes: dict[str, int]) -> int:
+    """How many nodes have registered and take jobs."""
+    return sum(number for state, number in nodes.items() if state in WELL)
+
+
 def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
-    """Poll the nodes' states until all are well or the time is over."""
-    deadline = time.monotonic() + module.params["wait"]
-    nodes = nodes_of(module)
-    while module.params["wait"] and not are_well(nodes):
-        if time.monotonic() > deadline:
-            module.fail_json(
-                msg=f"not every node has registered after {module.params['wait']} s: {nodes or 'slurmctld does not answer'}"
-            )
-        time.sleep(0.5)
+    """Poll the nodes' states until all are well, or no further one has become so for the time that was given."""
+    patience = module.params["wait"]
+    best, deadline = -1, time.monotonic() + patience
+    while True:
+        began = time.monotonic()
         nodes = nodes_of(module)
-    return nodes
-
-
-def available_memory() -> int:
-    """MemAvailable of the host (proc(5)), in MiB."""
-    match = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-    return int(match.group(1)) // 1024 if match else 0
+        now = time.monotonic()
+        if not patience or are_well(nodes):
+            return nodes
+        if registered(nodes) > best:
+            best, deadline = registered(nodes), now + patience
+        if now > deadline:
+            told = nodes or "slurmctld does not answer"
+            module.fail_json(msg=f"for {patience} s no further node has registered: {told}; see {module.params['directory']}/log")
+        # To ask about many nodes takes slurmctld and this host some time, which they need to get on.
+        time.sleep(max(0.5, 4 * (now - began)))
 
 
 def main() -> None:
@@ -127,7 +131,7 @@ def main() -> None:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
     nodes = wait_for_nodes(module) if farm else {}
     jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
-    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=available_memory())
+    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=int(host_memory().available))
 
 
 if __name__ == "__main__":

@@ -4,135 +4,96 @@
     python3 -m slurm_mirage.farm status DIRECTORY   print the state as JSON
 
 munged, slurmctld (on the head) and all slurmd of a host share this parent, because they inherit from it: the private host
-name, the personality without address randomisation, the KSM flag, the clock. It starts them in parallel with a bound, restarts one
-that dies, takes over what a killed farm has left, and stops exactly what it started.
+name, the personality without address randomisation, the KSM flag, the clock. It starts them in parallel with a bound, no faster
+than the host has memory for them, restarts one that dies, takes over what a killed farm has left, and stops exactly what it
+started.
 
-It reads DIRECTORY/etc/farm.json (see `Spec`), reads it again on SIGHUP (daemons whose digest changed are restarted),
-and writes DIRECTORY/run/farm.json (see `Farm.state`). It begins as root, where it can, for the host name, and goes on as the
-instance's user.
+It reads DIRECTORY/etc/farm.json (see slurm_mirage.daemons), reads it again on SIGHUP (daemons whose digest changed are
+restarted), and writes DIRECTORY/run/farm.json (see `Farm.state`). It begins as root, where it can, for the host name, and goes
+on as the instance's user. Whatever it does each time that it wakes up is done for the daemons that have something to it, never
+for all.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
+import heapq
 import itertools
 import json
 import os
-import pwd
 import re
 import signal
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import isolation, processes
-from .files import file_digest, read_json, write_json
-from .host_settings import HostSettings
+from . import processes
+from .daemons import KIND_ORDER, Daemon, Spec
+from .files import read_json, write_json
+from .pacing import MemoryPace, Rate
+from .spawner import DIGEST_VARIABLE, Spawner
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 STOP_PATIENCE = 8.0  # seconds between SIGTERM and SIGKILL; slurmctld saves its state in this time
 BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps dying
 SHAKY_FOR = 3.0  # seconds after its start for which a daemon that kept dying still counts as failing
 SHOWN_FAILURES = 10
-STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
-DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
-KIND_ORDER = ("munged", "slurmctld", "slurmd")
-
-
-@dataclass
-class Daemon:
-    """One daemon: what it is started with, and how it is doing. `digest` stands for all that it reads at its start."""
-
-    name: str
-    kind: str
-    command: list[str]
-    digest: str
-    ready_file: str
-    pid: int = 0
-    started: int = 0
-    born: float = 0.0
-    ready: bool = False
-    deaths: int = 0
-    not_before: float = 0.0
-    adopted: bool = False
-    running_digest: str = ""
-
-    def look(self) -> bool:
-        """Whether it has said that it is ready, by its ready file, since its start."""
-        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists())
-        return self.ready
-
-
-@dataclass
-class Spec:
-    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
-
-    `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
-    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
-    many: {i} in its name, command and ready_file is replaced by the number.
-    """
-
-    user: str
-    hostname: str
-    parallel: int
-    environment: dict[str, str]
-    identity: str
-    digest: str
-    daemons: dict[str, Daemon] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, path: Path) -> Spec:
-        raw = json.loads(path.read_text())
-        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"], raw["identity"], file_digest(path))
-        for entry in raw["daemons"]:
-            for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
-                name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
-                command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                start = json.dumps([command, spec.environment, entry["digest"]], sort_keys=True)
-                digest = hashlib.sha256(start.encode()).hexdigest()[:16]
-                spec.daemons[name] = Daemon(name, entry["kind"], command, digest, ready_file)
-        return spec
+STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten, and it holds up the start of others no longer
+ADOPTED_AT_ONCE = 200  # adopted daemons that are looked at each second: the kernel does not tell when they end
+LEAVING_ORDER = ("slurmctld", "slurmd", "munged")
 
 
 class Farm:
-    """Supervises the daemons of a `Spec`; all methods run in one thread, woken by signals."""
+    """Supervises the daemons of a `Spec`; all methods run in one thread, woken by signals.
+
+    A daemon that shall run is up (it has a process id), or in one of `queues`, or, after a death, in `later`.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.spec = Spec.load(directory / "etc/farm.json")
         self.daemons = self.spec.daemons
+        self.spawner = Spawner(directory, self.spec.hostname)
         self.by_pid: dict[int, Daemon] = {}
-        self.queue: deque[Daemon] = deque()
-        self.starting: set[str] = set()
+        self.queues: dict[str, deque[Daemon]] = {kind: deque() for kind in KIND_ORDER}
+        self.later: list[tuple[float, str, Daemon]] = []  # a heap, by the instant (monotonic) of the next attempt
+        self.unready: dict[int, Daemon] = {}  # up, but they have not said that they are ready; by process id
+        self.starting: list[Daemon] = []  # those of them that hold up the start of others
+        self.departing: deque[Daemon] = deque()  # to be asked to end
         self.leaving: dict[int, float] = {}  # process ids of daemons that were asked to end, and when they are killed
+        self.adopted: deque[tuple[int, int]] = deque()  # process ids and start times of daemons that are no children
+        self.adopted_looked = 0.0
+        self.wanted: Counter[str] = Counter()
+        self.up: Counter[str] = Counter()
+        self.ready: Counter[str] = Counter()
+        self.pace = MemoryPace()
+        self.rate = Rate()
         self.restarts = 0
         self.phase = "starting"
-        self.refused: dict[str, str] = {}
         self.failing: dict[str, str] = {}
         self.started = processes.start_time(os.getpid())
         self.identity = self.spec.identity
+        self.written: dict[str, Any] = {}
+        self.write_after = 0.0
 
     # --- life ------------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        self._isolate()
+        self.spawner.isolate(self.spec)
         self._take_over()
+        self._count()
         self._enqueue(self.daemons.values())
-        last_written = 0.0
         while True:
+            self._look()
+            self._let_go_some()
             self._start_some()
-            if time.monotonic() - last_written > (0.25 if self.starting else 1.0):
-                self._write_state()
-                last_written = time.monotonic()
-            info = signal.sigtimedwait(SIGNALS, 0.02 if self.starting or self.queue else 1.0)
+            self._write_state()
+            info = signal.sigtimedwait(SIGNALS, self._patience())
             self._reap()
             self._press()
             if info and info.si_signo in (signal.SIGTERM, signal.SIGINT):
@@ -141,29 +102,11 @@ class Farm:
             if info and info.si_signo == signal.SIGHUP:
                 self._reload()
 
-    def _isolate(self) -> None:
-        """Ask the kernel for what the daemons inherit, then become the instance's user."""
-        wishes: dict[str, Callable[[], object]] = {
-            "private host name": lambda: isolation.take_hostname(self.spec.hostname),
-            "open files": isolation.open_all_files,
-            "memory merging (KSM)": isolation.merge_memory,
-            "fixed addresses": isolation.fix_addresses,
-            "orphans": isolation.adopt_orphans,
-        }
-        if os.getuid() == 0:
-            wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
-        for wish, ask in wishes.items():
-            try:
-                ask()
-            except OSError as error:
-                self.refused[wish] = str(error)
-        if os.getuid() == 0:
-            account = pwd.getpwnam(self.spec.user)
-            os.setgroups([])
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
-        os.chdir(self.directory)
-        os.umask(0o022)
+    def _patience(self) -> float:
+        """Seconds to wait for a signal: the ends of children are told by one, but neither readiness nor memory nor time."""
+        if self.starting:
+            return 0.02
+        return 0.1 if self.leaving or self.later or any(self.queues.values()) else 1.0
 
     def _take_over(self) -> None:
         """Go on with the daemons that a killed farm has left running; end those whose configuration has changed since."""
@@ -182,33 +125,47 @@ class Farm:
             if daemon is None or daemon.digest != digest or daemon.pid:
                 stale.append(pid)
                 continue
-            daemon.pid, daemon.started = pid, processes.start_time(pid) or 0
-            daemon.adopted, daemon.born = True, time.monotonic()
-            daemon.running_digest = digest
-            self.by_pid[pid] = daemon
+            daemon.adopted, daemon.born = True, float("-inf")
+            self._is_up(daemon, pid, digest)
+            self.adopted.append((pid, daemon.started))
         processes.end(stale, STOP_PATIENCE)
 
     def _reload(self) -> None:
-        """Read the spec again: start what is new, stop what is gone, restart what is changed."""
+        """Read the spec again: start what is new, stop what is gone, restart what is changed.
+
+        Those that have to end are asked to a few at a time, as they are started; and nothing is started before they are gone,
+        because ports may have moved from one to another.
+        """
         new = Spec.load(self.directory / "etc/farm.json")
         known = {**{d.name: d for d in self.by_pid.values()}, **self.daemons}
         for name in new.daemons.keys() & known.keys():
             daemon, old = new.daemons[name], known[name]
-            old.command, old.digest, old.ready_file = daemon.command, daemon.digest, daemon.ready_file
+            old.command, old.digest = daemon.command, daemon.digest
+            old.ready_file, old.hostname = daemon.ready_file, daemon.hostname
             new.daemons[name] = old
         self.spec, self.daemons = new, new.daemons
-        self.queue = deque(d for d in self.queue if d.name in self.daemons)
+        self._clear_queues()
         self.failing.clear()
-        self._let_go([d for d in self.by_pid.values() if d.name not in self.daemons or d.running_digest != d.digest])
+        going = [d for d in self.by_pid.values() if self._has_to_go(d)]
+        self.departing = deque(sorted(going, key=lambda d: LEAVING_ORDER.index(d.kind)))
         for daemon in self.daemons.values():
             daemon.not_before, daemon.deaths = 0.0, 0
         self.phase = "starting"
+        self.pace.restart()
+        self._count()
         self._enqueue(d for d in self.daemons.values() if not d.pid)
 
-    def _let_go(self, daemons: Iterable[Daemon]) -> None:
-        """Ask daemons to end. What shall run is started again with what it reads then."""
-        for daemon in daemons:
-            if daemon.pid not in self.leaving:
+    def _has_to_go(self, daemon: Daemon) -> bool:
+        """Whether a daemon that is up is not wanted as it is, and was not asked to end yet."""
+        if not daemon.pid or daemon.pid in self.leaving:
+            return False
+        return daemon.name not in self.daemons or daemon.running_digest != daemon.digest
+
+    def _let_go_some(self) -> None:
+        """Ask daemons to end, a bounded number at a time. What shall run is started again with what it reads then."""
+        while self.departing and len(self.leaving) < self.spec.parallel:
+            daemon = self.departing.popleft()
+            if self._has_to_go(daemon):
                 self.leaving[daemon.pid] = time.monotonic() + STOP_PATIENCE
                 processes.send(daemon.pid, daemon.started, signal.SIGTERM)
 
@@ -233,91 +190,107 @@ class Farm:
     # --- starting and reaping --------------------------------------------------------------------------------------
 
     def _enqueue(self, daemons: Iterable[Daemon]) -> None:
-        waiting = {d.name for d in self.queue}
-        fresh = [d for d in daemons if not d.pid and d.name not in waiting]
-        self.queue.extend(sorted(fresh, key=lambda d: KIND_ORDER.index(d.kind)))
+        now = time.monotonic()
+        for daemon in daemons:
+            if daemon.pid or daemon.waits:
+                continue
+            daemon.waits = True
+            if daemon.not_before > now:
+                heapq.heappush(self.later, (daemon.not_before, daemon.name, daemon))
+            else:
+                self.queues[daemon.kind].append(daemon)
+
+    def _clear_queues(self) -> None:
+        for daemon in itertools.chain((d for _, _, d in self.later), *self.queues.values()):
+            daemon.waits = False
+        self.later.clear()
+        for queue in self.queues.values():
+            queue.clear()
 
     def _start_some(self) -> None:
-        for name in [n for n in self.starting if self._has_started(self.daemons.get(n))]:
-            self.starting.discard(name)
-        now = time.monotonic()
-        waiting: deque[Daemon] = deque()
-        for daemon in self.queue:
-            if daemon.not_before > now or not self._may_start(daemon) or not self._start(daemon):
-                waiting.append(daemon)
-        self.queue = waiting
-        if self.phase == "starting" and not self.queue and not self.starting:
+        while self.later and self.later[0][0] <= time.monotonic():
+            daemon = heapq.heappop(self.later)[2]
+            self.queues[daemon.kind].append(daemon)
+        if self.departing or self.leaving:
+            return
+        for kind, queue in self.queues.items():
+            while queue and self._may_start(kind):
+                self._start(queue.popleft())
+        self.spawner.come_home()
+        if self.phase == "starting" and not (self.starting or self.later or any(self.queues.values())):
             self.phase = "running"
 
-    def _may_start(self, daemon: Daemon) -> bool:
-        """munged first, for the others need it; slurmctld next; the many slurmd within the bound."""
-        if daemon.kind == "munged":
+    def _may_start(self, kind: str) -> bool:
+        """munged first, for the others need it; slurmctld next; the many slurmd within the bounds."""
+        if kind == "munged":
             return True
-        if any(self.daemons[name].kind == "munged" for name in self.starting if name in self.daemons):
+        if any(daemon.kind == "munged" for daemon in self.starting):
             return False
-        return daemon.kind == "slurmctld" or len(self.starting) < self.spec.parallel
+        return kind == "slurmctld" or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
 
-    @staticmethod
-    def _has_started(daemon: Daemon | None) -> bool:
-        """Whether it holds up the others no longer."""
-        return daemon is None or not daemon.pid or daemon.look() or time.monotonic() - daemon.born > STABLE_AFTER
+    def _look(self) -> None:
+        """See which daemons have become ready, and which hold up the others still."""
+        self.starting = []
+        for daemon in list(self.unready.values()):
+            if daemon.look():
+                del self.unready[daemon.pid]
+                self.ready[daemon.kind] += daemon.name in self.daemons
+            elif time.monotonic() - daemon.born < STABLE_AFTER:
+                self.starting.append(daemon)
 
-    def _start(self, daemon: Daemon) -> bool:
-        """Start a daemon; false when the kernel refuses (no such program, too many processes): it is tried again later."""
-        daemon.born, daemon.ready, daemon.adopted = time.monotonic(), False, False
+    def _start(self, daemon: Daemon) -> None:
+        """Start a daemon. When the kernel refuses (no such program, too many processes), it is tried again later."""
+        daemon.born, daemon.ready, daemon.adopted, daemon.waits = time.monotonic(), False, False, False
         try:
-            Path(daemon.ready_file).unlink(missing_ok=True)
-            daemon.pid = self._spawn(daemon)
+            pid = self.spawner.start(daemon, self.spec.environment)
         except OSError as error:
             self._died(daemon, f"cannot be started: {error}")
-            return False
-        daemon.started = processes.start_time(daemon.pid) or 0
-        daemon.running_digest = daemon.digest
-        self.by_pid[daemon.pid] = daemon
-        self.starting.add(daemon.name)
-        return True
+            self._enqueue([daemon])
+            return
+        if daemon.kind == "slurmd":
+            self.pace.started()
+        self._is_up(daemon, pid, daemon.digest)
+        self.starting.append(daemon)
 
-    def _spawn(self, daemon: Daemon) -> int:
-        # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
-        output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        return os.posix_spawn(
-            daemon.command[0],
-            daemon.command,
-            self._environment(daemon),
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setpgroup=0,
-            setsigmask=[],
-            setsigdef=IGNORED_BY_PYTHON,
-        )
-
-    def _environment(self, daemon: Daemon) -> dict[str, str]:
-        marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
-        # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **self.spec.environment, **marks}
+    def _is_up(self, daemon: Daemon, pid: int, digest: str) -> None:
+        daemon.pid, daemon.started, daemon.running_digest = pid, processes.start_time(pid) or 0, digest
+        self.by_pid[pid] = self.unready[pid] = daemon
+        self.up[daemon.kind] += 1
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 self._ended(ended[0], os.waitstatus_to_exitcode(ended[1]))
-        for daemon in [d for d in self.by_pid.values() if d.adopted]:
-            if not processes.is_alive(daemon.pid, daemon.started):
-                self._ended(daemon.pid, 0)
+        for pid in [pid for pid in self.leaving if self.by_pid[pid].adopted]:
+            if not processes.is_alive(pid, self.by_pid[pid].started):
+                self._ended(pid, 0)
+        if self.adopted and time.monotonic() - self.adopted_looked >= 1.0:
+            self.adopted_looked = time.monotonic()
+            self._look_at_adopted()
+
+    def _look_at_adopted(self) -> None:
+        for pid, started in [self.adopted.popleft() for _ in range(min(ADOPTED_AT_ONCE, len(self.adopted)))]:
+            daemon = self.by_pid.get(pid)
+            if daemon is None or daemon.started != started:
+                continue  # it was asked to end, and did
+            if processes.is_alive(pid, started):
+                self.adopted.append((pid, started))
+            else:
+                self._ended(pid, 0)
 
     def _ended(self, pid: int, code: int) -> None:
         """A process is gone: a slurmstepd that was adopted from a slurmd, or a daemon, that is started again."""
         daemon = self.by_pid.pop(pid, None)
         if daemon is None:
             return
+        is_wanted = daemon.name in self.daemons
+        self.up[daemon.kind] -= is_wanted
+        self.ready[daemon.kind] -= is_wanted and daemon.ready
+        self.unready.pop(pid, None)
         daemon.pid, daemon.ready = 0, False
-        self.starting.discard(daemon.name)
         if self.leaving.pop(pid, None) is None:
             self._died(daemon, f"exit {code}: {self._last_words(daemon)}")
-        if daemon.name in self.daemons:
+        if is_wanted:
             self._enqueue([daemon])
 
     def _died(self, daemon: Daemon, why: str) -> None:
@@ -339,30 +312,38 @@ class Farm:
 
     # --- state -----------------------------------------------------------------------------------------------------
 
+    def _count(self) -> None:
+        """Count the daemons that are wanted, up and ready, as they are counted one by one from here on."""
+        self.wanted = Counter(d.kind for d in self.daemons.values())
+        self.up = Counter(d.kind for d in self.daemons.values() if d.pid)
+        self.ready = Counter(d.kind for d in self.daemons.values() if d.ready)
+
     def state(self) -> dict[str, Any]:
         """What `status` prints: pid, phase (starting, running, stopping), per kind {wanted, up, ready}, refusals, failures.
 
         `identity` is that of the specification with which the farm began, `specification` the digest of the one that it read last.
+        `leaving` is the number of daemons that have to end before others start, `rate` that of slurmd that become ready a second,
+        `waiting_for_memory` that of seconds for which the host had no memory for another one, nor got any.
         """
-        kinds = {}
-        for kind in KIND_ORDER:
-            members = [d for d in self.daemons.values() if d.kind == kind]
-            if members:
-                up = [d for d in members if d.pid]
-                kinds[kind] = {"wanted": len(members), "up": len(up), "ready": sum(d.look() for d in up)}
+        kinds = [kind for kind in KIND_ORDER if self.wanted[kind]]
         controller = self.daemons.get("slurmctld")
+        is_starting = self.phase == "starting"
+        rate = self.rate.note(self.ready["slurmd"], time.monotonic()) if is_starting and not self.leaving else None
         return {
             "pid": os.getpid(),
             "start_time": self.started,
             "identity": self.identity,
             "specification": self.spec.digest,
             "phase": self.phase,
-            "daemons": kinds,
+            "daemons": {kind: {"wanted": self.wanted[kind], "up": self.up[kind], "ready": self.ready[kind]} for kind in kinds},
+            "leaving": len(self.departing) + len(self.leaving),
+            "rate": rate and round(rate, 1),
+            "waiting_for_memory": self.pace.waiting if self.queues["slurmd"] else None,
             "slurmctld_pid": controller.pid if controller else 0,
             "restarts": self.restarts,
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
             "failing_count": sum(1 for _ in self._failing()),
-            "refused": self.refused,
+            "refused": self.spawner.refused,
         }
 
     def _failing(self) -> Iterator[tuple[str, str]]:
@@ -373,8 +354,15 @@ class Farm:
                 yield name, words
 
     def _write_state(self) -> None:
-        with suppress(OSError):  # on a full disk the state grows old, and the farm goes on
-            write_json(self.directory / "run/farm.json", self.state())
+        """Write the state when it is another one than that in the file; not too often, but a new phase at once."""
+        if time.monotonic() < self.write_after and self.phase == self.written.get("phase"):
+            return
+        self.write_after = time.monotonic() + (0.25 if self.starting or self.leaving else 1.0)
+        path = self.directory / "run/farm.json"
+        if (state := self.state()) != self.written or not path.exists():
+            with suppress(OSError):  # on a full disk the state grows old, and the farm goes on
+                write_json(path, state)
+                self.written = state
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:

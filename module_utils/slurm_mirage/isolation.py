@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import resource
 import socket
 
-CLONE_NEWUTS = 0x04000000  # unshare(2)
+CLONE_NEWUTS = 0x04000000  # unshare(2), setns(2)
+PR_SET_KEEPCAPS = 8  # prctl(2)
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 PR_SET_MEMORY_MERGE = 67  # prctl(2), since Linux 6.4
 ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
+CAPABILITY_VERSION = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3, three words of 32 bits twice
+CAP_SYS_ADMIN = 21  # capabilities(7)
+PRIORITY = -10  # nice value
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,6 +39,69 @@ def take_hostname(name: str) -> None:
         return
     _checked(_libc.unshare(CLONE_NEWUTS))
     socket.sethostname(name)
+
+
+class HostNames:
+    """The host names that daemons see, each a UTS namespace of its own: made when it is first entered, and kept open.
+
+    After `take_hostname`; needs CAP_SYS_ADMIN (see `become`). A numeric address as a host name resolves to itself, without a
+    line in any file: a daemon listens on that address then.
+    """
+
+    def __init__(self, own: str) -> None:
+        self.own = own
+        self._current = own
+        self._kept: dict[str, int] = {}
+
+    def enter(self, name: str) -> None:
+        """Have this process, and what it starts from now on, see the host name `name`."""
+        if name == self._current:
+            return
+        if not self._kept:
+            self._keep(self.own)
+        if name in self._kept:
+            _checked(_libc.setns(self._kept[name], CLONE_NEWUTS))
+        else:
+            _checked(_libc.unshare(CLONE_NEWUTS))
+            socket.sethostname(name)
+            self._keep(name)
+        self._current = name
+
+    def _keep(self, name: str) -> None:
+        self._kept[name] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def become(user: str, keep_admin: bool) -> None:
+    """Go on as the account `user`; with `keep_admin` this process keeps CAP_SYS_ADMIN, which setns(2) wants, if it has it.
+
+    The capability is neither inheritable nor ambient: what this process executes does not have it (capabilities(7)).
+    """
+    account = pwd.getpwnam(user)
+    if keep_admin:
+        _checked(_libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
+    os.setgroups([])
+    os.setgid(account.pw_gid)
+    os.setuid(account.pw_uid)
+    if keep_admin:
+        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+        words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of capabilities above 31
+        _checked(_libc.capget(header, words))
+        admin = words[1] & 1 << CAP_SYS_ADMIN
+        _checked(_libc.capset(header, (ctypes.c_uint32 * 6)(admin, admin)))
+
+
+def raise_priority() -> None:
+    """Put this process and its children before those of ordinary priority.
+
+    When thousands of slurmd want the processors at once, munged and slurmctld get their share late: munged, which answers all of
+    them and lets 256 wait, turns others away, and nodes that slurmctld could not ping in time are down.
+    """
+    os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+
+
+def lower_priority(group: int) -> None:
+    """Give a process group that was just started the ordinary priority: all of its processes and threads (setpriority(2))."""
+    os.setpriority(os.PRIO_PGRP, group, 0)
 
 
 def merge_memory() -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from slurm_mirage import processes
-from slurm_mirage.farm import Spec, read_state
+from slurm_mirage.daemons import Spec
+from slurm_mirage.farm import read_state
 from slurm_mirage.files import file_digest
 
 PACKAGE = Path(__file__).parents[2] / "module_utils"
@@ -25,7 +26,7 @@ USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3;; esac\nsleep 300 &\nwait\n"
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "did not happen"
@@ -45,15 +46,21 @@ class Bed:
         self.program = directory / "daemon.sh"
         self.program.write_text(DAEMON)
 
-    def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
+    def entry(self, count: int, digest: str = "1", name: str = "n{i}", kind: str = "slurmd", **more: object) -> dict:
         ready = f"{self.directory}/run/{name}.pid"
-        node = {"kind": "slurmd", "name": name, "first": 1, "count": count, "digest": digest, "ready_file": ready}
-        node["command"] = ["/bin/sh", str(self.program), name, ready]
-        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "identity": "1", "daemons": [node]}
+        command = ["/bin/sh", str(self.program), name, ready]
+        entry = {"kind": kind, "name": name, "first": 1, "count": count, "digest": digest, "ready_file": ready}
+        return {**entry, "command": command, **more}
+
+    def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
+        self.specify_all(self.entry(count, digest, name))
+
+    def specify_all(self, *entries: dict) -> None:
+        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "identity": "1", "daemons": entries}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
-    def start(self) -> None:
-        command = [sys.executable, "-m", "slurm_mirage.farm", "run", str(self.directory)]
+    def start(self, *program: str) -> None:
+        command = [sys.executable, *(program or ("-m", "slurm_mirage.farm", "run")), str(self.directory)]
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), "PYTHONPATH": str(PACKAGE)}
         self.farm = subprocess.Popen(command, env={**os.environ, **marks})
 
@@ -280,6 +287,121 @@ def test_what_a_killed_farm_left_with_another_configuration_is_ended(bed: Bed) -
     until(lambda: bed.is_up(2))
     assert not set(before.values()) & set(bed.daemons().values())
     assert all(processes.start_time(pid) is None for pid in before.values())
+
+
+def test_what_is_taken_over_is_ended_when_it_is_not_wanted_any_more(bed: Bed) -> None:
+    """Daemons that are no children of the farm: it has to look whether they still run."""
+    bed.specify(count=6)
+    bed.start()
+    until(lambda: bed.is_up(6))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(6))
+    assert bed.daemons() == before
+    bed.specify(count=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1))
+    assert [name for name, pid in before.items() if processes.start_time(pid)] == ["n1"]
+
+
+def test_nothing_starts_before_what_has_to_go_is_gone(bed: Bed) -> None:
+    """The port of one may be another's now; a few at a time, and the farm does not say that it is done."""
+    port = f"{bed.directory}/run/port-$1"
+    clash = f"[ -e {port} ] && echo $1 >> {bed.directory}/run/clash"
+    until_told = DAEMON.replace("sleep 300 &\nwait", "while :; do sleep 0.05; done")
+    bed.program.write_text(f"trap 'sleep 0.2; rm {port}; exit' TERM\n{clash}\ntouch {port}\n{until_told}")
+    bed.specify(count=6)
+    bed.start()
+    until(lambda: bed.is_up(6))
+    bed.specify_all(bed.entry(6, "2"), bed.entry(2, name="m{i}"))
+    bed.farm.send_signal(signal.SIGHUP)
+    seen = []
+    until(lambda: bool(seen.append(bed.state())) or bed.is_up(8))
+    leaving = [state["leaving"] for state in seen if state.get("leaving")]
+    assert max(leaving) == 6
+    assert {state["phase"] for state in seen if state.get("leaving")} == {"starting"}
+    assert not (bed.directory / "run/clash").exists()
+    assert seen[-1]["restarts"] == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to raise a priority and for host names")
+def test_host_names_priorities_and_privileges(bed: Bed) -> None:
+    told = bed.directory / "run"
+    tell = f"hostname > {told}/$1.name; grep CapEff /proc/self/status > {told}/$1.caps"
+    bed.program.write_text(f"{tell}\n{DAEMON}")
+    bed.specify_all(
+        bed.entry(1, name="slurmctld", kind="slurmctld"),
+        bed.entry(2),
+        bed.entry(2, name="m{i}", hostname="127.0.0.2"),
+        bed.entry(1, name="o{i}", hostname="127.0.0.3"),
+    )
+    bed.start()
+    until(lambda: bed.is_up(5))
+    names = {path.stem: path.read_text().strip() for path in told.glob("*.name")}
+    assert names == {"slurmctld": "localhost"} | {"n1": "localhost", "n2": "localhost"} | {
+        "m1": "127.0.0.2", "m2": "127.0.0.2", "o1": "127.0.0.3"}  # fmt: skip
+    if "higher priority" not in bed.state()["refused"]:
+        controller = bed.daemons().pop("slurmctld")
+        raised = {bed.farm.pid, controller, *(pid for pid, parent in processes.parents().items() if parent == controller)}
+        mine = processes.of_instance(str(bed.directory))
+        assert {pid for pid in mine if os.getpriority(os.PRIO_PROCESS, pid) != 0} == raised
+        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in raised} == {-10}
+    assert {int(path.read_text().split()[1], 16) for path in told.glob("*.caps")} == {0}
+    # A shell of the instance takes the farm's host name.
+    seen = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
+    assert seen == "localhost\n"
+    status = Path(f"/proc/{bed.state()['pid']}/status").read_text()
+    assert "CapPrm:\t0000000000200000" in status, "no other capability than CAP_SYS_ADMIN"
+    bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), bed.entry(2), bed.entry(1, name="p{i}", hostname="127.0.0.4"))
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(3))
+    assert (told / "p1.name").read_text() == "127.0.0.4\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, which has privileges to give away")
+def test_a_farm_with_one_host_name_keeps_no_privilege_and_says_so(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    assert "CapPrm:\t0000000000000000" in Path(f"/proc/{bed.state()['pid']}/status").read_text()
+    bed.specify_all(bed.entry(1), bed.entry(1, name="m{i}", hostname="127.0.0.2"))
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bool(bed.state().get("failing")))
+    assert "Operation not permitted: this host allows no private host name 127.0.0.2" in bed.state()["failing"]["m1"]
+
+
+def test_daemons_wait_for_memory(bed: Bed) -> None:
+    """A real farm, which reads the host's memory from a file of this test."""
+    meminfo = bed.directory / "run/meminfo"
+
+    def available(mib: int) -> None:
+        temporary = meminfo.with_suffix(".new")
+        temporary.write_text(f"MemTotal: {8192 * 1024} kB\nMemAvailable: {mib * 1024} kB\n")
+        temporary.rename(meminfo)
+
+    available(1025)
+    program = (
+        "import sys; from functools import partial; from pathlib import Path; from slurm_mirage import farm, pacing;"
+        "farm.MemoryPace = partial(pacing.MemoryPace, partial(pacing.host_memory, Path(sys.argv[1], 'run/meminfo')));"
+        "sys.exit(farm.main(['run', sys.argv[1]]))"
+    )
+    bed.specify(count=5)
+    bed.start("-c", program)
+    until(lambda: bed.state().get("waiting_for_memory") is not None)
+    assert (bed.state()["phase"], bed.state()["daemons"]["slurmd"]["up"]) == ("starting", 0)
+    until(lambda: bed.state()["waiting_for_memory"] >= 1)
+    available(4096)
+    until(lambda: bed.is_up(5))
+    assert bed.state()["waiting_for_memory"] is None
+    available(1025)
+    bed.specify(count=5, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.state().get("waiting_for_memory") is not None)
+    assert (bed.state()["phase"], bed.state()["daemons"]["slurmd"]["up"]) == ("starting", 0)
+    available(4096)
+    until(lambda: bed.is_up(5))
 
 
 def test_one_farm_for_each_instance(bed: Bed) -> None:

@@ -110,7 +110,7 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "environment": {},
         "wide_steps": False,
     }
-    wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1"}]}
+    wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
     three = {**params, "nodes": nodes(3)}
     assert call("slurm_farm", check=True, **three)["changed"] is True

@@ -1,0 +1,82 @@
+"""What the farm runs: the daemons of a specification, DIRECTORY/etc/farm.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .files import file_digest
+
+KIND_ORDER = ("munged", "slurmctld", "slurmd")
+"""Kinds of daemons, in the order in which they are started."""
+
+
+@dataclass
+class Daemon:
+    """One daemon: what it is started with, and how it is doing. `digest` stands for all that it reads at its start.
+
+    `hostname` is the host name that it sees; `born` and `not_before` are monotonic seconds; `waits` says that it is in one of
+    the farm's queues.
+    """
+
+    name: str
+    kind: str
+    hostname: str
+    command: list[str]
+    digest: str
+    ready_file: str
+    pid: int = 0
+    started: int = 0
+    born: float = 0.0
+    ready: bool = False
+    deaths: int = 0
+    not_before: float = 0.0
+    waits: bool = False
+    adopted: bool = False
+    running_digest: str = ""
+
+    def look(self) -> bool:
+        """Whether it has said that it is ready, by its ready file, since its start."""
+        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists())
+        return self.ready
+
+
+@dataclass
+class Spec:
+    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
+
+    `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
+    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
+    many: {i} in its name, command and ready_file is replaced by the number. An entry's own "hostname" is what its daemons see
+    instead of the farm's: with CommunicationParameters=NoInAddrAny the address that they listen on.
+    """
+
+    user: str
+    hostname: str
+    parallel: int
+    environment: dict[str, str]
+    identity: str
+    digest: str
+    daemons: dict[str, Daemon] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path) -> Spec:
+        """Read the specification `path`."""
+        raw = json.loads(path.read_text())
+        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"], raw["identity"], file_digest(path))
+        for entry in raw["daemons"]:
+            hostname = entry.get("hostname", spec.hostname)
+            for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
+                name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
+                command = [word.replace("{i}", str(i)) for word in entry["command"]]
+                start = json.dumps([hostname, command, spec.environment, entry["digest"]], sort_keys=True)
+                digest = hashlib.sha256(start.encode()).hexdigest()[:16]
+                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file)
+        return spec
+
+    @property
+    def has_many_hostnames(self) -> bool:
+        """Whether some daemon sees another host name than the farm."""
+        return any(daemon.hostname != self.hostname for daemon in self.daemons.values())

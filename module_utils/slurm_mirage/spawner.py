@@ -1,0 +1,87 @@
+"""How a daemon comes to be: what the kernel is asked for first, the host name that it sees, its environment, its priority."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from . import isolation, processes
+from .daemons import Daemon, Spec
+from .host_settings import HostSettings
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
+DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
+PRIORITY = "higher priority"
+
+
+class Spawner:
+    """Starts the daemons of an instance as its user. It begins as root, where it can."""
+
+    def __init__(self, directory: Path, hostname: str) -> None:
+        self.directory = directory
+        self.refused: dict[str, str] = {}
+        self._hostnames = isolation.HostNames(hostname)
+
+    def isolate(self, spec: Spec) -> None:
+        """Ask the kernel for what the daemons inherit, then become the instance's user; `refused` has what was not granted."""
+        wishes: dict[str, Callable[[], object]] = {
+            "private host name": lambda: isolation.take_hostname(spec.hostname),
+            "open files": isolation.open_all_files,
+            "memory merging (KSM)": isolation.merge_memory,
+            "fixed addresses": isolation.fix_addresses,
+            "orphans": isolation.adopt_orphans,
+            PRIORITY: isolation.raise_priority,
+        }
+        if os.getuid() == 0:
+            wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
+        for wish, ask in wishes.items():
+            try:
+                ask()
+            except OSError as error:
+                self.refused[wish] = str(error)
+        if os.getuid() == 0:
+            isolation.become(spec.user, keep_admin=spec.has_many_hostnames)
+        os.chdir(self.directory)
+        os.umask(0o022)
+
+    def start(self, daemon: Daemon, environment: dict[str, str]) -> int:
+        """Start a daemon with the specification's `environment`; returns its process id. OSError when the kernel refuses."""
+        Path(daemon.ready_file).unlink(missing_ok=True)
+        self._enter(daemon.hostname)
+        pid = self._spawn(daemon, environment)
+        if daemon.kind == "slurmd" and PRIORITY not in self.refused:
+            isolation.lower_priority(pid)
+        return pid
+
+    def come_home(self) -> None:
+        """See the farm's own host name again: a shell of the instance takes it from here."""
+        self._enter(self._hostnames.own)
+
+    def _enter(self, hostname: str) -> None:
+        try:
+            self._hostnames.enter(hostname)
+        except OSError as error:
+            why = f"{error.strerror}: this host allows no private host name {hostname}, and so no second address for nodes"
+            raise OSError(error.errno, why) from error
+
+    def _spawn(self, daemon: Daemon, environment: dict[str, str]) -> int:
+        # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
+        output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
+        return os.posix_spawn(
+            daemon.command[0],
+            daemon.command,
+            # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **environment, **marks},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setpgroup=0,
+            setsigmask=[],
+            setsigdef=IGNORED_BY_PYTHON,
+        )
