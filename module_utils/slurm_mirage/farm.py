@@ -31,7 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import processes
+from . import isolation, processes
 from .daemons import KIND_ORDER, Daemon, Spec
 from .files import read_json, write_json
 from .pacing import MemoryPace, Rate
@@ -57,7 +57,7 @@ class Farm:
         self.directory = directory
         self.spec = Spec.load(directory / "etc/farm.json")
         self.daemons = self.spec.daemons
-        self.spawner = Spawner(directory, self.spec.hostname)
+        self.spawner = Spawner(directory, isolation.HostNames(self.spec.hostname))
         self.by_pid: dict[int, Daemon] = {}
         self.queues: dict[str, deque[Daemon]] = {kind: deque() for kind in KIND_ORDER}
         self.later: list[tuple[float, str, Daemon]] = []  # a heap, by the instant (monotonic) of the next attempt

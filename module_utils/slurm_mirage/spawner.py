@@ -19,10 +19,10 @@ PRIORITY = "higher priority"
 class Spawner:
     """Starts the daemons of an instance as its user. It begins as root, where it can."""
 
-    def __init__(self, directory: Path, hostname: str) -> None:
+    def __init__(self, directory: Path, hostnames: isolation.HostNames) -> None:
         self.directory = directory
         self.refused: dict[str, str] = {}
-        self._hostnames = isolation.HostNames(hostname)
+        self._hostnames = hostnames
 
     def isolate(self, spec: Spec) -> None:
         """Ask the kernel for what the daemons inherit, then become the instance's user; `refused` has what was not granted."""
