@@ -13,52 +13,82 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import bench_instance as bench
+from benchmarks import host
+from benchmarks.figures import Benchmark, Check, Figures, markdown
 
-MERGE_SECONDS = 60.0  # after which the memory is measured again: ksmd needs several passes
+MERGE_SECONDS = 120.0  # after which the memory is measured again: ksmd needs several passes
+CPU_BOUND = 1.3
+# The farm as it is, but for some of its wishes to the kernel, which are refused as a container might refuse them.
+FARM_WITHOUT = """
+import sys
+from slurm_mirage import farm, isolation
+
+def refuse() -> None:
+    raise OSError("left out by the benchmark")
+
+for name in sys.argv[1].split(","):
+    getattr(isolation, name)
+    setattr(isolation, name, refuse)
+sys.exit(farm.main(["run", sys.argv[2]]))
+"""
 
 
-def measure(nodes: int = 360) -> dict[str, object]:
-    """Figures of both (see bench_instance.Cost), the same for a node, and the farm's as a share of the loop's."""
+@dataclass(frozen=True)
+class Cost:
+    """What starting the nodes took: seconds by the clock, CPU seconds of the host, those of ksmd among them, and MiB of the host's
+    memory, at once and MERGE_SECONDS later."""
+
+    seconds: float
+    cpu_seconds: float
+    ksmd_seconds: float
+    memory_mib: float
+    memory_merged_mib: float
+
+
+def measure(nodes: int = 360) -> Figures:
+    """Figures of both (see Cost), and the farm's as a share of the loop's; `cpu_without_ksmd` is one of these shares too."""
+    host.settled_mib()
+    host.require(2 * nodes)  # the loop's memory is not merged
     with bench.built(nodes):
-        farm = _cost(nodes, _start_farm)
-        loop = _cost(nodes, _start_loop)
+        farm = cost(nodes, start_farm)
+        loop = cost(nodes, start_loop)
     figures = {"farm": asdict(farm), "loop": asdict(loop)}
-    ratio = {key: figures["farm"][key] / figures["loop"][key] for key in figures["farm"]}
-    per_node = {kind: {key: value / nodes for key, value in cost.items()} for kind, cost in figures.items()}
-    return {"nodes": nodes, **figures, "per_node": per_node, "ratio": ratio}
+    ratio = {key: figures["farm"][key] / figures["loop"][key] for key in figures["farm"] if key != "ksmd_seconds"}
+    ratio["cpu_without_ksmd"] = (farm.cpu_seconds - farm.ksmd_seconds) / (loop.cpu_seconds - loop.ksmd_seconds)
+    return {"nodes": nodes, **figures, "ratio": ratio}
 
 
-def _cost(nodes: int, start: Callable[[], None]) -> bench.Cost:
+def cost(nodes: int, start: Callable[[], None]) -> Cost:
+    """Stop whatever runs of the instance, then start its nodes and measure; they are stopped again."""
     bench.stop()
-    # Without its saved state slurmctld believes in no node until it has registered.
-    for path in (bench.DIRECTORY / "state").iterdir():
-        path.unlink()
-    before, cpu_before, began = bench.settled_mib(), bench.cpu_seconds(), time.monotonic()
+    before, cpu, ksmd, began = host.settled_mib(), host.cpu_seconds(), host.ksmd_seconds(), time.monotonic()
     start()
     bench.wait_for_nodes(nodes)
-    seconds, cpu, memory = time.monotonic() - began, bench.cpu_seconds() - cpu_before, before - bench.available_mib()
-    time.sleep(MERGE_SECONDS)
-    merged = before - bench.available_mib()
+    seconds, memory = time.monotonic() - began, before - host.available_mib()
+    cpu, ksmd = host.cpu_seconds() - cpu, host.ksmd_seconds() - ksmd
+    host.pause(MERGE_SECONDS, "pages are merged")
+    merged = before - host.available_mib()
     bench.stop()
-    return bench.Cost(seconds, cpu, memory, merged)
+    return Cost(*(round(figure, 3) for figure in (seconds, cpu, ksmd, memory, merged)))
 
 
-def _start_farm() -> None:
-    library = {"PYTHONPATH": str(bench.DIRECTORY / "lib")}
+def start_farm(without: Collection[str] = ()) -> None:
+    """Start the farm; `without` are functions of slurm_mirage.isolation that it shall do without."""
+    program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.farm", "run"]
     subprocess.Popen(
-        ["/usr/bin/python3", "-m", "slurm_mirage.farm", "run", str(bench.DIRECTORY)],
-        env={**bench.environment(), **library},
+        ["/usr/bin/python3", *program, str(bench.DIRECTORY)],
+        env={**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
 
 
-def _start_loop() -> None:
+def start_loop() -> None:
     """munged, slurmctld and the slurmd, each as the farm's specification has it, one after the other by a shell."""
     spec = json.loads((bench.DIRECTORY / "etc/farm.json").read_text())
     lines = [f"hostname {spec['hostname']}"]
@@ -74,20 +104,38 @@ def _start_loop() -> None:
     subprocess.run(["unshare", "--uts", "sh", "-c", "\n".join(lines)], env=bench.environment(), check=True)
 
 
-def report(figures: dict[str, object]) -> str:
-    """A table of `measure`'s figures."""
-    rows = [
-        ("start to all nodes idle, s", "seconds", 1),
-        ("CPU time, ms a node", "cpu_seconds", 1000 / int(str(figures["nodes"]))),
-        ("memory, MiB a node", "memory_mib", 1 / int(str(figures["nodes"]))),
-        (f"memory after {MERGE_SECONDS:.0f} s, MiB a node", "memory_merged_mib", 1 / int(str(figures["nodes"]))),
+def rows_of(nodes: int, costs: Collection[Cost]) -> list[list[object]]:
+    """Rows of a table with a column for each of `costs`."""
+    return [
+        ["to all nodes idle, s", *(one.seconds for one in costs)],
+        ["CPU time of the host, ms a node", *(1000 * one.cpu_seconds / nodes for one in costs)],
+        ["ksmd's share of it, ms a node", *(1000 * one.ksmd_seconds / nodes for one in costs)],
+        ["memory at once, MiB a node", *(one.memory_mib / nodes for one in costs)],
+        [f"memory {MERGE_SECONDS:.0f} s later, MiB a node", *(one.memory_merged_mib / nodes for one in costs)],
     ]
-    lines = [f"{figures['nodes']} nodes{'':24} {'farm':>9} {'bare loop':>10} {'ratio':>7}"]
-    for title, key, factor in rows:
-        farm, loop, ratio = (figures[kind][key] for kind in ("farm", "loop", "ratio"))  # type: ignore[index]
-        lines.append(f"{title:<34} {farm * factor:>9.2f} {loop * factor:>10.2f} {ratio:>7.2f}")
-    return "\n".join(lines)
 
+
+def report(figures: Figures) -> str:
+    """A table of `measure`'s figures."""
+    ratio = figures["ratio"]
+    shares = [ratio["seconds"], ratio["cpu_seconds"], None, ratio["memory_mib"], ratio["memory_merged_mib"]]
+    rows = rows_of(figures["nodes"], [Cost(**figures["farm"]), Cost(**figures["loop"])])
+    head = (f"{figures['nodes']} nodes", "farm", "bare loop of `slurmd -N`", "ratio")
+    return markdown(head, [[*row, share] for row, share in zip(rows, shares)])
+
+
+def checks(figures: Figures) -> list[Check]:
+    """CPU time against the loop's."""
+    what = f"start of {figures['nodes']} nodes: CPU time, farm / bare loop"
+    ratio = figures["ratio"]
+    return [
+        Check(f"{what}, ksmd included", ratio["cpu_seconds"], CPU_BOUND),
+        Check(f"{what}, without ksmd", ratio["cpu_without_ksmd"], CPU_BOUND),
+    ]
+
+
+BENCHMARK = Benchmark("cluster_start", "the farm against a bare loop of `slurmd -N`", measure, report, checks)
+SCALE = Benchmark("scale_start", BENCHMARK.title, measure, report, checks)
 
 if __name__ == "__main__":
-    print(report(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 360)))
+    sys.exit(BENCHMARK.main())

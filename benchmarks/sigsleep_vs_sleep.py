@@ -1,6 +1,6 @@
 """Memory and wake-ups of sigsleep and of coreutils' sleep, side by side.
 
-    python benchmarks/sigsleep_vs_sleep.py
+    PYTHONPATH=module_utils python -m benchmarks.sigsleep_vs_sleep
 
 Memory is the proportional set size (PSS: pages that several processes share count by their share), the mean over
 `count` processes that run at once. Wake-ups are context switches of those processes, from /proc/PID/status, while
@@ -9,19 +9,22 @@ they sleep.
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks.figures import Benchmark, Figures, markdown
+from benchmarks.host import mean_memory, numbers_of
 
 SOURCE = Path(__file__).parents[1] / "files" / "sigsleep"
 QUIET = 0.3  # seconds without a context switch of any process: all have started and gone to sleep
 PATIENCE = 60.0  # seconds to wait for that
 
 
-def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0) -> dict[str, dict[str, float]]:
+def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0) -> Figures:
     """Run `count` of each and return {"sigsleep": figures, "sleep": figures}.
 
     Figures: pss_kib and private_kib (mean over the processes, KiB), wake_ups (all processes, in `seconds`),
@@ -46,29 +49,21 @@ def _measure_one(command: list[str], count: int, seconds: float) -> dict[str, fl
         before = _await_quiet(pids)
         time.sleep(seconds)
         wake_ups = _context_switches(pids) - before
-        memory = [_fields(pid, "smaps_rollup") for pid in pids]
+        memory = mean_memory(pids)
     finally:
         for process in processes:
             process.kill()
         for process in processes:
             process.wait()
     return {
-        "pss_kib": sum(fields["Pss"] for fields in memory) / count,
-        "private_kib": sum(fields["Private_Clean"] + fields["Private_Dirty"] for fields in memory) / count,
+        **memory,
         "wake_ups": wake_ups,
-        "processes": count,
         "seconds": seconds,
     }
 
 
-def _fields(pid: int, file: str) -> dict[str, int]:
-    """The numbers of a /proc/PID file of lines `Name: NUMBER ...`."""
-    text = Path(f"/proc/{pid}/{file}").read_text()
-    return {name: int(number) for name, number in re.findall(r"^(\w+):\s+(\d+)", text, re.MULTILINE)}
-
-
 def _context_switches(pids: list[int]) -> int:
-    statuses = [_fields(pid, "status") for pid in pids]
+    statuses = [numbers_of(pid, "status") for pid in pids]
     return sum(one["voluntary_ctxt_switches"] + one["nonvoluntary_ctxt_switches"] for one in statuses)
 
 
@@ -84,19 +79,19 @@ def _await_quiet(pids: list[int]) -> int:
     return now
 
 
-def report(figures: dict[str, dict[str, float]]) -> str:
+def report(figures: Figures) -> str:
     """A table of `measure`'s figures."""
-    one = figures["sigsleep"]
-    lines = [f"{one['processes']:.0f} processes of each at once, asleep for {one['seconds']:g} s"]
-    lines.append(f"{'':32}{'sigsleep':>10}{'sleep':>10}")
-    for label, name in (
+    rows = [
         ("proportional set size, KiB each", "pss_kib"),
         ("private memory, KiB each", "private_kib"),
         ("wake-ups, all processes", "wake_ups"),
-    ):
-        lines.append(f"{label:32}" + "".join(f"{figures[program][name]:10.1f}" for program in ("sigsleep", "sleep")))
-    return "\n".join(lines)
+    ]
+    one = figures["sigsleep"]
+    head = (f"{one['processes']} processes of each, asleep for {one['seconds']:g} s", "sigsleep", "sleep")
+    return markdown(head, [[label, *(figures[program][key] for program in head[1:])] for label, key in rows])
 
+
+BENCHMARK = Benchmark("sigsleep_vs_sleep", "memory and wake-ups of sigsleep and of coreutils' sleep", measure, report)
 
 if __name__ == "__main__":
-    print(report(measure()))
+    sys.exit(0 if BENCHMARK.run() else 1)

@@ -12,41 +12,49 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from benchmarks import bench_instance as bench
+from benchmarks import host
+from benchmarks.figures import Benchmark, Figures
 from slurm_mirage.submissions import PlanRow, write_plan
 
 NODES = 60
+RUNTIME = 0.01  # seconds
 
 
-def measure(jobs: int = 300) -> dict[str, object]:
+def measure(jobs: int = 300) -> Figures:
     """{"jobs", "nodes", "replay": submissions/s, "loop": submissions/s, "ratio"}."""
+    host.settled_mib()
     with bench.built(NODES):
-        loop = _loop(jobs)
-        _wait_until_idle()
-        replay = _replay(jobs)
+        began = time.monotonic()
+        start_loop(jobs, f"sleep {RUNTIME}").wait()
+        loop = jobs / (time.monotonic() - began)
+        bench.wait_for_empty_queue()
+        bench.wait_for_nodes(NODES)
+        folder = prepare("bench", jobs, RUNTIME)
+        finish(start_replay(folder))
+        submitted = submissions(folder)
+    if len(submitted) != jobs:
+        raise RuntimeError(f"{len(submitted)} of {jobs} jobs were submitted")
+    replay = jobs / float(submitted[-1]["real"] - submitted[0]["began"])
     return {"jobs": jobs, "nodes": NODES, "replay": replay, "loop": loop, "ratio": replay / loop}
 
 
-def _wait_until_idle() -> None:
-    bench.wait_for(lambda: not bench.output("squeue", "--noheader"), "empty queue")
-    bench.wait_for_nodes(NODES)
+def start_loop(jobs: int, command: str) -> subprocess.Popen[bytes]:
+    """Begin to submit one-core jobs by a shell's loop."""
+    script = f"for i in $(seq {jobs}); do sbatch --quiet -n 1 -o /dev/null --wrap '{command}'; done"
+    return subprocess.Popen(bench.as_user("sh", "-c", script), cwd=bench.DIRECTORY, env=bench.environment())
 
 
-def _loop(jobs: int) -> float:
-    script = f"for i in $(seq {jobs}); do sbatch --quiet -n 1 -o /dev/null --wrap 'sleep 0.01'; done"
-    began = time.monotonic()
-    subprocess.run(bench.as_user("sh", "-c", script), cwd=bench.DIRECTORY, env=bench.environment(), check=True)
-    return jobs / (time.monotonic() - began)
-
-
-def _replay(jobs: int) -> float:
-    folder = bench.DIRECTORY / "runs/bench"
+def prepare(run: str, jobs: int, runtime: float) -> Path:
+    """Folder of a replay of one-core jobs that are all due at once, and play for `runtime` seconds each."""
+    folder = bench.DIRECTORY / "runs" / run
     subprocess.run(bench.as_user("mkdir", str(folder)), check=True)
-    write_plan(folder / "plan.csv", [_row(index) for index in range(jobs)])
+    write_plan(folder / "plan.csv", [_row(run, index, runtime) for index in range(jobs)])
     plan = (folder / "plan.csv").read_bytes()
     settings = {
-        "run": "bench",
+        "run": run,
         "instance": str(bench.DIRECTORY),
         "plan_sha256": hashlib.sha256(plan).hexdigest(),
         "slurm_conf": str(bench.DIRECTORY / "etc/slurm.conf"),
@@ -58,32 +66,44 @@ def _replay(jobs: int) -> float:
         "sample_interval": 10.0,
     }
     (folder / "run.json").write_text(json.dumps(settings))
+    return folder
+
+
+def start_replay(folder: Path) -> subprocess.Popen[bytes]:
+    """Begin the replay of `folder`; it ends when its jobs have."""
     command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.replay", str(folder))
     environment = {**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run(command, cwd=bench.DIRECTORY, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(command, cwd=bench.DIRECTORY, env=environment, stdout=subprocess.DEVNULL)
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that shall succeed."""
+    if process.wait():
+        raise RuntimeError(f"exit code {process.returncode}: {process.args!r}")
+
+
+def submissions(folder: Path) -> list[Figures]:
+    """The journal's events of the jobs' submissions; see docs/replay.md."""
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    submitted = [event for event in events if event["event"] == "submitted"]
-    if len(submitted) != jobs:
-        raise RuntimeError(f"{len(submitted)} of {jobs} jobs were submitted")
-    return jobs / float(submitted[-1]["real"] - submitted[0]["began"])
+    return [event for event in events if event["event"] == "submitted"]
 
 
-def _row(index: int) -> PlanRow:
+def _row(run: str, index: int, runtime: float) -> PlanRow:
     return PlanRow(
         index=index,
         id=index + 1,
         due=0.0,
         processors=1,
         nodes=None,
-        runtime=0.01,
-        limit_minutes=1,
+        runtime=runtime,
+        limit_minutes=1 + int(runtime) // 30,
         cancel_after=None,
         partition="",
-        name=f"bench.{index + 1}",
+        name=f"{run}.{index + 1}",
     )
 
 
-def report(figures: dict[str, object]) -> str:
+def report(figures: Figures) -> str:
     """A line for each of `measure`'s figures."""
     return (
         f"submissions/s ({figures['jobs']} jobs): replay {figures['replay']:.0f}, "
@@ -91,5 +111,7 @@ def report(figures: dict[str, object]) -> str:
     )
 
 
+BENCHMARK = Benchmark("submissions", "the replay against a bare shell loop of `sbatch`", measure, report)
+
 if __name__ == "__main__":
-    print(report(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 300)))
+    sys.exit(BENCHMARK.main())
