@@ -106,6 +106,10 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
 	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks
 
+.PHONY: bench-scale
+bench-scale: $(STAMP) ## figures of 3,600 and 16,384 nodes beside their bounds (two hours, a host at rest)
+	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.scale
+
 .PHONY: clean
 clean: ## remove .venv, caches and what was compiled; results stay
 	rm -rf .venv .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache

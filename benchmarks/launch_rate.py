@@ -1,0 +1,110 @@
+"""Jobs per second from the first submission to the last completion record: the replay against a bare shell loop of `sbatch`.
+
+    PYTHONPATH=module_utils python -m benchmarks.launch_rate [NODES] [JOBS]
+
+The jobs do nothing: `sleep 0` in the loop, sigsleep with a run time of 0 in the replay. Both sides have ROUNDS turns of JOBS each,
+one after the other on the same cluster. CPU time is told by the command that spent it, so that it can be seen where it goes.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from benchmarks import bench_instance as bench
+from benchmarks import host
+from benchmarks.cluster_start import MERGE_SECONDS
+from benchmarks.figures import Benchmark, Check, Figures, markdown
+from benchmarks.submissions import finish, prepare, start_loop, start_replay, submissions
+
+ROUNDS = 2
+BOUND = 0.9
+LAST_WORDS = 2.0  # seconds for the last slurmstepd to end after the last completion
+
+
+def measure(nodes: int = 3600, jobs: int = 2000) -> Figures:
+    """{"nodes", "jobs", "loop": [turns], "replay": [turns], "ratio" of jobs per second}; see _turn."""
+    host.settled_mib()
+    host.require(nodes)
+    turns: dict[str, list[Figures]] = {"loop": [], "replay": []}
+    with bench.built(nodes):
+        host.pause(MERGE_SECONDS, "pages are merged")
+        for number in range(ROUNDS):
+            turns["loop"].append(_turn(jobs, lambda: start_loop(jobs, "sleep 0"), f"loop {number + 1}"))
+            folder = prepare(f"launch-{number + 1}", jobs, 0.0)
+            turn = _turn(jobs, lambda folder=folder: start_replay(folder), f"replay {number + 1}")  # type: ignore[misc]
+            turn["began"] = float(submissions(folder)[0]["began"])
+            turns["replay"].append(turn)
+    rates = {side: [jobs / (turn["ended"] - turn["began"]) for turn in turns[side]] for side in turns}
+    ratio = (sum(rates["replay"]) / ROUNDS) / (sum(rates["loop"]) / ROUNDS)
+    return {"nodes": nodes, "jobs": jobs, **turns, "rates": rates, "ratio": ratio}
+
+
+def _turn(jobs: int, start: Callable[[], subprocess.Popen[bytes]], what: str) -> Figures:
+    """Submit all jobs and wait for their completion records.
+
+    `began` and `ended` are seconds since the epoch; `cpu` holds CPU seconds until all is quiet: of the `submitting` processes (the
+    loop's or the replay's, with all sbatch), of the instance's by command, of ksmd, and the host's `rest`.
+    """
+    log = bench.completion_log()
+    before, ksmd, whole = host.account(bench.members()), host.ksmd_seconds(), host.cpu_seconds()
+    states: list[str] = []
+    submitting, began = _of_children(), time.time()
+    process = start()
+
+    def all_ended() -> bool:
+        states.extend(job.state for job in log.read())
+        return len(states) >= jobs
+
+    bench.wait_for(all_ended, what, bench.PATIENCE + jobs / 5, lambda: f"{len(states)} of {jobs} ended")
+    ended = time.time()
+    finish(process)
+    submitting = _of_children() - submitting
+    time.sleep(LAST_WORDS)
+    cpu = host.spent(before, host.account(bench.members()))
+    cpu |= {"submitting": submitting, "ksmd": host.ksmd_seconds() - ksmd}
+    cpu["rest"] = host.cpu_seconds() - whole - sum(cpu.values())
+    if states != ["COMPLETED"] * jobs:
+        raise RuntimeError(f"{what}: {states.count('COMPLETED')} of {jobs} jobs completed, {len(states)} ended")
+    bench.wait_for_empty_queue()
+    return {"began": began, "ended": ended, "cpu": {name: round(seconds, 2) for name, seconds in cpu.items()}}
+
+
+def _of_children() -> float:
+    """CPU seconds of the processes that this one started and has waited for, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def report(figures: Figures) -> str:
+    """Rates, and where the CPU time of a job goes."""
+    sides = ("loop", "replay")
+    names = sorted({name for side in sides for turn in figures[side] for name in turn["cpu"]})
+    rows = [["jobs/s, mean", *(_mean(figures["rates"][side]) for side in sides)]]
+    rows += [[f"jobs/s, turn {n + 1}", *(figures["rates"][side][n] for side in sides)] for n in range(ROUNDS)]
+    for name in names:
+        rows.append(
+            [
+                f"CPU of {name}, ms a job",
+                *(1000 * _mean([turn["cpu"].get(name, 0.0) for turn in figures[side]]) / figures["jobs"] for side in sides),
+            ]
+        )
+    return markdown((f"{figures['jobs']} jobs on {figures['nodes']} nodes", "bare loop", "replay"), rows)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def checks(figures: Figures) -> list[Check]:
+    """The replay against the loop."""
+    return [Check("submission to completion, jobs/s, replay / bare loop", figures["ratio"], BOUND, at_least=True)]
+
+
+BENCHMARK = Benchmark("scale_launch", "jobs per second from submission to completion", measure, report, checks)
+
+if __name__ == "__main__":
+    sys.exit(BENCHMARK.main())
