@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import cells
 from .files import file_digest
 
 KIND_ORDER = ("munged", "slurmctld", "slurmd")
@@ -17,8 +18,8 @@ KIND_ORDER = ("munged", "slurmctld", "slurmd")
 class Daemon:
     """One daemon: what it is started with, and how it is doing. `digest` stands for all that it reads at its start.
 
-    `hostname` is the host name that it sees; `born` and `not_before` are monotonic seconds; `waits` says that it is in one of
-    the farm's queues.
+    `hostname` is the host name that it sees, `cell` the cell that it lives in, if any (see `cells`); `born` and
+    `not_before` are monotonic seconds; `waits` says that it is in one of the farm's queues.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Daemon:
     command: list[str]
     digest: str
     ready_file: str
+    cell: str = ""
     pid: int = 0
     started: int = 0
     born: float = 0.0
@@ -73,7 +75,9 @@ class Spec:
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
                 start = json.dumps([hostname, command, spec.environment, entry["digest"]], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
-                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file)
+                # By name and number, so that a node stays in its cell, with its jobs, whatever nodes come or go.
+                cell = entry["name"].replace("{i}", str(i // cells.SIZE)) if entry["kind"] == "slurmd" else ""
+                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file, cell)
         return spec
 
     @property

@@ -183,7 +183,8 @@ class Farm:
             processes.end([d.pid for d in self.by_pid.values() if d.kind == kind], STOP_PATIENCE)
         mine = processes.of_instance(str(self.directory))
         munged = {d.pid for d in self.by_pid.values() if d.kind == "munged"}
-        processes.end(mine - munged, STOP_PATIENCE)
+        processes.end(mine - munged - self.spawner.keepers, STOP_PATIENCE)
+        self.spawner.end_cells()
         processes.end(munged, STOP_PATIENCE)
         (self.directory / "run/farm.json").unlink(missing_ok=True)
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import isolation, processes
+from .cells import Cells
 from .daemons import Daemon, Spec
 from .host_settings import HostSettings
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
-PRIORITY = "higher priority"
+PRIORITY, REAL_TIME, CELLS = "higher priority", "real-time priority of munged", "cells (PID namespaces)"
 
 
 class Spawner:
@@ -23,6 +24,7 @@ class Spawner:
         self.directory = directory
         self.refused: dict[str, str] = {}
         self._hostnames = hostnames
+        self._cells = Cells(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
         """Ask the kernel for what the daemons inherit, then become the instance's user; `refused` has what was not granted."""
@@ -33,6 +35,7 @@ class Spawner:
             "fixed addresses": isolation.fix_addresses,
             "orphans": isolation.adopt_orphans,
             PRIORITY: isolation.raise_priority,
+            REAL_TIME: isolation.try_real_time,
         }
         if os.getuid() == 0:
             wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
@@ -42,15 +45,45 @@ class Spawner:
             except OSError as error:
                 self.refused[wish] = str(error)
         if os.getuid() == 0:
-            isolation.become(spec.user, keep_admin=spec.has_many_hostnames)
+            isolation.become(spec.user)
         os.chdir(self.directory)
         os.umask(0o022)
+        self._find_cells(spec)
+
+    def _find_cells(self, spec: Spec) -> None:
+        """Know the cells that are there, and whether the kernel lets a daemon into one."""
+        self._cells.take_over(processes.of_instance(str(self.directory)))
+        first = next((daemon.cell for daemon in spec.daemons.values() if daemon.cell), None)
+        try:
+            if first:
+                self._cells.enter(first)
+                self._cells.leave()
+        except OSError as error:
+            self.refused[CELLS] = str(error)
+
+    @property
+    def keepers(self) -> set[int]:
+        """Process ids of the cells' keepers."""
+        return self._cells.keepers
+
+    def end_cells(self) -> None:
+        """End the cells, with all that may still run in them."""
+        self._cells.end()
 
     def start(self, daemon: Daemon, environment: dict[str, str]) -> int:
         """Start a daemon with the specification's `environment`; returns its process id. OSError when the kernel refuses."""
         Path(daemon.ready_file).unlink(missing_ok=True)
         self._enter(daemon.hostname)
-        pid = self._spawn(daemon, environment)
+        if not daemon.cell or CELLS in self.refused:
+            pid = self._spawn(daemon, environment)
+        else:
+            self._cells.enter(daemon.cell)
+            try:
+                pid = self._spawn(daemon, environment)
+            finally:
+                self._cells.leave()
+        if daemon.kind == "munged" and REAL_TIME not in self.refused:
+            isolation.put_first(pid)
         if daemon.kind == "slurmd" and PRIORITY not in self.refused:
             isolation.lower_priority(pid)
         return pid

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,12 +78,14 @@ class Bed:
         return self.daemons().get(name, before) != before
 
     def daemons(self) -> dict[str, int]:
-        pids = {}
-        for path in (self.directory / "run").glob("*.pid"):
-            with suppress(FileNotFoundError):  # its daemon is being started again
-                if text := path.read_text():
-                    pids[path.stem] = int(text)
-        return pids
+        """Process ids by name, of those that have started. What they write themselves are the ids that they have in their cells."""
+        parents = processes.parents()
+        commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
+        first = {pid: words for pid, words in commands.items() if commands.get(parents.get(pid, 0)) != words}
+        return {
+            words[2]: pid for pid, words in first.items()
+            if words[1:2] == [str(self.program)] and Path(words[3]).exists() and Path(words[3]).read_text()
+        }  # fmt: skip
 
 
 @pytest.fixture
@@ -353,23 +354,59 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
     seen = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
     assert seen == "localhost\n"
     status = Path(f"/proc/{bed.state()['pid']}/status").read_text()
-    assert "CapPrm:\t0000000000200000" in status, "no other capability than CAP_SYS_ADMIN"
+    assert "CapPrm:\t0000000000a40000" in status, "CAP_SYS_CHROOT, CAP_SYS_ADMIN and CAP_SYS_NICE, and no other"
     bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), bed.entry(2), bed.entry(1, name="p{i}", hostname="127.0.0.4"))
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))
     assert (told / "p1.name").read_text() == "127.0.0.4\n"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, which has privileges to give away")
-def test_a_farm_with_one_host_name_keeps_no_privilege_and_says_so(bed: Bed) -> None:
-    bed.specify(count=1)
+def cell_of(pid: int) -> str:
+    return str(Path(f"/proc/{pid}/ns/pid").readlink())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
+def test_neighbours_share_a_cell_whose_proc_shows_them_alone(bed: Bed) -> None:
+    bed.program.write_text(f'cd /proc; echo [0-9]* > "{bed.directory}/run/$1.seen"\n{DAEMON}')
+    bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), {**bed.entry(3), "first": 62}, bed.entry(1, name="m{i}"))
     bed.start()
-    until(lambda: bed.is_up(1))
-    assert "CapPrm:\t0000000000000000" in Path(f"/proc/{bed.state()['pid']}/status").read_text()
-    bed.specify_all(bed.entry(1), bed.entry(1, name="m{i}", hostname="127.0.0.2"))
-    bed.farm.send_signal(signal.SIGHUP)
-    until(lambda: bool(bed.state().get("failing")))
-    assert "Operation not permitted: this host allows no private host name 127.0.0.2" in bed.state()["failing"]["m1"]
+    until(lambda: bed.is_up(4))
+    if "cells (PID namespaces)" in bed.state()["refused"]:
+        pytest.skip("skipped: this host allows no PID namespaces")
+    pids = bed.daemons()
+    cells = {name: cell_of(pid) for name, pid in pids.items()}
+    assert cells["slurmctld"] == cell_of(os.getpid())
+    assert cells["n62"] == cells["n63"]
+    assert len(set(cells.values())) == 4, "n64 is in the next cell, and another class in its own"
+    seen = (bed.directory / "run/n64.seen").read_text().split()
+    assert seen[0] == "1"
+    assert len(seen) <= 4
+    os.kill(pids["n62"], signal.SIGKILL)
+    until(lambda: bed.replaced("n62", pids["n62"]) and bed.is_up(4))
+    assert cell_of(bed.daemons()["n62"]) == cells["n62"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
+def test_cells_outlive_a_killed_farm_and_daemons_outlive_a_killed_cell(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()}
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()} == before
+    os.kill(before["n1"][0], signal.SIGKILL)
+    until(lambda: bed.replaced("n1", before["n1"][0]) and bed.is_up(2))
+    assert cell_of(bed.daemons()["n1"]) == before["n1"][1], "where its jobs are"
+    keepers = [pid for pid in processes.of_instance(str(bed.directory)) if processes.command_line(pid) == ["sleep", "infinity"]]
+    for keeper in keepers:
+        os.kill(keeper, signal.SIGKILL)
+    until(lambda: bed.replaced("n2", before["n2"][0]) and bed.is_up(2))
+    bed.farm.terminate()
+    assert bed.farm.wait(60) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
 
 
 def test_daemons_wait_for_memory(bed: Bed) -> None:
