@@ -10,7 +10,7 @@ from typing import Any
 
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json
-from slurm_mirage.instance import active_run
+from slurm_mirage.instance import active_run, nodes_in
 
 from . import ROOT
 from .knobs import BY_NAME, Value
@@ -92,5 +92,4 @@ def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     if experiment is not None:
         return {name: str(experiment["inputs"][name]) for name in ("NODES", "CPUS", "CONFIG")}
     instance = read_json(instance_directory(knobs) / "instance.json")
-    # One port is slurmctld's, the others are the nodes'.
-    return {} if instance is None else {"NODES": str(instance["ports"] - 1)}
+    return {} if instance is None else {"NODES": str(nodes_in(instance))}

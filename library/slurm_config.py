@@ -11,6 +11,8 @@ description:
     and C(etc/nodes/NODE.conf) (that node's line and an Include of C(common.conf)) below the instance's directory.
   - A slurmd needs no more than its own line, as long as no step runs on more than one node. With the whole cluster in its file its
     memory and its start grow with the cluster; see O(wide_steps).
+  - The nodes are placed over the block's ports, and over further loopback addresses when those are used up. Nodes that are in the
+    C(etc/slurm.conf) that is there already keep their places.
   - Files of nodes that are gone are removed.
 options:
   directory:
@@ -32,9 +34,8 @@ options:
         type: str
         default: n
       first:
-        description: Number of the first node.
+        description: Number of the first node. The default goes on where the last class with that prefix ended, or begins with 1.
         type: int
-        default: 1
       count:
         description: How many.
         type: int
@@ -43,18 +44,26 @@ options:
         description: Processors of each.
         type: int
         required: true
-      address:
-        description: Address that it listens on.
-        type: str
-        default: 127.0.0.1
-      port:
-        description: Port of the first; the others follow.
-        type: int
-        required: true
       extra:
         description: Further words of the NodeName line (RealMemory, Feature, Gres).
         type: dict
         default: {}
+  port:
+    description: First port of the instance's block, as M(slurm_instance) returned it. It is slurmctld's; the nodes have the others.
+    type: int
+    required: true
+  ports:
+    description: How many ports the block has.
+    type: int
+    required: true
+  address:
+    description: Address that the daemons listen on. Where its ports are used up, nodes have those of the addresses that follow.
+    type: str
+    default: 127.0.0.1
+  hostname:
+    description: Host name that resolves to O(address). On a further address the host name is that address.
+    type: str
+    default: localhost
   wide_steps:
     description:
       - Whether steps (srun) shall run on several nodes. All slurmd then read C(etc/slurm.conf), and no other file is written.
@@ -85,7 +94,8 @@ EXAMPLES = r"""
     nodes:
       - count: 360
         cpus: 16
-        port: 17001
+    port: 17000
+    ports: 361
     partitions:
       - name: batch
         Default: true
@@ -101,14 +111,32 @@ slurmctld_digest:
   description: Stands for all that slurmctld reads.
   returned: always
   type: str
-node_digests:
-  description: Stands for what the slurmd of each class read, in the order of O(nodes).
+nodes:
+  description: The nodes as M(slurm_farm) takes them, an entry for each range of consecutive ports of one address.
   returned: always
   type: list
-  elements: str
+  elements: dict
+  contains:
+    prefix:
+      description: Name of the nodes without their number.
+      type: str
+    first:
+      description: Number of the first node.
+      type: int
+    count:
+      description: How many.
+      type: int
+    hostname:
+      description: Host name that their slurmd see, which resolves to their address.
+      type: str
+    digest:
+      description: Stands for what their slurmd read.
+      type: str
 """
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,22 +144,16 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.placement import Block, node_classes, place, placed_in
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
 
 NODE_OPTIONS = {
     "prefix": {"type": "str", "default": "n"},
-    "first": {"type": "int", "default": 1},
+    "first": {"type": "int"},
     "count": {"type": "int", "required": True},
     "cpus": {"type": "int", "required": True},
-    "address": {"type": "str", "default": "127.0.0.1"},
-    "port": {"type": "int", "required": True},
     "extra": {"type": "dict", "default": {}},
 }
-
-
-def nodes_of(options: list[dict[str, Any]]) -> list[Nodes]:
-    """The node classes of the module's option."""
-    return [Nodes(**{**option, "extra": tuple((k, str(v)) for k, v in option["extra"].items())}) for option in options]
 
 
 def digest(*parts: str) -> str:
@@ -139,10 +161,9 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def wanted_files(directory: Path, parameters: dict[str, Any]) -> dict[Path, str]:
+def wanted_files(directory: Path, parameters: dict[str, Any], nodes: Sequence[Nodes]) -> dict[Path, str]:
     """Content of every file that shall be there."""
     settings = merge(parameters["settings"])
-    nodes = nodes_of(parameters["nodes"])
     common = directory / "etc/common.conf"
     files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
     if parameters["wide_steps"]:
@@ -152,12 +173,26 @@ def wanted_files(directory: Path, parameters: dict[str, Any]) -> dict[Path, str]
     return files
 
 
-def node_digest(directory: Path, wanted: dict[Path, str], node: Nodes) -> str:
-    """Stands for what the slurmd of a class read: the whole file, or the settings and their lines."""
+def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
+    """Stands for what each slurmd of `nodes` read: the whole file, or the settings and its line.
+
+    It does not depend on which of them is the first, so that nodes beside them change nothing for them.
+    """
     common = wanted.get(directory / "etc/common.conf")
     if common is None:
         return digest(wanted[directory / "etc/slurm.conf"])
-    return digest(common, node.line(node.first), str(node.port))
+    return digest(common, replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
+
+
+def for_the_farm(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:
+    """An entry of the returned `nodes`."""
+    return {
+        "prefix": nodes.prefix,
+        "first": nodes.first,
+        "count": nodes.count,
+        "hostname": parameters["hostname"] if nodes.address == parameters["address"] else nodes.address,
+        "digest": node_digest(directory, wanted, nodes),
+    }
 
 
 def update(directory: Path, wanted: dict[Path, str], write: bool) -> list[Path]:
@@ -182,6 +217,10 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "settings": {"type": "dict", "required": True},
             "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
+            "port": {"type": "int", "required": True},
+            "ports": {"type": "int", "required": True},
+            "address": {"type": "str", "default": "127.0.0.1"},
+            "hostname": {"type": "str", "default": "localhost"},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
         },
@@ -189,9 +228,11 @@ def main() -> None:
     )
     directory = Path(module.params["directory"])
     try:
-        wanted = wanted_files(directory, module.params)
         slurm_conf = directory / "etc/slurm.conf"
         before = slurm_conf.read_text() if slurm_conf.exists() else ""
+        block = Block(*(module.params[name] for name in ("address", "port", "ports")))
+        nodes = place(node_classes(module.params["nodes"]), block, placed_in(before))
+        wanted = wanted_files(directory, module.params, nodes)
         touched = update(directory, wanted, not module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
@@ -200,7 +241,7 @@ def main() -> None:
         files=[str(path) for path in touched[:10]],
         diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
         slurmctld_digest=digest(wanted[slurm_conf]),
-        node_digests=[node_digest(directory, wanted, node) for node in nodes_of(module.params["nodes"])],
+        nodes=[for_the_farm(directory, module.params, wanted, some) for some in nodes],
     )
 
 

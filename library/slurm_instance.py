@@ -29,10 +29,12 @@ options:
     description: How many emulated nodes this host will have. Required with O(state=present).
     type: int
   port:
-    description: First port of the block. The instance's earlier block, or the first free one, when left out.
+    description:
+      - First port of the block. The instance's earlier block, or the first free one, when left out.
+      - A block has a port for slurmctld and one for each node, at most 15000. Further nodes have those of further addresses.
     type: int
   address:
-    description: Address that the daemons will listen on.
+    description: Address that the daemons will listen on. Further ones are those that follow, all of them loopback addresses.
     type: str
     default: 127.0.0.1
   state:
@@ -65,6 +67,10 @@ port:
   description: First port of the block; slurmctld listens there, the slurmd on those that follow.
   returned: when O(state=present)
   type: int
+ports:
+  description: How many ports the block has.
+  returned: when O(state=present)
+  type: int
 private_hostname:
   description: Whether the host lets the farm have a host name of its own.
   returned: when O(state=present)
@@ -84,6 +90,7 @@ import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import (  # replay: carried along, and installed on the hosts
     farm,
+    isolation,
     processes,
     replay,  # noqa: F401
 )
@@ -92,12 +99,13 @@ from ansible.module_utils.slurm_mirage.files import locked_folder, read_json, wr
 from ansible.module_utils.slurm_mirage.instance import (
     OWNED_BY_ROOT,
     OWNED_BY_USER,
+    Ports,
     check_name,
-    choose_ports,
     claimed_blocks,
     install_package,
     refuse_during_run,
 )
+from ansible.module_utils.slurm_mirage.placement import Block
 
 
 def check_loopback(address: str) -> None:
@@ -114,11 +122,12 @@ def can_take_hostname() -> bool:
     """Try a private host name in a child process."""
     child = os.fork()
     if child == 0:
+        granted = False
         try:
-            farm.isolation.take_hostname("localhost")
-        except OSError:
-            os._exit(1)
-        os._exit(0)
+            isolation.take_hostname("localhost")
+            granted = True
+        finally:  # the child goes no further, whatever happens
+            os._exit(0 if granted else 1)
     return os.waitpid(child, 0)[1] == 0
 
 
@@ -154,6 +163,19 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
     return changed
 
 
+def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[str, Any] | None) -> int:
+    """How many addresses the instance has; one that runs may have nodes on more of them than so many nodes need."""
+    count = block.addresses(nodes)
+    if count > 1 and not (private_hostname and block.address.startswith("127.")):
+        raise WrongUse(
+            f"NODES={nodes}: more than {block.ports - 1} need further loopback addresses, and those a host that lets the farm have "
+            "host names of its own"
+        )
+    if running and running["port"] == block.port:
+        return max(count, running.get("addresses", 1))
+    return count
+
+
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
     check_loopback(parameters["address"])
@@ -161,10 +183,17 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     kept = read_json(directory / "instance.json")
     # Daemons whose farm was killed still hold the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
-    ports = parameters["nodes"] + 1
     claimed = claimed_blocks(directory.parent, directory.name)
-    port = choose_ports(parameters["port"], kept, ports, claimed, parameters["address"], in_use)
-    content = {"name": directory.name, "port": port, "ports": ports, "user": parameters["user"]}
+    block = Ports(parameters["address"], parameters["nodes"], kept, claimed, in_use).choose(parameters["port"])
+    private_hostname = can_take_hostname()
+    content = {
+        "name": directory.name,
+        "user": parameters["user"],
+        "nodes": parameters["nodes"],
+        "port": block.port,
+        "ports": block.ports,
+        "addresses": addresses(block, parameters["nodes"], private_hostname, kept if in_use else None),
+    }
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
         refuse_during_run(directory)
     changed = make_folders(directory, owner, write)
@@ -173,7 +202,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         changed = True
         if write:
             write_json(directory / "instance.json", content)
-    return {"changed": changed, "port": port, "private_hostname": can_take_hostname()}
+    return {"changed": changed, "port": block.port, "ports": block.ports, "private_hostname": private_hostname}
 
 
 def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, Any]:

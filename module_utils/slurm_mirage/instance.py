@@ -8,7 +8,7 @@ ROOT/NAME/run     sockets, pid files, the farm's state
 ROOT/NAME/runs    one folder for each replayed workload
 ROOT/NAME/bin     sigsleep
 ROOT/NAME/lib     this package, for the farm and the replay
-ROOT/NAME/instance.json  {"name", "port", "ports"}: the block of ports that it keeps
+ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from __future__ import annotations
 import pkgutil
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .errors import WrongUse
 from .files import differs, read_json, write_atomically
+from .placement import Block, following
 from .replay_process import lock_holder
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
@@ -30,6 +32,8 @@ OWNED_BY_USER = ("state", "spool", "log", "run", "runs")
 OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage")
 FIRST_PORT = 17000
 LAST_PORT = 32767  # Linux hands out ports above this one to outgoing connections (ip_local_port_range)
+MOST_PORTS = 15_000  # of one instance; more nodes take more addresses
+FEWEST_PORTS = 100  # a block that is found is not made smaller than this to find room for it: each address costs a host name
 
 
 def check_name(name: str) -> str:
@@ -59,39 +63,78 @@ def is_free(address: str, port: int) -> bool:
     return False
 
 
-def choose_ports(
-    wanted: int | None, kept: dict[str, Any] | None, ports: int, claimed: Iterable[tuple[int, int]], address: str, in_use: bool
-) -> int:
-    """First port of the instance's block of `ports` consecutive ones (slurmctld, then a slurmd each).
+def nodes_in(content: dict[str, Any]) -> int:
+    """How many nodes the instance of this instance.json has; earlier ones did not say, and had a port for each."""
+    nodes: int = content.get("nodes", content["ports"] - 1)
+    return nodes
 
-    `wanted` is the user's choice or None, `kept` the instance's earlier block; `in_use` says that the instance runs now, so that
-    the ports of its own block may be taken: by itself.
+
+@dataclass(frozen=True)
+class Ports:
+    """Finds an instance its block of ports among what others claim and use.
+
+    `kept` is the content of its instance.json, or None; `in_use` says that the instance runs now, so that the ports of its own
+    block may be taken: by itself. The block is the same on all addresses that it takes.
     """
-    claimed = list(claimed)
-    own = range(kept["port"], kept["port"] + kept["ports"]) if kept and in_use else range(0)
 
-    def trouble(first: int) -> str | None:
-        for other, length in claimed:
-            if first < other + length and other < first + ports:
-                return f"ports {other} to {other + length - 1} belong to another instance on this host"
-        for port in range(first, first + ports):
-            if port not in own and not is_free(address, port):
-                return f"port {port} is taken by another program"
-        return None
+    address: str
+    nodes: int
+    kept: dict[str, Any] | None
+    claimed: Sequence[tuple[int, int]]
+    in_use: bool
 
-    if wanted is not None:
-        if not 1024 <= wanted <= 65536 - ports:
+    def choose(self, wanted: int | None) -> Block:
+        """The block; `wanted` is the user's choice of its first port, or None. Raises WrongUse."""
+        ports = min(self.nodes + 1, MOST_PORTS)
+        if wanted is not None and not 1024 <= wanted <= 65536 - ports:
             raise WrongUse(f"PORT={wanted}: needs {ports} ports, so it may be 1024 to {65536 - ports}")
-        reason = trouble(wanted)
+        if self.kept and self.in_use and wanted in (None, self.kept["port"]):
+            return self._grown(self.kept, ports)
+        if wanted is not None:
+            reason = self._trouble(block := Block(self.address, wanted, ports))
+            if reason:
+                raise WrongUse(f"PORT={wanted}: {reason}; leave PORT out to have a free block found")
+            return block
+        return self._found(ports)
+
+    def _grown(self, kept: dict[str, Any], wanted: int) -> Block:
+        """The block of an instance that runs, with as many ports more as are free behind it: its nodes stay where they are."""
+        port, ports = kept["port"], kept["ports"]
+        last = min([LAST_PORT if port <= LAST_PORT else 65535, *(other - 1 for other, _ in self.claimed if other > port)])
+        while ports < wanted and port + ports <= last and is_free(self.address, port + ports):
+            ports += 1
+        block = Block(self.address, port, ports)
+        reason = self._trouble(block)
         if reason:
-            raise WrongUse(f"PORT={wanted}: {reason}; leave PORT out to have a free block found")
-        return wanted
-    candidates: list[int] = [kept["port"]] if kept else []
-    candidates += range(FIRST_PORT, LAST_PORT - ports + 2, 100)
-    for first in candidates:
-        if trouble(first) is None:
-            return first
-    raise WrongUse(f"NODES: no block of {ports} free ports between {FIRST_PORT} and {LAST_PORT} on this host")
+            raise WrongUse(f"NODES={self.nodes}: {reason}, and a running instance's nodes stay where they are; make teardown first")
+        return block
+
+    def _found(self, ports: int) -> Block:
+        """The earlier block, or the first free one; a smaller one on more addresses where there is none of `ports` ports."""
+        sizes = [ports]
+        while sizes[-1] // 2 >= FEWEST_PORTS:
+            sizes.append(sizes[-1] // 2 + 1)
+        earlier = [self.kept["port"]] if self.kept else []
+        for size in sizes:
+            for first in (*earlier, *range(FIRST_PORT, LAST_PORT - size + 2, 100)):
+                block = Block(self.address, first, size)
+                if first + size <= 65536 and self._trouble(block) is None:
+                    return block
+        raise WrongUse(f"NODES: no block of {ports} free ports between {FIRST_PORT} and {LAST_PORT} on this host")
+
+    def _trouble(self, block: Block) -> str | None:
+        """Why the block cannot be had; None when it can."""
+        for other, length in self.claimed:
+            if block.port < other + length and other < block.port + block.ports:
+                return f"ports {other} to {other + length - 1} belong to another instance on this host"
+        own = range(self.kept["port"], self.kept["port"] + self.kept["ports"]) if self.kept and self.in_use else range(0)
+        own_addresses = self.kept.get("addresses", 1) if self.kept else 0
+        for number in range(block.addresses(self.nodes)):
+            address = following(self.address, number)
+            for port in range(block.port, block.port + block.ports):
+                if not (number < own_addresses and port in own) and not is_free(address, port):
+                    return f"port {port} of {address} is taken by another program"
+        return None
 
 
 def active_run(directory: Path) -> str | None:

@@ -19,7 +19,7 @@ OMIT = "omit"
 
 @dataclass(frozen=True)
 class Nodes:
-    """One class of equal nodes: `count` nodes PREFIX{first}.. on one host, with consecutive ports from `port`.
+    """Equal nodes: `count` nodes PREFIX{first}.. on one address, with consecutive ports from `port`.
 
     `extra` are further settings of the NodeName line (RealMemory, Feature, Gres, ...). NodeHostname is left out, so that each node
     has its own name for it: Slurm walks along all nodes of one NodeHostname for each of them that it reads
@@ -37,7 +37,7 @@ class Nodes:
     @property
     def names(self) -> str:
         """Names of the nodes as Slurm writes them."""
-        return _range(self.prefix, self.first, self.count)
+        return names_of(self.prefix, self.first, self.count)
 
     def line(self, number: int | None = None) -> str:
         """The NodeName line of the class, or of node `number` alone."""
@@ -52,7 +52,8 @@ class Nodes:
         return line_of("NodeName", name, {**words, **dict(self.extra)})
 
 
-def _range(prefix: str, first: int, count: int) -> str:
+def names_of(prefix: str, first: int, count: int) -> str:
+    """Names of `count` nodes as Slurm writes them: n7, n[1-3]."""
     return f"{prefix}{first}" if count == 1 else f"{prefix}[{first}-{first + count - 1}]"
 
 

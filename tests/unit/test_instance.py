@@ -5,15 +5,29 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage import instance, processes
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.instance import FIRST_PORT, active_run, check_name, choose_ports, claimed_blocks, is_free, refuse_during_run
+from slurm_mirage.instance import (
+    FIRST_PORT,
+    LAST_PORT,
+    MOST_PORTS,
+    Ports,
+    active_run,
+    check_name,
+    claimed_blocks,
+    is_free,
+    nodes_in,
+    refuse_during_run,
+)
+from slurm_mirage.placement import Block
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,40 +51,90 @@ def listener() -> socket.socket:
         yield taken
 
 
+def free_ports(count: int) -> int:
+    """The first of `count` ports that are free now, clear of the ephemeral ones and of the first blocks."""
+    return next(port for port in range(29000, LAST_PORT, 50) if all(is_free(LOOPBACK, port + i) for i in range(count)))
+
+
+def choose(nodes: int, kept: dict[str, int] | None = None, claimed: Sequence[tuple[int, int]] = (), **more: Any) -> Block:
+    return Ports(LOOPBACK, nodes, kept, claimed, more.get("in_use", False)).choose(more.get("wanted"))
+
+
 def test_a_taken_port_is_refused_when_asked_for(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
-    with pytest.raises(WrongUse, match=f"port {port} is taken"):
-        choose_ports(port, None, 3, [], LOOPBACK, in_use=False)
+    with pytest.raises(WrongUse, match=rf"PORT={port}: port {port} of 127\.0\.0\.1 is taken"):
+        choose(2, wanted=port)
 
 
 def test_the_instance_itself_may_hold_its_ports(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
     kept = {"port": port - 1, "ports": 3}
-    assert choose_ports(None, kept, 3, [], LOOPBACK, in_use=True) == port - 1
-    assert choose_ports(None, kept, 3, [], LOOPBACK, in_use=False) != port - 1
+    assert choose(2, kept, in_use=True) == Block(LOOPBACK, port - 1, 3)
+    assert choose(2, kept, in_use=True, wanted=port - 1) == Block(LOOPBACK, port - 1, 3)
+    assert choose(2, kept).port != port - 1
 
 
 def test_the_earlier_block_is_kept() -> None:
-    free = next(port for port in range(29000, 32000) if all(is_free(LOOPBACK, port + i) for i in range(5)))
-    assert choose_ports(None, {"port": free, "ports": 5}, 5, [], LOOPBACK, in_use=False) == free
+    free = free_ports(5)
+    assert choose(4, {"port": free, "ports": 5}) == Block(LOOPBACK, free, 5)
+    assert choose(3, {"port": free, "ports": 5}) == Block(LOOPBACK, free, 4), "it gives up what it does not need"
 
 
+def test_a_running_instance_grows_where_it_is_as_far_as_it_can() -> None:
+    free = free_ports(20)
+    kept = {"port": free, "ports": 5, "addresses": 1}
+    assert choose(9, kept, in_use=True) == Block(LOOPBACK, free, 10)
+    assert choose(9, kept, [(free + 8, 5)], in_use=True) == Block(LOOPBACK, free, 8)
+    assert choose(9, kept, [(free + 5, 5)], in_use=True) == Block(LOOPBACK, free, 5), "9 nodes on three addresses"
+    assert choose(1, kept, in_use=True) == Block(LOOPBACK, free, 5), "nodes that stay may have its last ports"
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, free + 6))
+        taken.listen()
+        assert choose(9, kept, in_use=True) == Block(LOOPBACK, free, 6)
+
+
+def test_ports_are_looked_for_on_every_address() -> None:
+    free = free_ports(5)
+    kept = {"port": free, "ports": 5, "addresses": 1}
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.2", free + 3))
+        taken.listen()
+        with pytest.raises(WrongUse, match=rf"NODES=8: port {free + 3} of 127\.0\.0\.2 is taken by another program, and a running"):
+            choose(8, kept, [(free + 5, 5)], in_use=True)
+        assert choose(8, {**kept, "addresses": 2}, [(free + 5, 5)], in_use=True).ports == 5, "it is the instance's own"
+
+
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(FIRST_PORT, 32000), st.integers(1, 400)), max_size=5), st.integers(1, 300))
-def test_blocks_never_overlap(claimed: list[tuple[int, int]], ports: int) -> None:
-    first = choose_ports(None, None, ports, claimed, LOOPBACK, in_use=False)
+def test_blocks_never_overlap(claimed: list[tuple[int, int]], nodes: int) -> None:
+    block = choose(nodes, claimed=claimed)
+    assert block.ports == nodes + 1
     for other, length in claimed:
-        assert first + ports <= other or other + length <= first
+        assert block.port + block.ports <= other or other + length <= block.port
 
 
 @pytest.mark.parametrize("port", [0, 80, 1023, 65535, 70000])
 def test_ports_that_do_not_exist(port: int) -> None:
     with pytest.raises(WrongUse, match=r"PORT=\d+: needs 10 ports"):
-        choose_ports(port, None, 10, [], LOOPBACK, in_use=False)
+        choose(9, wanted=port)
 
 
-def test_more_nodes_than_ports() -> None:
-    with pytest.raises(WrongUse, match="NODES: no block of 20000 free ports"):
-        choose_ports(None, None, 20000, [], LOOPBACK, in_use=False)
+def test_more_nodes_than_ports_take_more_addresses() -> None:
+    # In the middle of the range: no block of 8000 ports is left. What others have taken there is not known here.
+    block = choose(8000, claimed=[(24000, 1000)])
+    assert block.addresses(8000) > 1
+    with pytest.raises(WrongUse, match=f"PORT=60000: needs {MOST_PORTS} ports"):
+        choose(200_000, wanted=60000)
+
+
+def test_no_room_at_all() -> None:
+    with pytest.raises(WrongUse, match="NODES: no block of 5 free ports"):
+        choose(4, claimed=[(FIRST_PORT, LAST_PORT - FIRST_PORT)])
+
+
+def test_nodes_of_earlier_instances() -> None:
+    assert nodes_in({"port": 17000, "ports": 361}) == 360
+    assert nodes_in({"port": 17000, "ports": 15000, "nodes": 60000}) == 60000
 
 
 def test_claims_of_the_others(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def params(tmp_path: Path) -> dict[str, Any]:
     return {
         "directory": str(tmp_path),
         "settings": {"ClusterName": "mirage", "MinJobAge": 300},
-        "nodes": [{"count": 3, "cpus": 4, "port": 17001}],
+        "nodes": [{"count": 3, "cpus": 4}],
+        "port": 17000,
+        "ports": 5,
         "partitions": [{"name": "batch", "Default": True}],
     }
 
@@ -36,6 +38,11 @@ def content(directory: Path) -> dict[str, str]:
     """What slurm.conf(5) files hold, by their names, without the line that names their writer."""
     files = (path for path in (directory / "etc").rglob("*") if path.is_file())
     return {str(path.relative_to(directory / "etc")): path.read_text().split("\n", 1)[1] for path in files}
+
+
+def digests(result: dict[str, Any]) -> list[str]:
+    """What stands for what the nodes read."""
+    return [some["digest"] for some in result["nodes"]]
 
 
 def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
@@ -50,7 +57,37 @@ def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params
     }
     again = call("slurm_config", **params)
     assert (again["changed"], again["files"]) == (False, [])
-    assert [again[key] for key in ("slurmctld_digest", "node_digests")] == [result["slurmctld_digest"], result["node_digests"]]
+    assert [again[key] for key in ("slurmctld_digest", "nodes")] == [result["slurmctld_digest"], result["nodes"]]
+
+
+def test_nodes_beyond_the_block_have_the_next_addresses(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    more = {"nodes": [{"count": 3, "cpus": 4}, {"count": 6, "cpus": 8, "prefix": "fat"}], "hostname": "here"}
+    result = call("slurm_config", **{**params, **more})
+    assert [line for line in content(tmp_path)["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
+        "NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=4",
+        "NodeName=fat1 NodeAddr=127.0.0.1 Port=17004 CPUs=8",
+        "NodeName=fat[2-5] NodeAddr=127.0.0.2 Port=[17001-17004] CPUs=8",
+        "NodeName=fat6 NodeAddr=127.0.0.3 Port=17001 CPUs=8",
+    ]
+    assert content(tmp_path)["nodes/fat2.conf"].endswith("NodeName=fat2 NodeAddr=127.0.0.2 Port=17001 CPUs=8\n")
+    assert [[some[key] for key in ("prefix", "first", "count", "hostname")] for some in result["nodes"]] == [
+        ["n", 1, 3, "here"],
+        ["fat", 1, 1, "here"],
+        ["fat", 2, 4, "127.0.0.2"],
+        ["fat", 6, 1, "127.0.0.3"],
+    ]
+    assert len(set(digests(result))) == 4
+    assert call("slurm_config", **{**params, **more})["changed"] is False
+
+
+def test_a_class_that_grows_leaves_the_other_nodes_where_they_are(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    fat = {"count": 2, "cpus": 8, "prefix": "fat"}
+    before = call("slurm_config", **{**params, "nodes": [{"count": 2, "cpus": 4}, fat]})
+    slim = {name: text for name, text in content(tmp_path).items() if name != "slurm.conf"}
+    after = call("slurm_config", **{**params, "nodes": [{"count": 4, "cpus": 4}, fat], "ports": 7})
+    assert content(tmp_path).items() >= slim.items()
+    assert [(some["prefix"], some["first"], some["count"]) for some in after["nodes"]] == [("n", 1, 2), ("n", 3, 2), ("fat", 1, 2)]
+    assert digests(before) == [digests(after)[0], digests(after)[2]]
 
 
 def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
@@ -58,27 +95,27 @@ def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any
     wide = call("slurm_config", **params, wide_steps=True)
     assert set(content(tmp_path)) == {"slurm.conf"}
     assert wide["slurmctld_digest"] == slim["slurmctld_digest"]
-    assert wide["node_digests"] != slim["node_digests"]
+    assert digests(wide) != digests(slim)
     more = {**params, "nodes": [{**params["nodes"][0], "count": 4}], "wide_steps": True}
-    assert call("slurm_config", **more)["node_digests"] != wide["node_digests"], "every slurmd has to learn of the new node"
+    assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to learn of the new node"
 
 
 def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     checked = call("slurm_config", check=True, **params)
     assert content(tmp_path) == {}
     written = call("slurm_config", **params)
-    assert {key: written[key] for key in ("changed", "files", "diff", "slurmctld_digest", "node_digests")} == {
-        key: checked[key] for key in ("changed", "files", "diff", "slurmctld_digest", "node_digests")
+    assert {key: written[key] for key in ("changed", "files", "diff", "slurmctld_digest", "nodes")} == {
+        key: checked[key] for key in ("changed", "files", "diff", "slurmctld_digest", "nodes")
     }
     assert checked["diff"]["before"] == "" and checked["diff"]["after"] == (tmp_path / "etc/slurm.conf").read_text()
 
 
 def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     before = call("slurm_config", **params)
-    fewer = call("slurm_config", **{**params, "nodes": [{"count": 1, "cpus": 4, "port": 17001}]})
+    fewer = call("slurm_config", **{**params, "nodes": [{"count": 1, "cpus": 4}]})
     assert sorted(path.name for path in (tmp_path / "etc/nodes").iterdir()) == ["n1.conf"]
     assert f"{tmp_path}/etc/nodes/n3.conf" in fewer["files"]
-    assert fewer["node_digests"] == before["node_digests"], "n1 reads what it read before"
+    assert digests(fewer) == digests(before), "n1 reads what it read before"
     assert fewer["slurmctld_digest"] != before["slurmctld_digest"]
 
 
@@ -86,13 +123,14 @@ def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Call
     "change",
     [
         {"settings": {"ClusterName": "other"}},
-        {"nodes": [{"count": 3, "cpus": 5, "port": 17001}]},
-        {"nodes": [{"count": 3, "cpus": 4, "port": 17002}]},
-        {"nodes": [{"count": 3, "cpus": 4, "port": 17001, "extra": {"Feature": "gpu"}}]},
+        {"nodes": [{"count": 3, "cpus": 5}]},
+        {"port": 17010},
+        {"address": "127.0.0.9"},
+        {"nodes": [{"count": 3, "cpus": 4, "extra": {"Feature": "gpu"}}]},
     ],
 )
 def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any], change: dict[str, Any]) -> None:
-    assert call("slurm_config", **params)["node_digests"] != call("slurm_config", **{**params, **change})["node_digests"]
+    assert digests(call("slurm_config", **params)) != digests(call("slurm_config", **{**params, **change}))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +139,10 @@ def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any]
         ({"settings": {"Two words": 1}}, "wrong use: slurm.conf: 'Two words' is not a setting with a one-line value"),
         ({"settings": {"MailProg": "a\nb"}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
         ({"settings": {"MailProg": None}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        (
+            {"nodes": [{"count": 3, "cpus": 4}, {"count": 1, "cpus": 1, "first": 3}]},
+            "wrong use: nodes: class 2: n3 would be there twice, see class 1",
+        ),
         ({"partitions": [{"MaxTime": 5}]}, "wrong use: slurm.conf: partition {'MaxTime': 5} has no name"),
         (
             {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},

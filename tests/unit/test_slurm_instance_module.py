@@ -40,7 +40,8 @@ def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any],
     made = call("slurm_instance", **params)
     assert made["changed"] is True
     content = json.loads((directory / "instance.json").read_text())
-    assert content == {"name": "one", "port": made["port"], "ports": 5, "user": USER}
+    assert made["ports"] == 5
+    assert content == {"name": "one", "port": made["port"], "ports": 5, "addresses": 1, "nodes": 4, "user": USER}
     assert {path.name for path in directory.iterdir() if path.is_dir()} == {
         "etc",
         "bin",
@@ -83,7 +84,7 @@ def test_the_user_may_enter_whatever_roots_umask(call: Caller, params: dict[str,
         ({"user": "root"}, "wrong use: instance_user=root: this account is not the instance's"),
         ({"port": 80}, "wrong use: PORT=80: needs 5 ports"),
         ({"address": "127.0.0.99"}, "wrong use: localhost resolves to "),
-        ({"nodes": 40000}, "wrong use: NODES: no block of 40001 free ports"),
+        ({"nodes": 15001, "port": 50600}, "wrong use: PORT=50600: needs 15000 ports"),
     ],
 )
 def test_wrong_use_makes_no_instance(
@@ -119,7 +120,7 @@ def test_another_number_of_nodes_or_another_code_waits_for_a_run(call: Caller, p
     (directory / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
     assert call("slurm_instance", **params)["changed"] is False
     assert "run kth goes on" in call("slurm_instance", **{**params, "nodes": 5})["msg"]
-    assert json.loads((directory / "instance.json").read_text())["ports"] == 5
+    assert json.loads((directory / "instance.json").read_text())["nodes"] == 4
     (directory / "lib/slurm_mirage/farm.py").write_text("# older\n")
     assert "run kth goes on" in call("slurm_instance", **params)["msg"]
     assert (directory / "lib/slurm_mirage/farm.py").read_text() == "# older\n"

@@ -1,0 +1,154 @@
+"""Where each emulated node listens: an address and a port out of the instance's block.
+
+The block is a range of ports. slurmctld has the first one, on the instance's own address; the nodes have the others, first on that
+address, then on the loopback addresses that follow it (127.0.0.1, 127.0.0.2, ...). So there is no end of nodes, and an
+instance keeps out of the others' way by its range of ports alone.
+
+A node that exists keeps its place: the slurmstepd of its jobs know its address.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any
+
+from .errors import WrongUse
+from .slurm_conf import Nodes, names_of
+
+PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z._-])?\Z")
+PLACED = re.compile(
+    r"^NodeName=(?P<prefix>[A-Za-z._-][A-Za-z0-9._-]*?)\[?(?P<first>\d+)(?:-(?P<last>\d+)\])? "
+    r"NodeAddr=(?P<address>[\d.]+) Port=\[?(?P<port>\d+)",
+    re.MULTILINE,
+)
+"""The beginning of a NodeName line as slurm_conf writes it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """`ports` ports from `port` on, of `address` and of the addresses that follow it. Places of nodes are counted from 0."""
+
+    address: str
+    port: int
+    ports: int
+
+    def addresses(self, nodes: int) -> int:
+        """How many addresses so many nodes take."""
+        return math.ceil(nodes / (self.ports - 1))
+
+    def place(self, index: int) -> tuple[str, int]:
+        """Address and port of place `index`."""
+        address, port = divmod(index, self.ports - 1)
+        return following(self.address, address), self.port + 1 + port
+
+    def index(self, address: str, port: int) -> int | None:
+        """The place of that address and port; None when it is not in the block."""
+        number = int(IPv4Address(address)) - int(IPv4Address(self.address))
+        if number < 0 or not self.port < port < self.port + self.ports:
+            return None
+        return number * (self.ports - 1) + port - self.port - 1
+
+
+def following(address: str, count: int) -> str:
+    """The address that is `count` after `address`."""
+    return str(IPv4Address(int(IPv4Address(address)) + count))
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """`count` equal nodes, PREFIX{first} and so on; `extra` are further words of their NodeName line."""
+
+    prefix: str
+    first: int
+    count: int
+    cpus: int
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
+    """Classes of nodes from mappings with `count`, `cpus`, and if need be `prefix` (n), `first` and `extra`.
+
+    Without `first` the numbers go on where the last class with that prefix ended, or begin with 1. Raises WrongUse when a class
+    could not be, or when two have a node of the same name.
+    """
+    classes: list[NodeClass] = []
+    for position, option in enumerate(options, start=1):
+        prefix = option.get("prefix") or "n"
+        before = [other for other in classes if other.prefix == prefix]
+        first = option.get("first")
+        if first is None:
+            first = before[-1].first + before[-1].count if before else 1
+        extra = tuple((key, str(value)) for key, value in (option.get("extra") or {}).items())
+        this = NodeClass(prefix, first, option["count"], option["cpus"], extra)
+        _check(this, f"nodes: class {position}")
+        for other in before:
+            low, high = max(first, other.first), min(first + this.count, other.first + other.count)
+            if low < high:
+                names = names_of(prefix, low, high - low)
+                raise WrongUse(f"nodes: class {position}: {names} would be there twice, see class {classes.index(other) + 1}")
+        classes.append(this)
+    return classes
+
+
+def _check(this: NodeClass, where: str) -> None:
+    if not PREFIX.match(this.prefix):
+        # A digit at its end: n1 + 2 and n + 12 would be one name.
+        raise WrongUse(f"{where}: prefix {this.prefix!r}: a letter, then letters, digits, '.', '_', '-', no digit at its end")
+    for name, value, least in (("count", this.count, 1), ("cpus", this.cpus, 1), ("first", this.first, 0)):
+        if value < least:
+            raise WrongUse(f"{where}: {name} {value}: a whole number from {least} on")
+
+
+def placed_in(slurm_conf: str) -> list[Nodes]:
+    """Names, addresses and ports of the nodes of an earlier slurm.conf that `slurm_conf.render` wrote."""
+    found = []
+    for match in PLACED.finditer(slurm_conf):
+        first = int(match["first"])
+        count = int(match["last"] or first) - first + 1
+        found.append(Nodes(match["prefix"], first, count, 1, match["address"], int(match["port"])))
+    return found
+
+
+def place(classes: Iterable[NodeClass], block: Block, earlier: Iterable[Nodes] = ()) -> list[Nodes]:
+    """Give every node a place in the block: the one that it had, or else the first that no node has.
+
+    Each class becomes as many `Nodes` as it has ranges of consecutive ports of one address. n new nodes beside m that have places
+    never need a place beyond n + m: what `Block.addresses` says is enough for the new ones.
+    """
+    wanted = list(classes)
+    known = _known(wanted, block, earlier)
+    taken = set(known.values())
+    free = (index for index in itertools.count() if index not in taken)
+    return [nodes for this in wanted for nodes in _runs(this, block, known, free)]
+
+
+def _known(classes: Sequence[NodeClass], block: Block, earlier: Iterable[Nodes]) -> dict[tuple[str, int], int]:
+    """Places by prefix and number of the nodes that have one already."""
+    numbers: dict[str, list[range]] = {}
+    for this in classes:
+        numbers.setdefault(this.prefix, []).append(range(this.first, this.first + this.count))
+    known: dict[tuple[str, int], int] = {}
+    for nodes in earlier:
+        for offset in range(nodes.count):
+            number = nodes.first + offset
+            index = block.index(nodes.address, nodes.port + offset)
+            if index is not None and any(number in some for some in numbers.get(nodes.prefix, [])):
+                known[nodes.prefix, number] = index
+    return known
+
+
+def _runs(this: NodeClass, block: Block, known: Mapping[tuple[str, int], int], free: Iterator[int]) -> Iterator[Nodes]:
+    begin, begin_address, begin_port = this.first, "", 0
+    for number in range(this.first, this.first + this.count):
+        index = known.get((this.prefix, number))
+        address, port = block.place(next(free) if index is None else index)
+        if (address, port) != (begin_address, begin_port + number - begin):
+            if number > begin:
+                yield Nodes(this.prefix, begin, number - begin, this.cpus, begin_address, begin_port, this.extra)
+            begin, begin_address, begin_port = number, address, port
+    yield Nodes(this.prefix, begin, this.first + this.count - begin, this.cpus, begin_address, begin_port, this.extra)
