@@ -23,8 +23,8 @@ MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with
 Value = str | int | Decimal | tuple[Decimal, ...] | None
 Parser = Callable[[str], Value]
 
-# More ports than this do not exist beside those of the host itself.
-MOST_NODES = 40_000
+# What the addresses of the loopback network are good for; the preflight says what the host is.
+MOST_NODES = 1_000_000
 # A log of a year would be played for a century.
 MOST_SHRINK = 10_000
 
