@@ -57,8 +57,6 @@ options:
         description:
           - Host name that they see, O(hostname) by default. They listen on the address that it resolves to; a numeric address as a
             host name resolves to itself.
-          - A farm that has to do with one host name gives all its privileges away, so the first further one starts it, and all
-            daemons, anew.
         type: str
   wide_steps:
     description: Whether the slurmd read C(etc/slurm.conf), as M(slurm_config) was told, and not a file each.
@@ -143,14 +141,9 @@ STOP_PATIENCE = 40.0  # seconds; the farm kills what does not heed it in four st
 
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
-    """Stands for what a running farm cannot change: its code, user, host name, and whether it may give daemons another one.
-
-    With another identity it is started anew.
-    """
+    """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
     code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").glob("*.py"))]
-    hostnames = {parameters["hostname"], *(node["hostname"] or parameters["hostname"] for node in parameters["nodes"])}
-    parts = [*code, parameters["user"], parameters["hostname"], "many" if len(hostnames) > 1 else "one"]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 
 def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:

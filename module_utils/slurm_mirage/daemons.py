@@ -79,8 +79,3 @@ class Spec:
                 cell = entry["name"].replace("{i}", str(i // cells.SIZE)) if entry["kind"] == "slurmd" else ""
                 spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file, cell)
         return spec
-
-    @property
-    def has_many_hostnames(self) -> bool:
-        """Whether some daemon sees another host name than the farm."""
-        return any(daemon.hostname != self.hostname for daemon in self.daemons.values())

@@ -58,8 +58,8 @@ class Bed:
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "identity": "1", "daemons": entries}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
-    def start(self, *program: str) -> None:
-        command = [sys.executable, *(program or ("-m", "slurm_mirage.farm", "run")), str(self.directory)]
+    def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
+        command = [*wrapper, sys.executable, *(program or ("-m", "slurm_mirage.farm", "run")), str(self.directory)]
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), "PYTHONPATH": str(PACKAGE)}
         self.farm = subprocess.Popen(command, env={**os.environ, **marks})
 
@@ -359,6 +359,18 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))
     assert (told / "p1.name").read_text() == "127.0.0.4\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, to give a privilege away")
+def test_a_host_without_namespaces_has_one_address(bed: Bed) -> None:
+    """The farm as in a container that may not make namespaces: all works but a second address, and that is said."""
+    bed.specify_all(bed.entry(2), bed.entry(1, name="m{i}", hostname="127.0.0.2"))
+    bed.start(wrapper=("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
+    until(lambda: bool(bed.state().get("failing")))
+    state = bed.state()
+    assert "Operation not permitted: this host allows no private host name 127.0.0.2" in state["failing"]["m1"]
+    assert {"private host name", "cells (PID namespaces)"} <= state["refused"].keys()
+    assert state["daemons"]["slurmd"]["ready"] == 2
 
 
 def cell_of(pid: int) -> str:
