@@ -22,7 +22,10 @@ from slurm_mirage.errors import WrongUse
 
 from . import ROOT
 from .endings import Failed, Interrupted
+from .knobs import BY_NAME
+from .preflight import INSTANCES
 from .screen import Screen, progress_line
+from .start_progress import StartProgress, start_progress
 
 # Set by make for its own children: a make that a role starts would take them for its own.
 MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
@@ -37,6 +40,8 @@ class Watcher:
 
     screen: Screen
     shows_tasks: bool = True
+    # Shows the start of an instance on this machine while a task waits for it.
+    start: StartProgress | None = None
     changed: int = 0
     # Of the last task that failed: an earlier one was rescued, or has the same cause.
     failure: str = ""
@@ -47,6 +52,8 @@ class Watcher:
     def handle(self, event: Mapping[str, Any]) -> bool:
         """ansible-runner's event handler. Returns False: events are not kept as files."""
         data = event.get("event_data") or {}
+        if self.start is not None and event.get("event") not in (None, "verbose", "runner_on_start"):
+            self.start.end()
         match event.get("event"):
             case "playbook_on_task_start":
                 self._task_starts(data)
@@ -72,6 +79,8 @@ class Watcher:
         # Ansible's own task at the start of each role, which tells nobody anything.
         if self.shows_tasks and not name.startswith("Validating arguments"):
             self.screen.live(f"  {role}: {name}" if role else f"  {name}", always=True)
+            if self.start is not None:
+                self.start.begin(_module(data))
 
     def _progress(self, data: Mapping[str, Any]) -> None:
         progress = (data.get("res") or {}).get("progress")
@@ -80,7 +89,7 @@ class Watcher:
 
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keep what an _info module returned; what a debug task says is meant for the user."""
-        action = str(data.get("task_action")).rpartition(".")[2]
+        action = _module(data)
         result = data.get("res") or {}
         if action.endswith("_info"):
             self.information[action] = result
@@ -94,6 +103,11 @@ class Watcher:
             return
         message = self._item_failure or _message(data)
         self.failure = message if message.startswith(WRONG_USE) else f"{data.get('task', 'a task')}: {message}"
+
+
+def _module(data: Mapping[str, Any]) -> str:
+    """Name of the module that a task calls, without its collection."""
+    return str(data.get("task_action")).rpartition(".")[2]
 
 
 def _message(data: Mapping[str, Any]) -> str:
@@ -146,10 +160,16 @@ def run_playbook(
     """
     import ansible_runner  # a third of a second, which other targets need not pay
 
-    watcher = Watcher(screen, shows_tasks)
+    is_here = inventory == ROOT / BY_NAME["INVENTORY"].default
+    here = INSTANCES / str(variables.get("mirage_cluster")) if is_here else None
     for variable in [name for name in os.environ if name in MAKE_ENVIRONMENT or name.startswith(SLURM_ENVIRONMENT)]:
         del os.environ[variable]
-    with tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder, interruptible() as asked:
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
+        interruptible() as asked,
+        start_progress(here, screen) as start,
+    ):
+        watcher = Watcher(screen, shows_tasks, start)
         runner = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(ROOT),

@@ -82,6 +82,32 @@ def about(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def _how_far(done: int, wanted: int, rate: float | None) -> str:
+    """`1840 of 3600, 95/s, 19 s left`."""
+    parts = [f"{done} of {wanted}"]
+    if rate:
+        parts += [f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s", f"{about((wanted - done) / rate)} left"]
+    return ", ".join(parts)
+
+
+def start_line(farm: Mapping[str, Any]) -> str | None:
+    """How far the start of the daemons is, by the farm's state; None when all run."""
+    if farm["phase"] != "starting":
+        return None
+    if farm["leaving"]:
+        return f"ending daemons: {farm['leaving']} left"
+    nodes = farm["daemons"].get("slurmd", {"ready": 0, "wanted": 0})
+    # A second or two without memory is how the start is kept at the pace of what is freed.
+    if (waiting := farm["waiting_for_memory"] or 0) > 2:
+        return f"starting nodes: {nodes['ready']} of {nodes['wanted']}, waiting for memory for {waiting} s"
+    return f"starting nodes: {_how_far(nodes['ready'], nodes['wanted'], farm['rate'])}"
+
+
+def registration_line(registered: int, wanted: int, rate: float | None) -> str:
+    """How many nodes have registered, of those that are to."""
+    return f"registered: {_how_far(registered, wanted, rate)}"
+
+
 def progress_line(progress: Mapping[str, Any]) -> str:
     """The replay's progress.json as one line: `replay: 132/200 submitted, 40 running, 3 pending, ...`."""
     parts = [f"{progress.get('submitted', 0)}/{progress.get('jobs', 0)} submitted"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from slurm_mirage.files import read_json
 
-from .screen import progress_line
+from .screen import progress_line, start_line
 
 
 def lines(farm_info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[str]:
@@ -18,6 +18,8 @@ def lines(farm_info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> l
         return ["daemons: none runs"]
     kinds = [f"{kind} {count['up']}/{count['wanted']}" for kind, count in farm["daemons"].items()]
     screen = [f"daemons: {', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)"]
+    if (start := start_line(farm)) is not None:
+        screen.append(f"start:   {start.removeprefix('starting nodes: ')}")
     screen += [f"  {name} keeps ending: {why}" for name, why in farm["failing"].items()]
     screen += [f"  refused by this host: {what} ({why})" for what, why in farm["refused"].items()]
     screen.append(f"nodes:   {_counts(farm_info['nodes']) or 'slurmctld does not answer'}")

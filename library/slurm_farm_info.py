@@ -57,43 +57,25 @@ memory:
 """
 
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.pacing import host_memory
-
-# sinfo(1): a node that has registered and takes jobs, now or when the scheduler or a reservation lets it.
-WELL = {"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"}
+from ansible.module_utils.slurm_mirage.registration import are_well, count_states, registered
 
 
 def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
     """Run a command that prints `state` or `state number` lines; the numbers by state, empty when it fails."""
     environment = {"SLURM_CONF": f"{module.params['directory']}/etc/slurm.conf"}
     code, output, _errors = module.run_command(command, environ_update=environment)
-    numbers: Counter[str] = Counter()
-    if code == 0:
-        for line in output.splitlines():
-            words = line.split()
-            numbers[words[0].lower()] += int(words[1]) if len(words) > 1 else 1
-    return dict(numbers)
+    return count_states(output) if code == 0 else {}
 
 
 def nodes_of(module: AnsibleModule) -> dict[str, int]:
     """Number of nodes by state."""
     return count(module, [f"{module.params['bin']}/sinfo", "-h", "-o", "%T %D"])
-
-
-def are_well(nodes: dict[str, int]) -> bool:
-    """Whether every node has registered and takes jobs."""
-    return bool(nodes) and set(nodes) <= WELL
-
-
-def registered(nodes: dict[str, int]) -> int:
-    """How many nodes have registered and take jobs."""
-    return sum(number for state, number in nodes.items() if state in WELL)
 
 
 def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ import pytest
 
 from cli import playbook, status
 from cli.endings import Ending, Failed
-from cli.screen import Screen, about, clock_time, progress_line
+from cli.screen import Screen, about, clock_time, progress_line, start_line
+from slurm_mirage import processes
 from slurm_mirage.errors import WrongUse
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +85,20 @@ PLAYBOOKS = {
             - name: Call
               there_is_no_such_module:
     """,
+    "start": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Run the daemons
+              slurm_farm:
+                path: "{{ folder }}/seen-starting nodes"
+            - name: Ping
+              ansible.builtin.ping:
+            - name: Wait for the nodes
+              slurm_farm_info:
+                path: "{{ folder }}/seen-registered"
+    """,
     "slow": """
         - name: Play
           hosts: all
@@ -106,6 +122,17 @@ progress = {"jobs": 3, "submitted": count, "running": 1, "pending": 0, "done": c
 module.exit_json(changed=False, progress=progress)
 """
 
+# Stands where the module would that has to wait: here for the line on the screen that tells what it waits for.
+WAITING = """
+#!/usr/bin/python
+import pathlib, time
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"path": {"type": "path"}})
+while not pathlib.Path(module.params["path"]).exists():
+    time.sleep(0.05)
+module.exit_json(changed=False)
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -115,6 +142,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"playbooks/{name}.yml").write_text(textwrap.dedent(text))
     (tmp_path / "library").mkdir()
     (tmp_path / "library/counter_info.py").write_text(COUNTER.lstrip())
+    for name in ("slurm_farm", "slurm_farm_info"):
+        (tmp_path / f"library/{name}.py").write_text(WAITING.lstrip())
     (tmp_path / "ansible.cfg").write_text((ROOT / "ansible.cfg").read_text())
     (tmp_path / "inventories").symlink_to(ROOT / "inventories")
     monkeypatch.setattr(playbook, "ROOT", tmp_path)
@@ -209,6 +238,77 @@ def test_roles_do_not_see_this_make_or_the_sites_slurm(project: Path, monkeypatc
     monkeypatch.setenv("SLURM_CLUSTERS", "other")
     run(project, "fine")
     assert {"MAKEFLAGS", "SLURM_CLUSTERS"}.isdisjoint(os.environ)
+
+
+class Seen(io.StringIO):
+    """Makes a file seen-WORD in `folder` when a line comes that begins with that word and a colon."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def write(self, text: str) -> int:
+        if ":" in text and not text.startswith(" "):
+            (self.folder / f"seen-{text.partition(':')[0]}").touch()
+        return super().write(text)
+
+
+def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "mine/run").mkdir(parents=True)
+    state = starting(ready=1840, wanted=3600, rate=95.0) | {
+        "pid": os.getpid(),
+        "start_time": processes.start_time(os.getpid()),
+    }
+    (project / "mine/run/farm.json").write_text(json.dumps(state))
+    (project / "sinfo").write_text(
+        f"#!/bin/sh\n[ \"$SLURM_CONF\" = {project}/mine/etc/slurm.conf ] && echo 'idle 9\nunknown* 5\nmixed 1'\n"
+    )
+    (project / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
+    monkeypatch.setattr(playbook, "INSTANCES", project)
+    stream = Seen(project)
+    variables = {"folder": str(project), "mirage_cluster": "mine"}
+    playbook.run_playbook("start", variables, project / "inventories/local", Screen(stream, 0), project / "log")
+    lines = list(dict.fromkeys(stream.getvalue().splitlines()))
+    assert lines == [
+        "  Run the daemons",
+        "starting nodes: 1840 of 3600, 95/s, 19 s left",
+        "  Ping",
+        "  Wait for the nodes",
+        "registered: 10 of 15",
+    ]
+
+
+def starting(ready: int, wanted: int, rate: float | None, **more: object) -> dict[str, object]:
+    slurmd = {"wanted": wanted, "up": ready + 32, "ready": ready}
+    farm = {"phase": "starting", "daemons": {"slurmd": slurmd}, "leaving": 0, "rate": rate, "waiting_for_memory": None}
+    return farm | {"restarts": 0, "failing": {}, "refused": {}} | more
+
+
+@pytest.mark.parametrize(
+    ("farm", "line"),
+    [
+        (starting(0, 3600, None), "starting nodes: 0 of 3600"),
+        (starting(1840, 3600, 95.0), "starting nodes: 1840 of 3600, 95/s, 19 s left"),
+        (starting(1840, 16384, 2.52), "starting nodes: 1840 of 16384, 2.5/s, 1 h 36 min left"),
+        (starting(5120, 16384, 0.0, waiting_for_memory=12), "starting nodes: 5120 of 16384, waiting for memory for 12 s"),
+        (starting(5120, 16384, 40.0, waiting_for_memory=1), "starting nodes: 5120 of 16384, 40/s, 5 min left"),
+        (starting(3000, 3600, None, leaving=340), "ending daemons: 340 left"),
+        (starting(3600, 3600, None, phase="running"), None),
+    ],
+)
+def test_how_far_a_start_is(farm: dict[str, object], line: str | None) -> None:
+    assert start_line(farm) == line
+
+
+def test_status_of_a_cluster_that_starts() -> None:
+    farm = starting(5120, 16384, None, waiting_for_memory=12)
+    screen = status.lines({"farm": farm, "nodes": {}, "jobs": {}, "memory": 1024}, None)
+    assert screen[:3] == [
+        "daemons: slurmd 5152/16384 (starting, 0 restarts)",
+        "start:   5120 of 16384, waiting for memory for 12 s",
+        "nodes:   slurmctld does not answer",
+    ]
 
 
 class Terminal(io.StringIO):

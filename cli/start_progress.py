@@ -1,0 +1,91 @@
+"""The live line while an instance on this machine starts: Ansible's modules cannot speak before they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.farm import read_state
+from slurm_mirage.pacing import Rate
+from slurm_mirage.registration import are_well, count_states, registered
+
+from .screen import Screen, registration_line, start_line
+
+EVERY = {"slurm_farm": 1.0, "slurm_farm_info": 2.0}  # seconds between two looks, by the module that is at work
+PATIENCE = 10.0  # seconds that sinfo gets
+
+
+def node_states(directory: Path) -> dict[str, int]:
+    """Number of nodes by state, as slurmctld of the instance in `directory` has it; empty when it does not answer in time."""
+    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", "PATH": os.environ.get("PATH", os.defpath)}
+    command = ["sinfo", "--noheader", "--format", "%T %D"]
+    try:
+        told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return count_states(told.stdout)
+
+
+class StartProgress:
+    """Shows how far the start is, in a thread of its own, while the module that waits for it runs."""
+
+    def __init__(self, directory: Path, screen: Screen) -> None:
+        self.directory = directory
+        self.screen = screen
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def begin(self, action: str) -> None:
+        """Show the start while a task of the module `action` runs; nothing when it is another module."""
+        if action in EVERY:
+            self._stop = threading.Event()
+            look = self._daemons if action == "slurm_farm" else self._registrations
+            threading.Thread(target=self._show, args=(look, EVERY[action], self._stop), daemon=True).start()
+
+    def end(self) -> None:
+        """Show nothing more."""
+        with self._lock:
+            self._stop.set()
+
+    def _show(self, look: Callable[[Rate], str | None], every: float, stop: threading.Event) -> None:
+        rate = Rate()
+        while not stop.wait(every):
+            line = look(rate)
+            with self._lock:
+                if line and not stop.is_set():
+                    self.screen.live(line)
+
+    def _daemons(self, _rate: Rate) -> str | None:
+        state = self._state()
+        return start_line(state) if state else None
+
+    def _registrations(self, rate: Rate) -> str | None:
+        state = self._state()
+        nodes = node_states(self.directory) if state else {}
+        if not nodes or are_well(nodes):
+            return None
+        done = registered(nodes)
+        return registration_line(done, sum(nodes.values()), rate.note(done, time.monotonic()))
+
+    def _state(self) -> Mapping[str, Any] | None:
+        try:
+            return read_state(self.directory)
+        except (OSError, ValueError):
+            return None
+
+
+@contextmanager
+def start_progress(directory: Path | None, screen: Screen) -> Iterator[StartProgress | None]:
+    """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines."""
+    progress = StartProgress(directory, screen) if directory is not None else None
+    try:
+        yield progress
+    finally:
+        if progress is not None:
+            progress.end()
