@@ -13,6 +13,9 @@ description:
     memory and its start grow with the cluster; see O(wide_steps).
   - The nodes are placed over the block's ports, and over further loopback addresses when those are used up. Nodes that are in the
     C(etc/slurm.conf) that is there already keep their places.
+  - Where nodes have GRES (word C(Gres) of O(nodes[].extra)), C(GresTypes) is set unless O(settings) has it, and C(gres.conf) is
+    written beside the file that slurmd reads. The device files that it wants of GPUs are links to C(/dev/null), C(etc/gpu0) and
+    so on.
   - Files of nodes that are gone are removed.
 options:
   directory:
@@ -45,7 +48,7 @@ options:
         type: int
         required: true
       extra:
-        description: Further words of the NodeName line (RealMemory, Feature, Gres).
+        description: Further words of the NodeName line (RealMemory, Feature, Gres, Sockets).
         type: dict
         default: {}
   port:
@@ -144,7 +147,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.placement import Block, node_classes, place, placed_in
+from ansible.module_utils.slurm_mirage.node_words import GPU, gpus, gres_lines, gres_of, gres_types
+from ansible.module_utils.slurm_mirage.placement import Block, NodeClass, node_classes, place, placed_in
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
 
 NODE_OPTIONS = {
@@ -161,11 +165,19 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def wanted_files(directory: Path, parameters: dict[str, Any], nodes: Sequence[Nodes]) -> dict[Path, str]:
+def wanted_files(
+    directory: Path, parameters: dict[str, Any], classes: Sequence[NodeClass], nodes: Sequence[Nodes]
+) -> dict[Path, str]:
     """Content of every file that shall be there."""
-    settings = merge(parameters["settings"])
+    types = gres_types(some.extra for some in classes)
+    settings = merge({"GresTypes": types} if types else {}, parameters["settings"])
     common = directory / "etc/common.conf"
     files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
+    if types:
+        # slurmd looks for it beside its slurm.conf (common/read_config.c, get_extra_conf_path).
+        folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
+        lines = (gres_lines(some.names, some.extra, directory / "etc") for some in classes)
+        files[folder / "gres.conf"] = HEADER + "".join(lines)
     if parameters["wide_steps"]:
         return files
     files[common] = HEADER + render_settings(settings)
@@ -195,19 +207,29 @@ def for_the_farm(directory: Path, parameters: dict[str, Any], wanted: dict[Path,
     }
 
 
-def update(directory: Path, wanted: dict[Path, str], write: bool) -> list[Path]:
+def device_files(directory: Path, classes: Sequence[NodeClass]) -> list[Path]:
+    """Files that stand for GPUs: as many as the node with the most has."""
+    most = max(gpus(gres_of(some.extra)) for some in classes)
+    return [directory / f"etc/{GPU}{number}" for number in range(most)]
+
+
+def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], write: bool) -> list[Path]:
     """Write what differs and remove nodes' files that are not wanted; returns the files touched."""
     touched = [path for path, text in wanted.items() if differs(path, text)]
-    slim = [directory / "etc/common.conf", *(directory / "etc/nodes").glob("*.conf")]
-    gone = [path for path in slim if path not in wanted and path.exists()]
-    if touched or gone:
+    missing = [path for path in devices if not path.is_symlink()]
+    etc = directory / "etc"
+    ours = [etc / "common.conf", etc / "gres.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
+    gone = [path for path in ours if path not in wanted and path not in devices and path.exists()]
+    if touched or missing or gone:
         refuse_during_run(directory)
     if write:
+        for path in missing:
+            path.symlink_to("/dev/null")
         for path in touched:
             write_atomically(path, wanted[path])
         for path in gone:
             path.unlink()
-    return touched + gone
+    return touched + missing + gone
 
 
 def main() -> None:
@@ -231,9 +253,10 @@ def main() -> None:
         slurm_conf = directory / "etc/slurm.conf"
         before = slurm_conf.read_text() if slurm_conf.exists() else ""
         block = Block(*(module.params[name] for name in ("address", "port", "ports")))
-        nodes = place(node_classes(module.params["nodes"]), block, placed_in(before))
-        wanted = wanted_files(directory, module.params, nodes)
-        touched = update(directory, wanted, not module.check_mode)
+        classes = node_classes(module.params["nodes"])
+        nodes = place(classes, block, placed_in(before))
+        wanted = wanted_files(directory, module.params, classes, nodes)
+        touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     module.exit_json(

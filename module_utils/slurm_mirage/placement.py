@@ -18,6 +18,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from .errors import WrongUse
+from .node_words import Words, arrangement, gres_of, words_of
 from .slurm_conf import Nodes, names_of
 
 PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z._-])?\Z")
@@ -67,7 +68,12 @@ class NodeClass:
     first: int
     count: int
     cpus: int
-    extra: tuple[tuple[str, str], ...] = ()
+    extra: Words = ()
+
+    @property
+    def names(self) -> str:
+        """Names of the nodes as Slurm writes them."""
+        return names_of(self.prefix, self.first, self.count)
 
 
 def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
@@ -83,9 +89,9 @@ def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
         first = option.get("first")
         if first is None:
             first = before[-1].first + before[-1].count if before else 1
-        extra = tuple((key, str(value)) for key, value in (option.get("extra") or {}).items())
-        this = NodeClass(prefix, first, option["count"], option["cpus"], extra)
-        _check(this, f"nodes: class {position}")
+        where = f"nodes: class {position}"
+        this = NodeClass(prefix, first, option["count"], option["cpus"], words_of(option.get("extra") or {}, where))
+        _check(this, where)
         for other in before:
             low, high = max(first, other.first), min(first + this.count, other.first + other.count)
             if low < high:
@@ -102,6 +108,8 @@ def _check(this: NodeClass, where: str) -> None:
     for name, value, least in (("count", this.count, 1), ("cpus", this.cpus, 1), ("first", this.first, 0)):
         if value < least:
             raise WrongUse(f"{where}: {name} {value}: a whole number from {least} on")
+    arrangement(this.cpus, this.extra, where)
+    gres_of(this.extra, where)
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:

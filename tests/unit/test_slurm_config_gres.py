@@ -1,0 +1,89 @@
+"""The module slurm_config where nodes have GRES: GresTypes, gres.conf, device files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from modules import Caller
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys)
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "etc/nodes").mkdir(parents=True)
+    return {
+        "directory": str(tmp_path),
+        "settings": {"ClusterName": "mirage"},
+        "nodes": [
+            {"count": 2, "cpus": 4},
+            {"count": 2, "cpus": 8, "prefix": "gpu", "extra": {"Gres": ["gpu:v100:2", "fpga:1"], "RealMemory": 64000}},
+        ],
+        "port": 17000,
+        "ports": 5,
+        "partitions": [{"name": "batch"}],
+    }
+
+
+def etc(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory / "etc")) for path in (directory / "etc").rglob("*") if not path.is_dir()}
+
+
+def test_gres_conf_is_where_the_nodes_slurmd_look(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    """Beside the slurm.conf that they read: etc/nodes/NODE.conf, or etc/slurm.conf."""
+    lines = [f"NodeName=gpu[1-2] Name=gpu Type=v100 File={tmp_path}/etc/gpu[0-1]", "NodeName=gpu[1-2] Name=fpga Count=1"]
+    assert call("slurm_config", **params)["changed"] is True
+    assert (tmp_path / "etc/nodes/gres.conf").read_text().splitlines()[1:] == lines
+    assert call("slurm_config", **params)["changed"] is False
+    assert call("slurm_config", **params, wide_steps=True)["changed"] is True
+    assert etc(tmp_path) == {"slurm.conf", "gres.conf", "gpu0", "gpu1"}
+    assert (tmp_path / "etc/gres.conf").read_text().splitlines()[1:] == lines
+
+
+def test_slurm_conf_names_the_gres(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurm_config", **params)
+    lines = (tmp_path / "etc/slurm.conf").read_text().splitlines()
+    assert "GresTypes=gpu,fpga" in lines
+    assert "NodeName=gpu[1-2] NodeAddr=127.0.0.1 Port=[17003-17004] CPUs=8 Gres=gpu:v100:2,fpga:1 RealMemory=64000" in lines
+    assert "GresTypes=gpu,fpga" in (tmp_path / "etc/common.conf").read_text().splitlines()
+
+
+def test_a_users_own_types_win(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurm_config", **{**params, "settings": {"grestypes": "gpu,fpga,nic"}})
+    lines = (tmp_path / "etc/slurm.conf").read_text().splitlines()
+    assert [line for line in lines if line.lower().startswith("grestypes")] == ["grestypes=gpu,fpga,nic"]
+
+
+def test_device_files_are_as_many_as_a_node_has_and_go_with_them(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    checked = call("slurm_config", check=True, **params)
+    assert etc(tmp_path) == set()
+    assert f"{tmp_path}/etc/gpu1" in checked["files"]
+    call("slurm_config", **params)
+    assert (tmp_path / "etc/gpu0").readlink() == Path("/dev/null")
+    fewer = [params["nodes"][0], {**params["nodes"][1], "extra": {"Gres": "gpu:1"}}]
+    assert f"{tmp_path}/etc/gpu1" in call("slurm_config", **{**params, "nodes": fewer})["files"]
+    assert {"gpu0", "nodes/gres.conf"} <= etc(tmp_path) and "gpu1" not in etc(tmp_path)
+    call("slurm_config", **{**params, "nodes": params["nodes"][:1]})
+    assert etc(tmp_path) == {"slurm.conf", "common.conf", "nodes/n1.conf", "nodes/n2.conf"}
+
+
+def test_other_gres_of_one_class_leave_the_others_alone(call: Caller, params: dict[str, Any]) -> None:
+    before = call("slurm_config", **params)["nodes"]
+    other = [params["nodes"][0], {**params["nodes"][1], "extra": {"Gres": ["gpu:v100:4", "fpga:1"], "RealMemory": 64000}}]
+    after = call("slurm_config", **{**params, "nodes": other})["nodes"]
+    assert before[0] == after[0]
+    assert before[1]["digest"] != after[1]["digest"]
+
+
+@pytest.mark.parametrize("extra", [{"Gres": "mps:100"}, {"Gres": "gpu:x:y:z"}, {"Port": 5}, {"Sockets": 3}])
+def test_what_a_class_cannot_have_is_wrong_use_and_writes_nothing(
+    call: Caller, params: dict[str, Any], tmp_path: Path, extra: dict[str, Any]
+) -> None:
+    params["nodes"][1]["extra"] = extra
+    assert call("slurm_config", **params)["msg"].startswith("wrong use: nodes: class 2: ")
+    assert etc(tmp_path) == set()
