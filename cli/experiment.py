@@ -19,6 +19,7 @@ from slurm_mirage.files import read_json, write_json
 from . import preflight, runs, sweep, table
 from .endings import Ending, Failed, Interrupted
 from .knobs import Value, shown_number
+from .machine import Machine
 from .playbook import run_playbook
 from .prepare import Prepared, Source, source
 from .screen import Screen, about
@@ -193,12 +194,14 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
     """What the playbooks are told of the cluster."""
     variables: dict[str, Any] = {
         "mirage_cluster": knobs["CLUSTER"],
-        "mirage_nodes": knobs["NODES"],
-        "mirage_cpus": knobs["CPUS"],
         "mirage_config": knobs["CONFIG"],
         "mirage_steps": knobs["STEPS"],
         "mirage_speed": 1,
     }
+    if isinstance(machine := knobs["CLASSES"], Machine):
+        variables["slurm_controller_nodes"] = machine.options()
+    else:
+        variables |= {"mirage_nodes": knobs["NODES"], "mirage_cpus": knobs["CPUS"]}
     if knobs["PORT"] is not None:
         variables["mirage_port"] = knobs["PORT"]
     return variables

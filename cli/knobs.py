@@ -15,16 +15,20 @@ from decimal import Decimal, InvalidOperation
 
 from slurm_mirage.errors import WrongUse
 
+from .machine import Machine, read
+
 # Names of the knobs as make was given them, separated by spaces (set by the Makefile).
 GIVEN = "MIRAGE_GIVEN"
 # Variables of the Makefile itself, which are no knobs of a run.
 MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with"}
 
-Value = str | int | Decimal | tuple[Decimal, ...] | None
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | None
 Parser = Callable[[str], Value]
 
 # What the addresses of the loopback network are good for; the preflight says what the host is.
 MOST_NODES = 1_000_000
+# Slurm counts a node's processors in 16 bits.
+MOST_CPUS = 65_535
 # A log of a year would be played for a century.
 MOST_SHRINK = 10_000
 
@@ -85,6 +89,11 @@ def path_text(text: str) -> str:
     if "\n" in text or "\0" in text:
         raise NotThis
     return text
+
+
+def classes(text: str) -> Machine:
+    """The machine in the file of that path."""
+    return read(path_text(text))
 
 
 def shrink(text: str) -> tuple[Decimal, ...]:
@@ -188,10 +197,20 @@ TABLE = (
     Knob(
         "CPUS",
         "16",
-        at_least(1, most=65535),
-        "a whole number from 1 to 65535",
+        at_least(1, most=MOST_CPUS),
+        f"a whole number from 1 to {MOST_CPUS}",
         "processors of each node",
         (*_BUILD, "workload", "metrics"),
+        is_input=True,
+    ),
+    Knob(
+        "CLASSES",
+        "",
+        optional(classes),
+        "the path of a YAML list of classes of nodes, like machines/example.yml",
+        "file with classes of nodes, instead of NODES and CPUS, like machines/example.yml",
+        (*_BUILD, "workload", "metrics"),
+        shown="all nodes are equal",
         is_input=True,
     ),
     Knob(
@@ -392,7 +411,21 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
         # came from.
         where = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, where)
+    if isinstance(machine := values["CLASSES"], Machine):
+        for name in ("NODES", "CPUS"):
+            if environ.get(name):
+                raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
+        _check_size(machine)
+        values |= {"NODES": machine.nodes, "CPUS": None}
     return values
+
+
+def _check_size(machine: Machine) -> None:
+    """What holds for NODES and CPUS holds for classes."""
+    if machine.nodes > MOST_NODES:
+        raise WrongUse(f"CLASSES: {machine.path}: {machine.nodes} nodes; it may be at most {MOST_NODES}")
+    if max(some.cpus for some in machine.classes) > MOST_CPUS:
+        raise WrongUse(f"CLASSES: {machine.path}: a node may have at most {MOST_CPUS} processors")
 
 
 def unused(target: str, environ: Mapping[str, str]) -> list[str]:

@@ -35,6 +35,7 @@ def cluster(values: Knobs, screen: Screen) -> Ending:
     """Build and start the cluster."""
     from .experiment import cluster_variables
     from .playbook import run_playbook
+    from .prepare import machine_of
 
     inventory = preflight.inventory(values)
     preflight.config(values)
@@ -43,7 +44,7 @@ def cluster(values: Knobs, screen: Screen) -> Ending:
     began = time.monotonic()
     log = _log("cluster", values)
     watcher = run_playbook("cluster", cluster_variables(values), inventory, screen, log)
-    shape = f"{values['NODES']} nodes of {values['CPUS']} CPUs"
+    shape = machine_of(values).in_words()
     took = about(time.monotonic() - began)
     return Ending("ok", f"cluster {values['CLUSTER']} runs: {shape}, changed={watcher.changed}, {took}")
 

@@ -17,7 +17,7 @@ from slurm_mirage.trace import read_schedule, read_trace
 from . import table
 from .endings import Ending
 from .knobs import BY_NAME, Value, parse
-from .prepare import SLACK, number_of, processors_of, whole_of
+from .prepare import SLACK, machine_of, number_of, whole_of
 from .screen import Screen
 
 Knobs = dict[str, Value]
@@ -42,9 +42,10 @@ def workload(values: Knobs, screen: Screen) -> Ending:
         frame, header = _converted(values, screen)
     else:
         count = DEFAULT_JOBS if values["JOBS"] is None else whole_of(values["JOBS"])
-        frame = models.generate(str(values["MODEL"]), count, whole_of(values["SEED"]), processors_of(values))
+        machine = machine_of(values)
+        frame = models.generate(str(values["MODEL"]), count, whole_of(values["SEED"]), machine.processors)
         note = f"model {values['MODEL']}, seed {values['SEED']}"
-        header = {"MaxProcs": str(processors_of(values)), "MaxNodes": str(values["NODES"]), "Note": note}
+        header = {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes), "Note": note}
     swf.write_swf(frame, header, out)
     return Ending("ok", f"{frame.height} jobs in {out}")
 
@@ -62,8 +63,7 @@ def _converted(values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, s
     chosen = selection.prepare(
         trace.frame,
         # The machine of the log: nothing is to be run, so nothing is too wide.
-        cpus=max(trace.machine()[0], _widest(trace.frame)),
-        nodes=1,
+        classes=[(1, max(trace.machine()[0], _widest(trace.frame)))],
         slack=SLACK,
         jobs=None if values["JOBS"] is None else whole_of(values["JOBS"]),
         offset=whole_of(values["OFFSET"]),
@@ -98,9 +98,10 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
             screen.say(f"  {damage.length} bytes at offset {damage.offset}: {damage.reason}")
     jobs = _selected(schedule.jobs, values)
     processors, nodes = schedule.processors, schedule.nodes
-    if processors is None or os.environ.get("NODES") or os.environ.get("CPUS"):
-        processors, nodes = processors_of(values), whole_of(values["NODES"])
-        screen.say(f"machine: {nodes} nodes of {values['CPUS']} processors (NODES, CPUS)")
+    if processors is None or any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
+        machine = machine_of(values)
+        processors, nodes = machine.processors, machine.nodes
+        screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")
     measured = definitions.compute(jobs, processors, nodes, suspensions=schedule.suspensions)
     table.show(measured, screen)
     if out is not None:

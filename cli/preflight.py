@@ -14,6 +14,7 @@ from slurm_mirage.instance import active_run, nodes_in
 
 from . import ROOT
 from .knobs import BY_NAME, Value
+from .runs import text_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 
@@ -72,10 +73,10 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
     if own_run is not None and own_run != run:
         raise WrongUse(f"RUN: run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER")
     for name, value in _shape_of(run, knobs).items():
-        if str(knobs[name]) != value:
+        if text_of(knobs[name]) != value:
+            has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
             raise WrongUse(
-                f"{name}: run {run} goes on in cluster {cluster} with {name}={value}; "
-                f"wait for it, or make teardown CLUSTER={cluster}"
+                f"{name}: run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}"
             )
 
 
@@ -87,9 +88,9 @@ def no_leftover(knobs: dict[str, Value], folder: Path) -> None:
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
-    """NODES, CPUS and CONFIG of `run`; NODES alone when it was started from another clone."""
+    """CLASSES, NODES, CPUS and CONFIG of `run`; NODES alone when it was started from another clone."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
     if experiment is not None:
-        return {name: str(experiment["inputs"][name]) for name in ("NODES", "CPUS", "CONFIG")}
+        return {name: str(experiment["inputs"].get(name, "")) for name in ("CLASSES", "NODES", "CPUS", "CONFIG")}
     instance = read_json(instance_directory(knobs) / "instance.json")
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

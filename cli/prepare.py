@@ -16,6 +16,7 @@ from slurm_mirage.trace import read_trace
 from slurm_mirage.workload import Workload, prepare
 
 from .knobs import Value, shown_number
+from .machine import Machine
 from .screen import about
 
 # Virtual seconds between a job's end and its time limit that cover its launch, so that a job which uses its
@@ -44,15 +45,17 @@ def whole_of(value: Value) -> int:
     return value
 
 
-def processors_of(knobs: dict[str, Value]) -> int:
-    """Processors of the emulated machine."""
-    return whole_of(knobs["NODES"]) * whole_of(knobs["CPUS"])
+def machine_of(knobs: dict[str, Value]) -> Machine:
+    """The emulated machine."""
+    if isinstance(machine := knobs["CLASSES"], Machine):
+        return machine
+    return Machine.of_equal_nodes(whole_of(knobs["NODES"]), whole_of(knobs["CPUS"]))
 
 
 def source(knobs: dict[str, Value]) -> Source:
     """Read TRACE, or generate the workload of a run without one. Raises WrongUse for what is no log."""
     if not knobs["TRACE"]:
-        frame = models.default_workload(processors_of(knobs), whole_of(knobs["SEED"]))
+        frame = models.default_workload(machine_of(knobs).processors, whole_of(knobs["SEED"]))
         # The jobs themselves, because another release may generate others from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
         return Source(frame, digest, {"path": None, "generated": "default_workload", "sha256": digest})
@@ -72,8 +75,7 @@ def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Wo
     """Select and shrink the jobs. Raises WrongUse, for one that is wider than the cluster too."""
     return prepare(
         jobs,
-        cpus=whole_of(knobs["CPUS"]),
-        nodes=whole_of(knobs["NODES"]),
+        classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
         slack=SLACK,
         jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
         offset=whole_of(knobs["OFFSET"]),
@@ -116,7 +118,7 @@ class Prepared:
         runs = self._executions()
         last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
         area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
-        return max(last_end, self.dues[0] + float(area) / processors_of(self.knobs))
+        return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
 
     def announcement(self) -> str:
         """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`."""
@@ -162,7 +164,8 @@ class Prepared:
         """Make results/RUN with its inputs, in one step."""
         new = folder.parent / f".new-{folder.name}"
         new.mkdir(parents=True, exist_ok=True)
-        header = {"MaxProcs": str(processors_of(self.knobs)), "MaxNodes": str(self.knobs["NODES"])}
+        machine = machine_of(self.knobs)
+        header = {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
         swf.write_swf(self.workload.to_swf(), header, new / "workload.swf")
         self.workload.jobs.write_csv(new / "workload.csv")
         submissions.write_plan(new / "plan.csv", self.plan(folder.name))

@@ -19,6 +19,7 @@ from slurm_mirage.files import read_json, write_json
 from . import ROOT
 from .endings import Ending
 from .knobs import TABLE, Value, shown_number
+from .machine import Machine
 
 RESULTS = ROOT / "results"
 # Folders of results/ that are no runs.
@@ -32,14 +33,14 @@ def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> 
         return str(knobs["RUN"])
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
         experiment = read_json(folder / "experiment.json")
-        if experiment is not None and experiment["inputs"] == wanted and not _is_over(folder):
+        if experiment is not None and all(_same(n, experiment["inputs"], wanted) for n in wanted) and not _is_over(folder):
             return folder.name
     trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
     return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
 
 
 def text_of(value: Value) -> str:
-    """A knob's value as it is stored and compared."""
+    """A knob's value as it is stored and compared. A file of classes counts by what it says."""
     if isinstance(value, tuple):
         return ",".join(shown_number(item) for item in value)
     if isinstance(value, Decimal):
@@ -71,7 +72,7 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         raise WrongUse(f"RUN: results/{folder.name} is there already and holds no run; it may be another name")
     before = experiment["inputs"]
     for name in wanted:
-        if before.get(name) != wanted[name]:
+        if not _same(name, before, wanted):
             raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
     return Ending.load(folder) if _is_over(folder) else None
 
@@ -81,8 +82,13 @@ def _is_over(folder: Path) -> bool:
     return ending is not None and ending.is_final
 
 
+def _same(name: str, before: dict[str, str], now: dict[str, str]) -> bool:
+    """A run of an earlier release lacks the inputs that came later: they were not set."""
+    return before.get(name, "") == now[name]
+
+
 def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
-    if name == "TRACE" or name.endswith("content"):
+    if name in ("TRACE", "CLASSES") or name.endswith("content"):
         return f"another {name}; give the same one, or another RUN"
     was, is_now = before.get(name) or "not set", now[name] or "not set"
     return f"{name} was {was}, is {is_now}; give the same, or another RUN"
@@ -90,9 +96,10 @@ def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
 
 def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
     """Content of experiment.json before the run; what only the cluster knows is added at its end."""
+    given = {name: value.path if isinstance(value, Machine) else text_of(value) for name, value in knobs.items()}
     return {
         "inputs": wanted,
-        "knobs": {knob.name: text_of(knobs[knob.name]) for knob in TABLE},
+        "knobs": given,
         "trace": trace,
         "clock": {"speed": 1.0, "virtual": False},
         "host": {

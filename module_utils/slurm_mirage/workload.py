@@ -9,6 +9,7 @@ times alike).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -30,7 +31,7 @@ class Workload:
         submit                    trace seconds, as in the log
         submit_virtual            virtual seconds after the first submission
         processors                allocated, or if the log does not say, requested
-        nodes_wanted              whole nodes for these processors; null unless whole nodes are used
+        nodes_wanted              whole nodes for these processors, were they the smallest ones; null unless whole nodes are used
         runtime, runtime_virtual  seconds of execution (of a job that never ran: what it asked for)
         requested                 trace seconds; if the log does not say, the run time and the slack
         limit_minutes (Int64)     for `sbatch --time`
@@ -78,8 +79,7 @@ class Workload:
 def prepare(
     trace: pl.DataFrame,
     *,
-    cpus: int,
-    nodes: int,
+    classes: Sequence[tuple[int, int]],
     slack: float,
     jobs: int | None = None,
     offset: int = 0,
@@ -88,8 +88,8 @@ def prepare(
     overrun: str = "extend",
     whole_nodes: bool = False,
 ) -> Workload:
-    """Selects and shrinks the jobs of an SWF frame for a cluster of `nodes` nodes with `cpus` processors
-    each.
+    """Selects and shrinks the jobs of an SWF frame for a cluster with these `classes` of nodes, each a
+    number of nodes and the processors of each of them.
 
     The log is sorted by submission (jobs of the same second stay in its order); its first `offset` jobs are
     passed over, whatever they are; of the rest the unusable ones and those that ran less than `min_runtime`
@@ -112,8 +112,8 @@ def prepare(
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
-    _check_width(limited, cpus, nodes)
-    wanted = (pl.col("processors") + cpus - 1) // cpus if whole_nodes else pl.lit(None, pl.Int64)
+    _check_width(limited, classes)
+    wanted = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(
         "id", "submit", "processors", wanted.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "status", "user",
@@ -221,10 +221,27 @@ def _limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> 
     return window.with_columns(limit_minutes=pl.when(extended).then(enough).otherwise(asked), limit_extended=extended)
 
 
-def _check_width(jobs: pl.DataFrame, cpus: int, nodes: int) -> None:
+def _enough_nodes(classes: Sequence[tuple[int, int]]) -> pl.Expr:
+    """Whole nodes that hold a job's processors whichever nodes Slurm takes: as many as are needed of the smallest ones."""
+    processors = pl.col("processors")
+    wanted = pl.lit(None, pl.Int64)
+    nodes = held = 0
+    for count, cpus in sorted(classes, key=lambda one: one[1]):
+        wanted = pl.when(processors > held).then(nodes + (processors - held + cpus - 1) // cpus).otherwise(wanted)
+        nodes, held = nodes + count, held + count * cpus
+    return wanted
+
+
+def _check_width(jobs: pl.DataFrame, classes: Sequence[tuple[int, int]]) -> None:
     """WrongUse naming the widest job and what would hold it, if it is wider than the cluster."""
     number, needed = jobs.sort("processors", descending=True, maintain_order=True).select("id", "processors").row(0)
-    if needed > cpus * nodes:
+    there = sum(count * cpus for count, cpus in classes)
+    if needed > there and len(classes) > 1:
+        raise WrongUse(
+            f"CLASSES: job {number} needs {needed} processors, the cluster has {there}; more or larger nodes would hold it"
+        )
+    if needed > there:
+        [(nodes, cpus)] = classes
         raise WrongUse(
             f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
             f"CPUS={cpus}); NODES={-(-needed // cpus)} or CPUS={-(-needed // nodes)} would hold every job"

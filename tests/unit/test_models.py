@@ -57,7 +57,7 @@ def test_the_default_machine_is_busy_and_queues() -> None:
 def test_the_default_workload_can_be_submitted() -> None:
     for processors, cpus in ((5760, 16), (100, 1), (4, 2)):
         jobs = models.default_workload(processors, 1)
-        ready = workload.prepare(jobs, cpus=cpus, nodes=processors // cpus, slack=5)
+        ready = workload.prepare(jobs, classes=[(processors // cpus, cpus)], slack=5)
         assert ready.excluded == {}
         assert ready.jobs.height == jobs.height
         assert "renumbered" not in ready.notes

@@ -29,7 +29,7 @@ def log(*jobs: dict[str, float]) -> pl.DataFrame:
 
 
 def prepare(*jobs: dict[str, float], **options: Any) -> workload.Workload:
-    return workload.prepare(log(*jobs), **{"cpus": 16, "nodes": 10, "slack": 5, **options})
+    return workload.prepare(log(*jobs), **{"classes": [(10, 16)], "slack": 5, **options})
 
 
 def only(*jobs: dict[str, float], **options: Any) -> dict[str, Any]:
@@ -82,6 +82,18 @@ def test_processors_are_the_allocated_ones_or_else_the_requested() -> None:
 @pytest.mark.parametrize(("processors", "nodes"), [(1, 1), (16, 1), (17, 2), (160, 10)])
 def test_whole_nodes(processors: int, nodes: int) -> None:
     assert only({"allocated_processors": processors}, whole_nodes=True)["nodes_wanted"] == nodes
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=3), st.data())
+@settings(deadline=None)
+def test_whole_nodes_of_several_classes_hold_the_job_whichever_they_are(
+    classes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """As many as are needed when Slurm takes the smallest ones, and no more."""
+    sizes = sorted(cpus for count, cpus in classes for _ in range(count))
+    processors = data.draw(st.integers(1, sum(sizes)))
+    nodes = only({"allocated_processors": processors}, classes=classes, whole_nodes=True)["nodes_wanted"]
+    assert sum(sizes[: nodes - 1]) < processors <= sum(sizes[:nodes])
 
 
 @pytest.mark.parametrize(
@@ -221,7 +233,7 @@ def test_repeated_and_missing_numbers_become_new_ones() -> None:
         ({"shrink_percent": 0}, "SHRINK: 0 may be"),
         ({"shrink_percent": float("nan")}, "SHRINK: nan may be"),
         ({"overrun": "ignore"}, "OVERRUN: 'ignore' may be extend or kill"),
-        ({"cpus": 1, "nodes": 3}, r"CPUS: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
+        ({"classes": [(3, 1)]}, r"CPUS: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
     ],
 )  # fmt: skip
 def test_wrong_use_names_the_knob(options: dict[str, Any], message: str) -> None:
@@ -232,9 +244,16 @@ def test_wrong_use_names_the_knob(options: dict[str, Any], message: str) -> None
 def test_the_width_that_is_said_to_hold_every_job_does() -> None:
     jobs = [{"allocated_processors": n} for n in (1, 128, 100)]
     with pytest.raises(WrongUse, match=r"job 2 needs 128 .*NODES=13 or CPUS=13 "):
-        prepare(*jobs, cpus=10, nodes=10)
-    assert prepare(*jobs, cpus=10, nodes=13).jobs.height == 3
-    assert prepare(*jobs, cpus=13, nodes=10, whole_nodes=True).jobs["nodes_wanted"].max() == 10
+        prepare(*jobs, classes=[(10, 10)])
+    assert prepare(*jobs, classes=[(13, 10)]).jobs.height == 3
+    assert prepare(*jobs, classes=[(10, 13)], whole_nodes=True).jobs["nodes_wanted"].max() == 10
+
+
+def test_the_width_of_several_classes() -> None:
+    jobs = [{"allocated_processors": n} for n in (1, 128)]
+    assert prepare(*jobs, classes=[(4, 16), (2, 32)]).jobs.height == 2
+    with pytest.raises(WrongUse, match=r"^CLASSES: job 2 needs 128 processors, the cluster has 127;"):
+        prepare(*jobs, classes=[(4, 16), (1, 32), (1, 31)])
 
 
 def test_only_jobs_that_are_taken_have_to_fit() -> None:
@@ -266,7 +285,7 @@ job_fields = st.fixed_dictionaries(
 )
 @settings(deadline=None)
 def test_what_is_submitted_can_be_prepared_again(jobs: list[dict[str, float]], shrink: float, overrun: str, slack: float) -> None:
-    options = {"cpus": 10, "nodes": 10, "slack": slack, "overrun": overrun}
+    options = {"classes": [(6, 10), (5, 8)], "slack": slack, "overrun": overrun}
     first = workload.prepare(log(*jobs), shrink_percent=shrink, **options)
     assert first.jobs.height + sum(first.excluded.values()) == len(jobs)
     assert first.jobs["id"].is_unique().all()
@@ -301,13 +320,13 @@ def test_a_place_in_the_kth_log() -> None:
     if not KTH.exists():
         pytest.skip("skipped: ../shared/traces/KTH-SP2-1996.unfiltered.swf.gz not there")
     frame = trace.read_trace(KTH).frame
-    ready = workload.prepare(frame, cpus=1, nodes=100, slack=10, offset=19151, jobs=200)
+    ready = workload.prepare(frame, classes=[(100, 1)], slack=10, offset=19151, jobs=200)
     jobs = ready.jobs
     assert (jobs.height, jobs["id"][0], jobs["id"][-1]) == (200, 19152, 19351)
     # Submissions span seven hours; the last job would end after sixteen if none had to wait.
     assert jobs["submit_virtual"].max() == 25519
     assert (jobs["submit_virtual"] + jobs["runtime_virtual"]).max() == 57368
-    everything = workload.prepare(frame, cpus=1, nodes=100, slack=10, shrink_percent=0.2)
+    everything = workload.prepare(frame, classes=[(100, 1)], slack=10, shrink_percent=0.2)
     assert everything.jobs.height == 28481
     assert everything.excluded == {"no run time": 8}
     assert everything.limits == {"before": 270, "after": 8}
