@@ -17,7 +17,7 @@ from slurm_mirage.registration import are_well, count_states, registered
 
 from .screen import Screen, registration_line, start_line
 
-EVERY = {"slurm_farm": 1.0, "slurm_farm_info": 2.0}  # seconds between two looks, by the module that is at work
+EVERY = {"slurm_farm": 1.0, "slurm_farm_info": 2.0}  # seconds between two looks at least, by the module that is at work
 PATIENCE = 10.0  # seconds that sinfo gets
 
 
@@ -54,9 +54,11 @@ class StartProgress:
             self._stop.set()
 
     def _show(self, look: Callable[[Rate], str | None], every: float, stop: threading.Event) -> None:
-        rate = Rate()
-        while not stop.wait(every):
+        rate, took = Rate(), 0.0
+        while not stop.wait(max(every, 4 * took)):
+            began = time.monotonic()
             line = look(rate)
+            took = time.monotonic() - began
             with self._lock:
                 if line and not stop.is_set():
                     self.screen.live(line)

@@ -17,7 +17,7 @@ import pytest
 from modules import ROOT, Caller, load
 
 from slurm_mirage import processes
-from slurm_mirage.files import write_json
+from slurm_mirage.files import file_digest, write_json
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
@@ -144,6 +144,38 @@ def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) 
     )
 
 
+def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    write_json(directory / "etc/farm.json", {})
+    state = {
+        "pid": os.getpid(),
+        "start_time": processes.start_time(os.getpid()),
+        "specification": file_digest(directory / "etc/farm.json"),
+        "phase": "starting",
+        "daemons": {"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
+        "leaving": 0,
+        "waiting_for_memory": 60,
+        "failing": {},
+    }
+    write_json(directory / "run/farm.json", state)
+    with pytest.raises(RuntimeError) as error:
+        load("slurm_farm").wait_for(directory, 3600)
+    assert str(error.value).startswith("the host has no memory for more slurmd: 5120 of 16384 run, ")
+    assert "take fewer NODES" in str(error.value)
+
+
+def test_what_counts_as_progress() -> None:
+    """Whatever was before, the farm has to read its specification; then what has to go goes; then what shall run is ready."""
+
+    def state(specification: str, leaving: int, ready: int) -> dict[str, Any]:
+        return {"specification": specification, "leaving": leaving, "daemons": {"slurmd": {"ready": ready}}}
+
+    course = [("old", 0, 3600), ("new", 3600, 3600), ("new", 40, 40), ("new", 0, 0), ("new", 0, 1)]
+    progress = [load("slurm_farm").progress_of(state(*step), "new") for step in course]
+    assert progress == sorted(progress)
+    assert len(set(progress)) == len(course)
+
+
 @without_systemd
 def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any]) -> None:
     call("slurm_farm", **params)
@@ -192,6 +224,16 @@ def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
+
+
+def test_nodes_that_never_register_are_said(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    (tmp_path / "run/farm.json").write_text(json.dumps(state))
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'idle 5\nunknown* 2'\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
 
 
 @pytest.mark.parametrize(
