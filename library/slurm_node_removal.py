@@ -23,10 +23,9 @@ options:
     type: path
     default: /usr/bin
   nodes:
-    description: Classes of equal nodes that the instance will have, as M(slurm_config) takes them.
+    description: Classes of equal nodes that the instance will have, as M(slurm_config) takes them. Required with O(state=leaving).
     type: list
     elements: dict
-    required: true
     suboptions:
       prefix:
         description: Name of the nodes without their number.
@@ -95,7 +94,7 @@ from ansible.module_utils.slurm_mirage.slurm_commands import SlurmError
 
 def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """What the module returns."""
-    wanted = wanted_hardware(node_classes(parameters["nodes"]))
+    wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
     if not controller_runs(directory):
         return {"changed": False, "leaving": "", "resumed": ""}
     slurm = NodeCommands(str(directory / "etc/slurm.conf"), parameters["bin"], str(directory))
@@ -119,7 +118,6 @@ def main() -> None:
             "nodes": {
                 "type": "list",
                 "elements": "dict",
-                "required": True,
                 "options": {
                     "prefix": {"type": "str", "default": "n"},
                     "first": {"type": "int"},
@@ -130,6 +128,7 @@ def main() -> None:
             },
             "state": {"type": "str", "choices": ["leaving", "staying"], "default": "leaving"},
         },
+        required_if=[("state", "leaving", ["nodes"])],
         supports_check_mode=True,
     )
     try:
