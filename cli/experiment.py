@@ -56,6 +56,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
         return _shown(folder, ended, screen)
     preflight.privileges(order.knobs)
     preflight.nothing_disturbed(order.knobs, name)
+    preflight.has_room(order.knobs)
     preflight.no_leftover(order.knobs, folder)
     for remark in prepared.remarks():
         screen.say(remark)
@@ -83,6 +84,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     preflight.privileges(order.knobs)
     goes_on = preflight.running(order.knobs)
     preflight.nothing_disturbed(order.knobs, goes_on if goes_on in {folder.name for folder in folders} else name)
+    preflight.has_room(order.knobs)
     for folder in folders:
         preflight.no_leftover(order.knobs, folder)
     left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)

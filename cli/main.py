@@ -41,6 +41,7 @@ def cluster(values: Knobs, screen: Screen) -> Ending:
     preflight.config(values)
     preflight.privileges(values)
     preflight.nothing_disturbed(values, None)
+    preflight.has_room(values)
     began = time.monotonic()
     log = _log("cluster", values)
     watcher = run_playbook("cluster", cluster_variables(values), inventory, screen, log)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from slurm_mirage import capacity, sizing
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json
 from slurm_mirage.instance import active_run, nodes_in
@@ -17,6 +18,7 @@ from .knobs import BY_NAME, Value
 from .runs import text_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
+STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
 def inventory(knobs: dict[str, Value]) -> Path:
@@ -78,6 +80,17 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
             raise WrongUse(
                 f"{name}: run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}"
             )
+
+
+def has_room(knobs: dict[str, Value]) -> None:
+    """The host holds so many nodes, when the cluster is to stand on this machine; on other hosts the role `instance` looks."""
+    if inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
+        return
+    nodes = knobs["NODES"]
+    assert isinstance(nodes, int)
+    wide_steps = knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
+    directory = instance_directory(knobs)
+    sizing.check(sizing.Load(nodes, wide_steps), capacity.running_load(directory), capacity.look(directory))
 
 
 def no_leftover(knobs: dict[str, Value], folder: Path) -> None:

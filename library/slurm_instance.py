@@ -9,6 +9,7 @@ short_description: Keep the directory, the ports and the code of an emulated clu
 description:
   - Creates the folders of an instance, gives it a block of free ports that it keeps, and installs the code of the farm and of the
     replay there.
+  - Refuses more nodes than the host has memory, processes and files for, and says how many it has them for.
   - With O(state=absent), removes the directory. The farm must have been stopped before.
 options:
   name:
@@ -28,6 +29,13 @@ options:
   nodes:
     description: How many emulated nodes this host will have. Required with O(state=present).
     type: int
+  jobs:
+    description: How many jobs at once the host's memory shall hold beside the nodes. The default is one on each node, at most 1000.
+    type: int
+  wide_steps:
+    description: Whether slurmd will read the whole slurm.conf, as M(slurm_config) will be told; that takes more memory.
+    type: bool
+    default: false
   port:
     description:
       - First port of the block. The instance's earlier block, or the first free one, when left out.
@@ -59,6 +67,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+kernel_settings:
+  description: Least values of the kernel's settings for so many nodes and jobs, by their names, as M(host_settings) takes them.
+  returned: when O(state=present)
+  type: dict
 directory:
   description: Directory of the instance.
   returned: always
@@ -89,10 +101,12 @@ from typing import Any
 import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import (  # replay: carried along, and installed on the hosts
+    capacity,
     farm,
     isolation,
     processes,
     replay,  # noqa: F401
+    sizing,
 )
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import locked_folder, read_json, write_json
@@ -179,6 +193,9 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
     check_loopback(parameters["address"])
+    load = sizing.Load(parameters["nodes"], parameters["wide_steps"], parameters["jobs"])
+    if not write:  # once; what is free differs from one second to the next
+        sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
     kept = read_json(directory / "instance.json")
     # Daemons whose farm was killed still hold the instance's ports.
@@ -202,7 +219,13 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         changed = True
         if write:
             write_json(directory / "instance.json", content)
-    return {"changed": changed, "port": block.port, "ports": block.ports, "private_hostname": private_hostname}
+    return {
+        "changed": changed,
+        "port": block.port,
+        "ports": block.ports,
+        "private_hostname": private_hostname,
+        "kernel_settings": sizing.kernel_settings(load),
+    }
 
 
 def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, Any]:
@@ -229,6 +252,8 @@ def main() -> None:
             "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
             "user": {"type": "str"},
             "nodes": {"type": "int"},
+            "jobs": {"type": "int"},
+            "wide_steps": {"type": "bool", "default": False},
             "port": {"type": "int"},
             "address": {"type": "str", "default": "127.0.0.1"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

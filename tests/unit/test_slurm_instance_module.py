@@ -41,6 +41,7 @@ def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any],
     assert made["changed"] is True
     content = json.loads((directory / "instance.json").read_text())
     assert made["ports"] == 5
+    assert made["kernel_settings"]["kernel.pid_max"] >= 131072
     assert content == {"name": "one", "port": made["port"], "ports": 5, "addresses": 1, "nodes": 4, "user": USER}
     assert {path.name for path in directory.iterdir() if path.is_dir()} == {
         "etc",
@@ -84,6 +85,7 @@ def test_the_user_may_enter_whatever_roots_umask(call: Caller, params: dict[str,
         ({"user": "root"}, "wrong use: instance_user=root: this account is not the instance's"),
         ({"port": 80}, "wrong use: PORT=80: needs 5 ports"),
         ({"address": "127.0.0.99"}, "wrong use: localhost resolves to "),
+        ({"nodes": 1_000_000}, "wrong use: NODES=1000000: needs about "),
         ({"nodes": 15001, "port": 50600}, "wrong use: PORT=50600: needs 15000 ports"),
     ],
 )
