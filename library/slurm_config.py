@@ -148,7 +148,7 @@ from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.node_words import GPU, gpus, gres_lines, gres_of, gres_types
-from ansible.module_utils.slurm_mirage.placement import Block, NodeClass, node_classes, place, placed_in
+from ansible.module_utils.slurm_mirage.placement import Block, NodeClass, check_partitions, node_classes, place, placed_in
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
 
 NODE_OPTIONS = {
@@ -254,6 +254,7 @@ def main() -> None:
         before = slurm_conf.read_text() if slurm_conf.exists() else ""
         block = Block(*(module.params[name] for name in ("address", "port", "ports")))
         classes = node_classes(module.params["nodes"])
+        check_partitions(module.params["partitions"], classes)
         nodes = place(classes, block, placed_in(before))
         wanted = wanted_files(directory, module.params, classes, nodes)
         touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)

@@ -18,8 +18,9 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from .errors import WrongUse
+from .hostlist import expand
 from .node_words import Words, arrangement, gres_of, words_of
-from .slurm_conf import Nodes, names_of
+from .slurm_conf import Nodes, names_of, value_of
 
 PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z._-])?\Z")
 PLACED = re.compile(
@@ -110,6 +111,26 @@ def _check(this: NodeClass, where: str) -> None:
             raise WrongUse(f"{where}: {name} {value}: a whole number from {least} on")
     arrangement(this.cpus, this.extra, where)
     gres_of(this.extra, where)
+
+
+def check_partitions(partitions: Iterable[Mapping[str, Any]], classes: Sequence[NodeClass]) -> None:
+    """Raise WrongUse for a partition with a node that is not there: slurmctld does not start with one.
+
+    A name without a number is not looked at: it is ALL, or that of a NodeSet.
+    """
+    names: set[str] | None = None
+    for partition in partitions:
+        text = value_of({key.lower(): value for key, value in partition.items()}.get("nodes", "ALL"))
+        where = f"slurm.conf: PartitionName={partition.get('name')}: Nodes={text}"
+        try:
+            wanted = [name for name in expand(text) if name[-1].isdecimal()]
+        except ValueError:
+            raise WrongUse(f"{where}: names of nodes like n[1-3],fat2, or ALL") from None
+        if wanted and names is None:
+            names = {f"{some.prefix}{number}" for some in classes for number in range(some.first, some.first + some.count)}
+        unknown = [name for name in wanted if name not in (names or ())]
+        if unknown:
+            raise WrongUse(f"{where}: there is no node {unknown[0]}; the nodes are {','.join(some.names for some in classes)}")
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:

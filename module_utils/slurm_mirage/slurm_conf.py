@@ -110,7 +110,7 @@ def render(settings: Mapping[str, Any], nodes: Sequence[Nodes], partitions: Sequ
         if not partition.get("name"):
             raise WrongUse(f"slurm.conf: partition {dict(partition)} has no name")
         words = {key: value for key, value in partition.items() if key != "name"}
-        lines.append(line_of("PartitionName", partition["name"], {"Nodes": "ALL", **words}) + "\n")
+        lines.append(line_of("PartitionName", partition["name"], merge({"Nodes": "ALL"}, words)) + "\n")
     return "".join(lines)
 
 

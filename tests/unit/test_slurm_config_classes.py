@@ -1,4 +1,4 @@
-"""The module slurm_config where nodes have GRES: GresTypes, gres.conf, device files."""
+"""The module slurm_config where nodes are not all the same: GresTypes, gres.conf, device files, partitions over classes."""
 
 from __future__ import annotations
 
@@ -86,4 +86,25 @@ def test_what_a_class_cannot_have_is_wrong_use_and_writes_nothing(
 ) -> None:
     params["nodes"][1]["extra"] = extra
     assert call("slurm_config", **params)["msg"].startswith("wrong use: nodes: class 2: ")
+    assert etc(tmp_path) == set()
+
+
+@pytest.mark.parametrize("nodes", ["ALL", "n[1-2]", ["n1", "gpu[1-2]"], "large,n2", "all,n1"])
+def test_partitions_over_classes(call: Caller, params: dict[str, Any], tmp_path: Path, nodes: Any) -> None:
+    params["partitions"] = [{"name": "batch", "nodes": nodes}]
+    assert call("slurm_config", **params)["changed"] is True
+    text = nodes if isinstance(nodes, str) else ",".join(nodes)
+    assert (tmp_path / "etc/slurm.conf").read_text().splitlines()[-1] == f"PartitionName=batch nodes={text}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"), [("n[1-3]", "there is no node n3; the nodes are n[1-2],gpu[1-2]"), ("n[1", "names of nodes")]
+)
+def test_a_partition_with_a_node_that_is_not_there_is_wrong_use(
+    call: Caller, params: dict[str, Any], tmp_path: Path, nodes: str, words: str
+) -> None:
+    """slurmctld would not start."""
+    params["partitions"] = [{"name": "batch"}, {"name": "thin", "Nodes": nodes}]
+    message = call("slurm_config", **params)["msg"]
+    assert message.startswith(f"wrong use: slurm.conf: PartitionName=thin: Nodes={nodes}: ") and words in message
     assert etc(tmp_path) == set()
