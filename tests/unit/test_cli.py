@@ -37,6 +37,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "two.swf").write_text(SWF)
     (project / "a b'$HOME.swf").write_text(SWF)
     (project / "empty.swf").write_text("")
+    (project / "six.swf").write_text("1 0 0 30 6 -1 -1 6 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    (project / "classes.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1, cpus: 2, prefix: fat}\n")
+    (project / "wrong.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1}\n")
     (project / "five.swf").write_text(SWF + "3 20 0 30 1\n")
     (project / "cut.swf.gz").write_bytes(gzip.compress(SWF.encode() * 100)[:-20])
     return project
@@ -81,6 +84,9 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("experiment", {"TRACE": "cut.swf.gz"}, "gzip"),
         ("experiment", {"TRACE": "five.swf"}, "line 4: has 5 fields"),
         ("experiment", {"TRACE": "two.swf", "NODES": "3", "CPUS": "1"}, "job 2 needs 4 processors"),
+        ("experiment", {"CLASSES": "wrong.yml"}, "CLASSES: wrong.yml: class 2: cpus is missing"),
+        ("cluster", {"CLASSES": "classes.yml", "NODES": "3"}, "NODES: CLASSES says that too"),
+        ("experiment", {"TRACE": "six.swf", "CLASSES": "classes.yml"}, "CLASSES: job 1 needs 6 processors, the cluster has 4"),
         ("experiment", {"TRACE": "two.swf", "OFFSET": "2"}, "OFFSET: 2 may be up to 1"),
         ("experiment", {"TRACE": "two.swf", "JOBS": "3"}, "JOBS: 3 may be up to 2"),
         ("experiment", {"TRACE": "two.swf", "PERIOD": "1", "DRIFT": "-2"}, "DRIFT: -2"),
@@ -123,6 +129,16 @@ def test_metrics_of_a_machine_that_is_named(copy: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     settings = json.loads((tmp_path / "m.json").read_text())["settings"]
     assert (settings["processors"], settings["nodes"]) == (32, 2)
+
+
+def test_metrics_and_workload_of_a_machine_of_classes(copy: Path, tmp_path: Path) -> None:
+    done = run(copy, "metrics", TRACE="two.swf", CLASSES="classes.yml", OUT=str(tmp_path / "m.json"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "machine: 2 nodes of 1 CPUs, 1 of 2 (CLASSES)" in done.stdout.splitlines()
+    settings = json.loads((tmp_path / "m.json").read_text())["settings"]
+    assert (settings["processors"], settings["nodes"]) == (4, 3)
+    run(copy, "workload", JOBS="5", CLASSES="classes.yml", OUT=str(tmp_path / "w.swf"))
+    assert {"; MaxProcs: 4", "; MaxNodes: 3"} <= set((tmp_path / "w.swf").read_text().splitlines())
 
 
 def test_metrics_of_sigsleeps_log_tell_where_it_is_damaged(copy: Path, tmp_path: Path) -> None:
@@ -226,6 +242,7 @@ def test_a_finished_run_is_shown_with_its_trace_under_another_path(copy: Path, f
         ({"JOBS": "1"}, "JOBS was not set, is 1"),
         ({"TRACE": ""}, "another TRACE"),
         ({"CONFIG": "fifo"}, "CONFIG was backfill, is fifo"),
+        ({"NODES": "", "CPUS": "", "CLASSES": "classes.yml"}, "NODES was 4, is 3"),
     ],
 )
 def test_a_run_of_other_inputs_says_which(copy: Path, finished: Path, change: dict[str, str], words: str) -> None:

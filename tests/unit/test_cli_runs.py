@@ -10,6 +10,7 @@ import pytest
 
 from cli import knobs, runs
 from cli.endings import Ending
+from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import write_json
 
 NOW = datetime(2026, 1, 2, 3, 4, 5)
@@ -39,6 +40,14 @@ def earlier(results: Path, name: str, word: str | None, inputs: dict[str, str], 
 def test_a_name_of_the_time_and_the_trace() -> None:
     assert runs.name_for(values(), WANTED, NOW) == FRESH
     assert runs.name_for(values(TRACE="/x/KTH-SP2.swf.gz"), WANTED, NOW) == "20260102-030405-KTH-SP2"
+
+
+def test_a_knob_that_an_earlier_release_did_not_have_was_not_set(results: Path) -> None:
+    earlier(results, "old", "ok", WANTED, age=1)
+    ended = runs.earlier(results / "old", WANTED | {"CLASSES": ""})
+    assert ended is not None and ended.word == "ok"
+    with pytest.raises(WrongUse, match="has other inputs: another CLASSES"):
+        runs.earlier(results / "old", WANTED | {"CLASSES": "[...]"})
 
 
 def test_a_name_that_is_given(results: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from cli import ROOT, preflight
 from cli.knobs import GIVEN, resolve
+from cli.runs import text_of
+from slurm_mirage import processes
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import write_json
 
 
 def room(**knobs: object) -> None:
@@ -41,3 +46,33 @@ def test_steps_count() -> None:
 def test_auto_is_what_the_inventory_says() -> None:
     variables = yaml.safe_load((ROOT / "inventories/common/group_vars/all.yml").read_text())
     assert variables["mirage_steps_auto"] == preflight.STEPS_AUTO
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"CLASSES": "machines/example.yml"}, None),
+        ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "CONFIG: run r goes on in cluster c with CONFIG=backfill"),
+        ({"NODES": "36"}, "CLASSES: run r goes on in cluster c with other CLASSES"),
+    ],
+)
+def test_a_run_on_classes_is_joined_by_the_same_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: str | None
+) -> None:
+    monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
+    monkeypatch.setattr(preflight, "ROOT", tmp_path)
+    begun = resolve({"CLASSES": str(ROOT / "machines/example.yml")})
+    write_json(made(tmp_path / "results/r") / "experiment.json", {"inputs": {name: text_of(begun[name]) for name in begun}})
+    lock = made(tmp_path / "instances/c/runs/r") / "replay.lock"
+    lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    wanted = resolve({"CLUSTER": "c", **{name: text.replace("machines", f"{ROOT}/machines") for name, text in given.items()}})
+    if words is None:
+        preflight.nothing_disturbed(wanted, "r")
+        return
+    with pytest.raises(WrongUse, match=f"^{words}; wait for it"):
+        preflight.nothing_disturbed(wanted, "r")
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
