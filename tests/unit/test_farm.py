@@ -96,8 +96,8 @@ def bed() -> Iterator[Bed]:
     bed = Bed(directory)
     yield bed
     if bed.farm is not None:
-        bed.farm.kill()
-        bed.farm.wait()
+        bed.farm.terminate()
+        bed.farm.wait(60)
     processes.end(processes.of_instance(str(directory)), 5)
     shutil.rmtree(directory)
 
@@ -199,6 +199,7 @@ def test_a_daemon_that_does_not_heed_a_reload_is_killed(bed: Bed) -> None:
     until(lambda: bed.is_up(1) and bed.replaced("n1", before))
     assert processes.start_time(before) is None
     assert bed.state()["restarts"] == 0
+    bed.farm.kill()  # a farm that stops would be patient with it again
 
 
 def test_a_program_that_is_not_there_is_reported_and_tried_again(bed: Bed) -> None:
