@@ -53,7 +53,7 @@ class Machine:
     def in_words(self) -> str:
         """`360 nodes of 16 CPUs`, or for several classes `8 nodes of 32 CPUs, 100 of 16`."""
         first, *others = self.classes
-        words = [f"{first.count} nodes of {first.cpus} CPUs", *(f"{some.count} of {some.cpus}" for some in others)]
+        words = [f"{first.count} node{'s' * (first.count > 1)} of {first.cpus} CPUs", *(f"{some.count} of {some.cpus}" for some in others)]
         return ", ".join(words)
 
 
