@@ -53,8 +53,8 @@ class Machine:
     def in_words(self) -> str:
         """`360 nodes of 16 CPUs`, or for several classes `8 nodes of 32 CPUs, 100 of 16`."""
         first, *others = self.classes
-        words = [f"{first.count} node{'s' * (first.count > 1)} of {first.cpus} CPUs", *(f"{some.count} of {some.cpus}" for some in others)]
-        return ", ".join(words)
+        nodes = "1 node" if first.count == 1 else f"{first.count} nodes"
+        return ", ".join([f"{nodes} of {first.cpus} CPUs", *(f"{some.count} of {some.cpus}" for some in others)])
 
 
 def read(path: str) -> Machine:
