@@ -41,7 +41,7 @@ PASS = 30.0
 KSM_SLEEP = 0.02
 """Seconds between two of ksmd's bursts: the kernel's sleep_millisecs."""
 KSM_BURST = 1500
-"""The most pages of a burst: ksmd looks at pages that are merged already as fast, and that shall cost some 5 % of a core at most."""
+"""The most pages of a burst: ksmd looks at pages that are merged already as fast, and that shall cost some 5 % of a core."""
 
 
 @dataclass(frozen=True)
