@@ -138,6 +138,7 @@ from ansible.module_utils.slurm_mirage.pacing import host_memory
 UNIT = "slurm-farm@{}.service"
 MEMORY_PATIENCE = 60  # seconds without growth of the available memory
 STOP_PATIENCE = 40.0  # seconds; the farm kills what does not heed it in four steps of 8 s
+STOPPED_A_SECOND = 50  # processes, at least
 
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
@@ -334,7 +335,7 @@ def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     if is_there:
         state = running_farm(directory)
         if state is not None:
-            processes.end([state["pid"]], STOP_PATIENCE)
+            processes.end([state["pid"]], STOP_PATIENCE + len(mine) / STOPPED_A_SECOND)
         processes.end(processes.of_instance(str(directory)), 5.0)
         (directory / "run/farm.json").unlink(missing_ok=True)
     return {"changed": True, "ended": len(mine)}

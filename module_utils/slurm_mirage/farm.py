@@ -38,6 +38,7 @@ from .pacing import MemoryPace, Rate
 from .spawner import DIGEST_VARIABLE, Spawner
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+STOP_AT_ONCE = 200  # daemons: one that ends writes to pages that ksmd had merged, and takes unmerged memory for a moment
 STOP_PATIENCE = 8.0  # seconds between SIGTERM and SIGKILL; slurmctld saves its state in this time
 BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps dying
 SHAKY_FOR = 3.0  # seconds after its start for which a daemon that kept dying still counts as failing
@@ -180,7 +181,9 @@ class Farm:
         self.phase = "stopping"
         self._write_state()
         for kind in ("slurmctld", "slurmd"):
-            processes.end([d.pid for d in self.by_pid.values() if d.kind == kind], STOP_PATIENCE)
+            pids = [d.pid for d in self.by_pid.values() if d.kind == kind]
+            for first in range(0, len(pids), STOP_AT_ONCE):
+                processes.end(pids[first : first + STOP_AT_ONCE], STOP_PATIENCE)
         mine = processes.of_instance(str(self.directory))
         munged = {d.pid for d in self.by_pid.values() if d.kind == "munged"}
         processes.end(mine - munged - self.spawner.keepers, STOP_PATIENCE)
