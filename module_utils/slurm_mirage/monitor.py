@@ -37,6 +37,10 @@ POLL_INTERVAL = 1.0
 """Real seconds between two looks at the queue, at least."""
 POLL_SHARE = 0.05
 """Part of the time that these looks may take: of a long queue they are made less often."""
+DESCRIBED_WITHIN = 60.0
+"""Real seconds in which a job that has ended is asked for, at the latest: MinJobAge after its end Slurm forgets it."""
+MANY, FEW = 5, 20
+"""Ended jobs are asked for when they are one in MANY of all, together with all others if they are one in FEW of them."""
 STALL_AFTER = 60.0
 """Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
 MAX_RELEASES = 5
@@ -123,6 +127,7 @@ class Monitor(threading.Thread):
         self._seen: set[int] = set()
         self._runs: Counter[int] = Counter()
         self._described = _described(folder / "suspended.jsonl")
+        self._described_at = time.monotonic()
         self._releases: Counter[int] = Counter()
         self._processor = ProcessorTime()
         self._stall = StallDetector()
@@ -215,9 +220,16 @@ class Monitor(threading.Thread):
         wanted = sorted(
             slurm_id for slurm_id, runs in self._runs.items() if self._described[slurm_id] < runs and slurm_id not in active
         )
-        for first in range(0, len(wanted), 500):
-            chunk = wanted[first : first + 500]
-            answer = self._slurm.details(chunk)
+        known = self._status.submitted
+        is_urgent = not active or time.monotonic() > self._described_at + DESCRIBED_WITHIN
+        if not wanted or not (is_urgent or len(wanted) * MANY >= known):
+            return
+        self._described_at = time.monotonic()
+        everything = len(wanted) * FEW >= known
+        size = len(wanted) if everything else 500
+        for first in range(0, len(wanted), size):
+            chunk = wanted[first : first + size]
+            answer = self._slurm.details(chunk, everything)
             lines = "".join(json.dumps(job) + "\n" for job in answer if job["name"] in self._indices)
             _append(self._folder / "suspended.jsonl", lines)
             for slurm_id in chunk:

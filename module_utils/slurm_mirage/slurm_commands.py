@@ -352,8 +352,15 @@ class Slurm:
         states = ["--states=all"] if ended else []
         return parse_queue(self._ask("squeue", "--noheader", "--array", *states, *chosen, f"--format={QUEUE_FORMAT}"))
 
-    def details(self, slurm_ids: Sequence[int]) -> list[dict[str, str | int | None]]:
-        """What the controller still knows of these jobs, in no order. One scontrol for all of them, one message for each."""
+    def details(self, slurm_ids: Sequence[int], everything: bool = False) -> list[dict[str, str | int | None]]:
+        """What the controller still knows of these jobs, in no order. One scontrol for all of them, one message for each.
+
+        With `everything` it is one message, whose answer has all jobs that the controller knows: for twenty times more jobs
+        than that it is as cheap.
+        """
+        if everything:
+            wanted = set(slurm_ids)
+            return [job for job in parse_details(self._ask("scontrol", "--oneliner", "show", "jobs")) if job["slurm_id"] in wanted]
         requests = "".join(f"show job {slurm_id}\n" for slurm_id in slurm_ids)
         result = self._run("scontrol", ("--oneliner", "--quiet"), self._environment, QUERY_TIMEOUT, requests)
         # An id that is gone makes its exit code 1, so only an answer without any job is looked at.
