@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,17 +47,19 @@ class Cells:
         self._cells: dict[str, Cell] = {}
         self._home = _namespaces("self")
 
-    def take_over(self, pids: set[int]) -> None:
-        """Know the cells again whose keepers are among `pids`, which a killed farm has left."""
-        for pid in pids:
-            name = processes.environment(pid).get(CELL_VARIABLE)
-            if name and processes.command_line(pid) == KEEPER:
+    def take_over(self, keepers: Iterable[int]) -> None:
+        """Know the cells again that a killed farm has left; `keepers` are processes that run KEEPER."""
+        for pid in keepers:
+            if name := processes.environment(pid).get(CELL_VARIABLE):
                 self._cells[name] = _cell(pid)
 
     def enter(self, name: str) -> None:
         """Have what this process starts from now on begin in the cell; until `leave`, /proc is the cell's."""
         cell = self._cells.get(name)
         if cell is None or not processes.is_alive(cell.keeper, cell.started):
+            if cell is not None:
+                os.close(cell.pid_namespace)
+                os.close(cell.mount_namespace)
             cell = self._cells[name] = _cell(self._make(name))
         self._see(cell.pid_namespace, cell.mount_namespace)
 

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from . import isolation, processes
+from .cells import KEEPER
 from .daemons import KIND_ORDER, Daemon, Spec
 from .files import read_json, write_json
 from .pacing import MemoryPace, Rate
@@ -116,6 +117,7 @@ class Farm:
         stale = []
         parent = processes.parents()
         commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
+        self.spawner.find_cells(self.spec, [pid for pid, command in commands.items() if command == KEEPER])
         for pid, command in commands.items():
             if not command or command[0] not in daemon_files:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from . import isolation, processes
@@ -48,11 +48,10 @@ class Spawner:
             isolation.become(spec.user)
         os.chdir(self.directory)
         os.umask(0o022)
-        self._find_cells(spec)
 
-    def _find_cells(self, spec: Spec) -> None:
-        """Know the cells that are there, and whether the kernel lets a daemon into one."""
-        self._cells.take_over(processes.of_instance(str(self.directory)))
+    def find_cells(self, spec: Spec, keepers: Iterable[int]) -> None:
+        """Know the cells that are there, by their `keepers`, and whether the kernel lets a daemon into one."""
+        self._cells.take_over(keepers)
         first = next((daemon.cell for daemon in spec.daemons.values() if daemon.cell), None)
         try:
             if first:
