@@ -148,16 +148,16 @@ from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.node_words import GPU, gpus, gres_lines, gres_of, gres_types
-from ansible.module_utils.slurm_mirage.placement import Block, NodeClass, check_partitions, node_classes, place, placed_in
+from ansible.module_utils.slurm_mirage.placement import (
+    NODE_OPTIONS,
+    Block,
+    NodeClass,
+    check_partitions,
+    node_classes,
+    place,
+    placed_in,
+)
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
-
-NODE_OPTIONS = {
-    "prefix": {"type": "str", "default": "n"},
-    "first": {"type": "int"},
-    "count": {"type": "int", "required": True},
-    "cpus": {"type": "int", "required": True},
-    "extra": {"type": "dict", "default": {}},
-}
 
 
 def digest(*parts: str) -> str:

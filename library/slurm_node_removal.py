@@ -88,7 +88,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.hostlist import compress
 from ansible.module_utils.slurm_mirage.node_removal import NodeCommands, controller_runs, leave, stay, wanted_hardware
-from ansible.module_utils.slurm_mirage.placement import node_classes
+from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
 from ansible.module_utils.slurm_mirage.slurm_commands import SlurmError
 
 
@@ -115,17 +115,7 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "bin": {"type": "path", "default": "/usr/bin"},
-            "nodes": {
-                "type": "list",
-                "elements": "dict",
-                "options": {
-                    "prefix": {"type": "str", "default": "n"},
-                    "first": {"type": "int"},
-                    "count": {"type": "int", "required": True},
-                    "cpus": {"type": "int", "required": True},
-                    "extra": {"type": "dict", "default": {}},
-                },
-            },
+            "nodes": {"type": "list", "elements": "dict", "options": NODE_OPTIONS},
             "state": {"type": "str", "choices": ["leaving", "staying"], "default": "leaving"},
         },
         required_if=[("state", "leaving", ["nodes"])],

@@ -29,6 +29,14 @@ PLACED = re.compile(
     re.MULTILINE,
 )
 """The beginning of a NodeName line as slurm_conf writes it."""
+NODE_OPTIONS: dict[str, dict[str, Any]] = {
+    "prefix": {"type": "str", "default": "n"},
+    "first": {"type": "int"},
+    "count": {"type": "int", "required": True},
+    "cpus": {"type": "int", "required": True},
+    "extra": {"type": "dict", "default": {}},
+}
+"""A class of nodes in the argument_spec of a module: what `node_classes` takes."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,6 @@ from modules import Caller
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
-
-
-@pytest.fixture
 def setting(tmp_path: Path) -> Path:
     path = tmp_path / "pid_max"
     path.write_text("100\n")

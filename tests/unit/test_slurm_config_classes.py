@@ -10,11 +10,6 @@ from modules import Caller
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
-
-
-@pytest.fixture
 def params(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "etc/nodes").mkdir(parents=True)
     return {

@@ -35,11 +35,6 @@ without_systemd = pytest.mark.skipif(
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
-
-
-@pytest.fixture
 def params() -> Iterator[dict[str, Any]]:
     """An instance's directory as slurm_instance leaves it. Not pytest's tmp_path: the farm's user may not enter that."""
     directory = Path("/tmp", f"farm-module-test-{os.getpid()}-{time.monotonic_ns()}")

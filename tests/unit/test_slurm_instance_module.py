@@ -23,11 +23,6 @@ USER = "slurm-unit-test-nobody"
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
-
-
-@pytest.fixture
 def params(tmp_path: Path) -> dict[str, Any]:
     return {"name": "one", "root": str(tmp_path / "root"), "user": USER, "nodes": 4}
 

@@ -10,11 +10,6 @@ import pytest
 from modules import Caller
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
-
-
 @pytest.mark.parametrize("state", ["leaving", "staying"])
 @pytest.mark.parametrize("pid_file", [None, "", "no number\n", f"{os.getpid()}\n"])
 def test_nothing_to_do_where_no_slurmctld_of_the_instance_runs(

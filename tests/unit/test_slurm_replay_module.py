@@ -14,17 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modules import Caller
 
 from slurm_mirage.replay_process import lock_holder
 from slurm_mirage.submissions import write_plan
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Caller:
-    return Caller(capsys)
 
 
 @pytest.fixture
