@@ -78,6 +78,12 @@ options:
     type: list
     elements: dict
     required: true
+  speed:
+    description:
+      - Speed of the clock that the daemons live by. Above 1 the time-outs of O(settings), and those that Slurm has by default, are
+        multiplied by it, so that they stay what they are in real time.
+    type: float
+    default: 1.0
 author:
   - The Slurm Mirage developers
 attributes:
@@ -158,6 +164,7 @@ from ansible.module_utils.slurm_mirage.placement import (
     placed_in,
 )
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
+from ansible.module_utils.slurm_mirage.speed_settings import follow
 
 
 def digest(*parts: str) -> str:
@@ -170,7 +177,7 @@ def wanted_files(
 ) -> dict[Path, str]:
     """Content of every file that shall be there."""
     types = gres_types(some.extra for some in classes)
-    settings = merge({"GresTypes": types} if types else {}, parameters["settings"])
+    settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
     common = directory / "etc/common.conf"
     files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
     if types:
@@ -245,6 +252,7 @@ def main() -> None:
             "hostname": {"type": "str", "default": "localhost"},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
+            "speed": {"type": "float", "default": 1.0},
         },
         supports_check_mode=True,
     )
