@@ -78,7 +78,7 @@ need = @command -v $(1) >/dev/null || { echo 'failed: $(1) is missing: apt-get i
 test: lint unit molecule ## all that CI runs
 
 .PHONY: unit
-unit: $(STAMP) ## unit tests, and sigsleep's with real signals
+unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs
 	$(call need,cc,gcc libc6-dev)
 	@$(BIN)/pytest
 
@@ -92,6 +92,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run
 	$(MAKE) -s -C files/sigsleep lint
+	$(MAKE) -s -C files/virtual_clock lint
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
@@ -115,6 +116,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 	rm -rf .venv .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	$(MAKE) -s -C files/sigsleep clean
+	$(MAKE) -s -C files/virtual_clock clean
 
 .PHONY: help
 help: ## this text

@@ -124,9 +124,11 @@ def test_a_missing_tool_is_named_in_one_line(clone: Path, tmp_path: Path, target
 
 def test_clean_leaves_results(clone: Path) -> None:
     (clone / "results/x").mkdir(parents=True)
-    (clone / "files/sigsleep").mkdir(parents=True)
-    (clone / "files/sigsleep/Makefile").write_text("clean:\n\ttouch cleaned\n")
+    for part in ("sigsleep", "virtual_clock"):
+        (clone / "files" / part).mkdir(parents=True)
+        (clone / "files" / part / "Makefile").write_text("clean:\n\ttouch cleaned\n")
     assert make(clone, "clean").returncode == 0
     assert (clone / "results/x").is_dir()
     assert not (clone / ".venv").exists()
     assert (clone / "files/sigsleep/cleaned").exists()
+    assert (clone / "files/virtual_clock/cleaned").exists()
