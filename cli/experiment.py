@@ -40,6 +40,7 @@ class Order:
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
+    _known_speed(knobs, "a number; auto is not in this release")
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
@@ -48,6 +49,13 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
     return _sweep(order, prepared, name, screen)
+
+
+def _known_speed(knobs: dict[str, Value], may_be: str) -> Decimal:
+    """SPEED as a number. Raises WrongUse for `auto`."""
+    if isinstance(speed := knobs["SPEED"], Decimal):
+        return speed
+    raise WrongUse(f"SPEED: {speed!r} is not possible here; it may be {may_be}")
 
 
 def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Ending:
@@ -193,12 +201,12 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
-    """What the playbooks are told of the cluster."""
+    """What the playbooks are told of the cluster. Raises WrongUse for SPEED=auto: a speed is chosen for a workload."""
     variables: dict[str, Any] = {
         "mirage_cluster": knobs["CLUSTER"],
         "mirage_config": knobs["CONFIG"],
         "mirage_steps": knobs["STEPS"],
-        "mirage_speed": 1,
+        "mirage_speed": float(_known_speed(knobs, "a number; auto is for make experiment, which has a workload to choose it for")),
     }
     if isinstance(machine := knobs["CLASSES"], Machine):
         variables["slurm_controller_nodes"] = machine.options()

@@ -18,6 +18,8 @@ from .knobs import BY_NAME, Value
 from .runs import text_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
+# Knobs that make a cluster what it is to the run on it.
+SHAPE = ("CLASSES", "NODES", "CPUS", "CONFIG", "SPEED")
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
@@ -101,9 +103,9 @@ def no_leftover(knobs: dict[str, Value], folder: Path) -> None:
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
-    """CLASSES, NODES, CPUS and CONFIG of `run`; NODES alone when it was started from another clone."""
+    """What of SHAPE `run` was started with; NODES alone when it was started from another clone."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
     if experiment is not None:
-        return {name: str(experiment["inputs"].get(name, "")) for name in ("CLASSES", "NODES", "CPUS", "CONFIG")}
+        return {name: str(experiment["inputs"].get(name, "")) for name in SHAPE}
     instance = read_json(instance_directory(knobs) / "instance.json")
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

@@ -53,6 +53,7 @@ def test_auto_is_what_the_inventory_says() -> None:
     [
         ({"CLASSES": "machines/example.yml"}, None),
         ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "CONFIG: run r goes on in cluster c with CONFIG=backfill"),
+        ({"CLASSES": "machines/example.yml", "SPEED": "20"}, "SPEED: run r goes on in cluster c with SPEED=1"),
         ({"NODES": "36"}, "CLASSES: run r goes on in cluster c with other CLASSES"),
     ],
 )
