@@ -1,0 +1,291 @@
+"""The largest speed at which a run can be expected to be valid: what SPEED=auto picks.
+
+What a job costs the host is real time and does not shrink with the clock: at SPEED=N it is N times as long for Slurm and the
+jobs. Each bound of the verdict (validity.py) thus has a largest speed, and the smallest of these binds. Jobs that come at once
+wait for each other besides, so submissions and launches are taken as a queue with one server, which is the host: an event of the
+virtual instant t comes at t / N, and costs a submission's or a launch's real seconds. Each wait follows from the one before
+(Lindley 1952, The theory of queues with a single server), for all events at once:
+
+    W(k) = X(k) - min X(1..k),    X(k) = what the events before k cost in all - arrival(k)
+
+Costs come from a calibration on the running instance (cli/calibration.py). When a job starts, how long jobs wait and how many of
+them do so at once follow from a first-fit schedule on the emulated machine: a job starts as soon as there are processors for it, so
+the mean wait, of which two bounds are a share, is rather too short than too long. It knows nothing of partitions, priorities and
+nodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from .errors import WrongUse
+from .validity import Thresholds
+
+SAFETY = 0.7
+"""Of the smallest limit: a calibration sees some hundred jobs, and the host is not always as it was then."""
+FASTEST = 1000
+"""Timeouts of Slurm that are 60 s can follow a clock up to 65533 / 60 (speed_settings.py); nothing faster is picked."""
+
+_SLOWEST, _BEYOND = 0.01, 100_000.0  # where limits are looked for
+_TOLERANCE = 1.001  # a limit is known to this factor, and is never above the true one
+_LOOK = 100  # waiting jobs that the first-fit schedule looks at; Slurm's own limits are of that order
+_RESOLUTION = 1.0  # virtual seconds by which Slurm's whole seconds lengthen the largest stretches
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a job costs the host, in real seconds, whatever the speed."""
+
+    hold_p50: float
+    """For how much longer than its run time Slurm holds a job's processors, one job after the other; median."""
+    hold_p99: float
+    """The same, 99th percentile, without what Slurm's whole seconds add."""
+    start: float
+    """From its submission to its start on an idle machine, median."""
+    submit: float
+    """A submission, of many at once."""
+    launch: float
+    """All the rest of a job, of many at once: a host can do 1 / (submit + launch) jobs a second."""
+    backfill: float | None = None
+    """A cycle of the backfill scheduler for each job that waits; None: not seen."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise WrongUse(f"calibration: {name} may be seconds from 0 on, not {value}")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a workload asks of the host; instants and lengths in virtual seconds."""
+
+    events: pl.DataFrame
+    """In order of time: time, is_launch (false: a submission), and at_once: the launch of a job that starts when it is due."""
+    mean_runtime: float
+    mean_wait: float
+    most_waiting: int
+    """Jobs that wait at once, at most."""
+
+    @classmethod
+    def of(cls, dues: Sequence[float], runtimes: Sequence[float], widths: Sequence[int], processors: int) -> Demand:
+        """Of jobs in order of submission, none wider than the machine. Raises WrongUse if there are none."""
+        if not dues:
+            raise WrongUse("JOBS: a speed is chosen for a workload of at least one job")
+        starts, most_waiting = first_fit(dues, runtimes, widths, processors)
+        submissions = [(due, False, False) for due in dues]
+        launches = [(start, True, start == due) for start, due in zip(starts, dues, strict=True)]
+        schema = {"time": pl.Float64, "is_launch": pl.Boolean, "at_once": pl.Boolean}
+        events = pl.DataFrame([*submissions, *launches], schema, orient="row").sort("time", "is_launch", maintain_order=True)
+        count = len(dues)
+        waits = (start - due for start, due in zip(starts, dues, strict=True))
+        return cls(events, sum(runtimes) / count, sum(waits) / count, most_waiting)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one bound of the verdict allows."""
+
+    name: str
+    bound: float
+    """Virtual seconds."""
+    speed: float
+    """The largest speed at which the bound holds; at least 0.01 and at most 100,000, where nothing further is looked for."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The speed that was picked, and the limits it follows from."""
+
+    speed: float
+    limits: tuple[Limit, ...]
+
+    @property
+    def binding(self) -> Limit:
+        """The smallest limit."""
+        return min(self.limits, key=lambda limit: limit.speed)
+
+    def reason(self) -> str:
+        """Why it is this speed and no other."""
+        limit = self.binding
+        if limit.speed * SAFETY >= FASTEST:
+            return f"Slurm's timeouts can follow no faster clock; {limit.name} would allow {_short(limit.speed)}"
+        if limit.speed < 1:
+            return f"there is no slower clock, but {limit.name} allows only {_short(limit.speed)}: the run will hardly be valid"
+        allows = f"{limit.name} allows (at most {_short(limit.bound)} s of the cluster's; {limit.why})"
+        return f"{SAFETY:g} of {_short(limit.speed)}, which {allows}"
+
+    def lines(self) -> list[str]:
+        """What each bound allows, and what was picked."""
+        allowed = ", ".join(f"{limit.name} {_short(limit.speed)}" for limit in self.limits)
+        return [f"largest speed that each bound allows: {allowed}", f"SPEED={self.speed:g} is picked: {self.reason()}"]
+
+    def as_json(self) -> dict[str, Any]:
+        """For calibration.json."""
+        return {
+            "speed": self.speed,
+            "reason": self.reason(),
+            "safety": SAFETY,
+            "fastest": FASTEST,
+            "limits": [asdict(limit) for limit in self.limits],
+        }
+
+
+def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
+    """The speed for this workload on this host: SAFETY of the smallest limit, rounded down to two digits, from 1 to FASTEST."""
+    figures = (
+        "submit lag p99",
+        "start latency p50",
+        "run-time stretch p50",
+        "run-time stretch p99",
+        "longest backfill cycle",
+    )
+    allowed = bounds(demand, thresholds)
+    limits = tuple(_limit(name, allowed[name], demand, cost) for name in figures if _is_known(name, cost))
+    smallest = min(limit.speed for limit in limits)
+    return Choice(min(FASTEST, max(1.0, rounded_down(smallest * SAFETY))), limits)
+
+
+def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
+    """The verdict's bounds for the workload, in virtual seconds, by the names of `predicted`."""
+
+    def larger(knob: str, scale: float) -> float:
+        share, seconds = getattr(thresholds, f"{knob}_share"), getattr(thresholds, f"{knob}_seconds")
+        return float(max(share * scale, seconds))
+
+    return {
+        "submit lag p99": larger("submit_lag", demand.mean_runtime),
+        "start latency p50": larger("start_latency", demand.mean_wait),
+        "run-time stretch p50": larger("stretch_p50", demand.mean_runtime),
+        "run-time stretch p99": larger("stretch_p99", demand.mean_runtime),
+        "longest backfill cycle": larger("backfill_cycle", demand.mean_wait),
+    }
+
+
+def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
+    """The verdict's figures at a speed, in virtual seconds."""
+    queued = delays(demand, cost, speed)
+    submissions, launches = (queued.filter(col("is_launch") == is_launch)["delay"] for is_launch in (False, True))
+
+    def quantile(delay: pl.Series, share: float) -> float:
+        found = delay.quantile(share, "linear")
+        assert found is not None  # there is at least one job
+        return found
+
+    usual = quantile(launches, 0.5)
+    real = {
+        "submit lag p99": quantile(submissions, 0.99) + cost.submit,
+        "start latency p50": usual + cost.start,
+        "run-time stretch p50": usual + cost.hold_p50,
+        "run-time stretch p99": quantile(launches, 0.99) + max(cost.hold_p50, cost.hold_p99),
+        "longest backfill cycle": (cost.backfill or 0.0) * demand.most_waiting,
+    }
+    virtual = {name: seconds * speed for name, seconds in real.items()}
+    virtual["run-time stretch p99"] += _RESOLUTION
+    return virtual
+
+
+def delays(demand: Demand, cost: Cost, speed: float) -> pl.DataFrame:
+    """`demand.events` with `delay`: real seconds for which each waits until the host has done what came before.
+
+    A job's own submission delays its launch too, but that is part of what it costs alone.
+    """
+    price = pl.when("is_launch").then(cost.launch).otherwise(cost.submit)
+    work = demand.events.with_columns(behind=price.cum_sum() - price - col("time") / speed)
+    own = pl.when("at_once").then(cost.submit).otherwise(0.0)
+    return work.with_columns(delay=(col("behind") - col("behind").cum_min() - own).clip(0.0))
+
+
+def rounded_down(value: float, digits: int = 2) -> float:
+    """A number above 0 with so many significant digits, not above it."""
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return round(math.floor(value / step * (1 + 1e-12)) * step, 12)
+
+
+def _short(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{float(f'{value:.3g}'):g}"
+
+
+def first_fit(dues: Sequence[float], runtimes: Sequence[float], widths: Sequence[int], processors: int) -> tuple[list[float], int]:
+    """When jobs start that take processors as soon as there are enough, the first in the queue first; and how many wait at most."""
+    starts = [math.nan] * len(dues)
+    ends: list[tuple[float, int]] = []
+    queue: list[int] = []
+    free, most, submitted = processors, 0, 0
+    while submitted < len(dues) or queue:
+        next_due = dues[submitted] if submitted < len(dues) else math.inf
+        now = min(next_due, ends[0][0] if ends else math.inf)
+        while ends and ends[0][0] <= now:
+            free += heapq.heappop(ends)[1]
+        while submitted < len(dues) and dues[submitted] <= now:
+            queue.append(submitted)
+            submitted += 1
+        left = []
+        for job in queue[:_LOOK]:
+            if widths[job] > free:
+                left.append(job)
+                continue
+            starts[job] = now
+            free -= widths[job]
+            heapq.heappush(ends, (now + runtimes[job], widths[job]))
+        queue[:_LOOK] = left
+        most = max(most, len(queue))
+    return starts, most
+
+
+def _is_known(name: str, cost: Cost) -> bool:
+    return name != "longest backfill cycle" or cost.backfill is not None
+
+
+def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
+    """The largest speed at which the figure `name` is within the bound: no figure shrinks when the speed grows."""
+
+    def holds(speed: float) -> bool:
+        return predicted(demand, cost, speed)[name] <= bound
+
+    low, high = _SLOWEST, _BEYOND
+    if not holds(low):
+        high = low
+    elif holds(high):
+        low = high
+    while high / low > _TOLERANCE:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return Limit(name, bound, low, _why(name, demand, cost, low))
+
+
+def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
+    """What the figure consists of for the most part, at this speed."""
+    alone = {
+        "submit lag p99": cost.submit,
+        "start latency p50": cost.start,
+        "run-time stretch p50": cost.hold_p50,
+        "run-time stretch p99": max(cost.hold_p50, cost.hold_p99),
+        "longest backfill cycle": (cost.backfill or 0.0) * demand.most_waiting,
+    }[name]
+    if name == "longest backfill cycle":
+        return f"{alone:.3f} s real with {demand.most_waiting} waiting"
+    if predicted(demand, cost, speed)[name] < 2 * alone * speed:
+        return f"{alone:.3f} s real a job"
+    events, span = densest(demand, cost, speed)
+    return f"densest stretch, {events} submissions and starts within {span:.0f} s"
+
+
+def densest(demand: Demand, cost: Cost, speed: float) -> tuple[int, float]:
+    """The stretch in which the longest delay builds up: its events, and its length in virtual seconds."""
+    queued = delays(demand, cost, speed).with_row_index()
+    longest = int(queued["delay"].arg_max() or 0)
+    before = queued.head(longest + 1)
+    # Rounding leaves nothing where the host had just become free.
+    began = before.filter(col("delay") <= 1e-9)["index"].max()
+    assert isinstance(began, int)  # the first event of all never waits
+    stretch = before.slice(began)
+    return stretch.height, float(stretch["time"][-1] - stretch["time"][0])
