@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
 
 from . import preflight, runs, sweep, table
+from .calibration import speed_for
 from .endings import Ending, Failed, Interrupted
 from .knobs import Value, shown_number
 from .machine import Machine
@@ -40,7 +41,6 @@ class Order:
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
-    _known_speed(knobs, "a number; auto is not in this release")
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
@@ -156,14 +156,18 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
-    variables = cluster_variables(order.knobs) | {
-        "experiment_run": folder.name,
-        "experiment_results_dir": str(folder),
-        "experiment_shrink": float(prepared.shrink),
-        "experiment_seed": order.knobs["SEED"],
-    }
+    def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+        of_run = {
+            "experiment_run": run,
+            "experiment_results_dir": str(results),
+            "experiment_shrink": float(prepared.shrink),
+            "experiment_seed": order.knobs["SEED"],
+        }
+        of_cluster = cluster_variables({**order.knobs, "SPEED": speed})
+        run_playbook("experiment", {**of_cluster, **of_run, **more}, order.inventory, screen, folder / "ansible.log")
+
     try:
-        run_playbook("experiment", variables, order.inventory, screen, folder / "ansible.log")
+        replay(folder.name, speed_for(prepared, folder, replay, screen), folder, {})
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

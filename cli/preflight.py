@@ -15,7 +15,7 @@ from slurm_mirage.instance import active_run, nodes_in
 
 from . import ROOT
 from .knobs import BY_NAME, Value
-from .runs import text_of
+from .runs import calibration_of, run_of, text_of
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that make a cluster what it is to the run on it.
@@ -56,9 +56,10 @@ def instance_directory(knobs: dict[str, Value]) -> Path:
 
 
 def running(knobs: dict[str, Value]) -> str | None:
-    """Name of the run whose replay is at work in CLUSTER on this machine."""
+    """Name of the run whose replay, or calibration, is at work in CLUSTER on this machine."""
     with suppress(OSError):
-        return active_run(instance_directory(knobs))
+        at_work = active_run(instance_directory(knobs))
+        return None if at_work is None else run_of(at_work)
     return None
 
 
@@ -97,9 +98,10 @@ def has_room(knobs: dict[str, Value]) -> None:
 
 def no_leftover(knobs: dict[str, Value], folder: Path) -> None:
     """A new run does not meet the journal of an older one of its name, whose results were removed here."""
-    kept = instance_directory(knobs) / "runs" / folder.name
-    if not folder.exists() and kept.exists():
-        raise WrongUse(f"RUN: results/{folder.name} is gone, but {kept} is not; remove that too, or give another RUN")
+    for name in (folder.name, calibration_of(folder.name)):
+        kept = instance_directory(knobs) / "runs" / name
+        if not folder.exists() and kept.exists():
+            raise WrongUse(f"RUN: results/{folder.name} is gone, but {kept} is not; remove that too, or give another RUN")
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:

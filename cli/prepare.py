@@ -106,7 +106,7 @@ class Prepared:
         )
         return cls(knobs, shrink, chosen, dues)
 
-    def _executions(self) -> list[float]:
+    def executions(self) -> list[float]:
         """How long each job will run: a cancelled one no longer than until its cancellation."""
         rows = self.workload.jobs.select("ran", "runtime_virtual", "cancel_after_virtual").iter_rows()
         return [run if cancel is None else min(run, cancel) if ran else 0.0 for ran, run, cancel in rows]
@@ -115,7 +115,7 @@ class Prepared:
         """Seconds from the first submission to the last end, if no job waits, or if all processors are
         always busy: the longer of both. What a scheduler makes of it comes on top.
         """
-        runs = self._executions()
+        runs = self.executions()
         last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
         area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
         return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
@@ -124,7 +124,7 @@ class Prepared:
         """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`."""
         count = self.workload.jobs.height
         jobs = "1 job" if count == 1 else f"{count} jobs"
-        return f"{jobs}, longest {about(max(self._executions()))}, about {about(self.estimate())}"
+        return f"{jobs}, longest {about(max(self.executions()))}, about {about(self.estimate())}"
 
     def remarks(self) -> list[str]:
         """What the selection and the shrinking have done to the log, a line each."""

@@ -24,6 +24,7 @@ from .machine import Machine
 RESULTS = ROOT / "results"
 # Folders of results/ that are no runs.
 RESERVED = ("bench",)
+_CALIBRATION = ".calibration"
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
@@ -37,6 +38,16 @@ def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> 
             return folder.name
     trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
     return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
+
+
+def calibration_of(run: str) -> str:
+    """Name, on the head, of the run that a speed is picked by (SPEED=auto) before `run` begins."""
+    return f"{run}{_CALIBRATION}"
+
+
+def run_of(name: str) -> str:
+    """The run that a name on the head belongs to."""
+    return name.removesuffix(_CALIBRATION)
 
 
 def text_of(value: Value) -> str:

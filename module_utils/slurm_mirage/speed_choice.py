@@ -32,11 +32,12 @@ SAFETY = 0.7
 """Of the smallest limit: a calibration sees some hundred jobs, and the host is not always as it was then."""
 FASTEST = 1000
 """Timeouts of Slurm that are 60 s can follow a clock up to 65533 / 60 (speed_settings.py); nothing faster is picked."""
+RESOLUTION = 1.0
+"""Virtual seconds by which Slurm's whole seconds lengthen the largest stretches."""
 
 _SLOWEST, _BEYOND = 0.01, 100_000.0  # where limits are looked for
 _TOLERANCE = 1.001  # a limit is known to this factor, and is never above the true one
 _LOOK = 100  # waiting jobs that the first-fit schedule looks at; Slurm's own limits are of that order
-_RESOLUTION = 1.0  # virtual seconds by which Slurm's whole seconds lengthen the largest stretches
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
         "longest backfill cycle": (cost.backfill or 0.0) * demand.most_waiting,
     }
     virtual = {name: seconds * speed for name, seconds in real.items()}
-    virtual["run-time stretch p99"] += _RESOLUTION
+    virtual["run-time stretch p99"] += RESOLUTION
     return virtual
 
 

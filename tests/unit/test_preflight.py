@@ -77,3 +77,20 @@ def test_a_run_on_classes_is_joined_by_the_same_machine_only(
 def made(folder: Path) -> Path:
     folder.mkdir(parents=True)
     return folder
+
+
+def test_a_calibration_belongs_to_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is at work the run goes on, and no other; its journal, too, is none of a run whose results are gone."""
+    monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
+    monkeypatch.setattr(preflight, "ROOT", tmp_path)
+    values = resolve({"CLUSTER": "c"})
+    lock = made(tmp_path / "instances/c/runs/r.calibration") / "replay.lock"
+    lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert preflight.running(values) == "r"
+    preflight.nothing_disturbed(values, "r")
+    with pytest.raises(WrongUse, match="^RUN: run r goes on in cluster c"):
+        preflight.nothing_disturbed(values, "other")
+    preflight.no_leftover(values, made(tmp_path / "results/r"))
+    (tmp_path / "results/r").rmdir()
+    with pytest.raises(WrongUse, match=r"^RUN: results/r is gone, but .*/r\.calibration is not"):
+        preflight.no_leftover(values, tmp_path / "results/r")
