@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from slurm_mirage import instance_clock
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import read_json
 from slurm_mirage.processes import INSTANCE_VARIABLE
@@ -22,6 +23,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         "SLURM_CONF": f"{directory}/etc/slurm.conf",
         # What is submitted from this shell belongs to the instance, so that teardown ends it.
         INSTANCE_VARIABLE: str(directory),
+        **instance_clock.environment(directory),
         "HOME": str(directory),
         "USER": user,
         "LOGNAME": user,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from slurm_mirage import instance_clock
 from slurm_mirage.farm import read_state
 from slurm_mirage.pacing import Rate
 from slurm_mirage.registration import are_well, count_states, registered
@@ -23,7 +24,8 @@ PATIENCE = 10.0  # seconds that sinfo gets
 
 def node_states(directory: Path) -> dict[str, int]:
     """Number of nodes by state, as slurmctld of the instance in `directory` has it; empty when it does not answer in time."""
-    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", "PATH": os.environ.get("PATH", os.defpath)}
+    own = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
+    environment = {"PATH": os.environ.get("PATH", os.defpath), **own}
     command = ["sinfo", "--noheader", "--format", "%T %D"]
     try:
         told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,19 @@ def lines(farm_info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> l
     screen += [f"  refused by this host: {what} ({why})" for what, why in farm["refused"].items()]
     screen.append(f"nodes:   {_counts(farm_info['nodes']) or 'slurmctld does not answer'}")
     screen.append(f"jobs:    {_counts(farm_info['jobs']) or 'none'}")
-    screen.append("clock:   real time (SPEED=1)")
+    screen.append(f"clock:   {_clock(farm_info['clock'])}")
     screen.append(f"memory:  {farm_info['memory'] / 1024:.1f} GiB of the host available")
     if progress is not None:
         screen.append(progress_line(progress))
     return screen
+
+
+def _clock(clock: Mapping[str, float] | None) -> str:
+    """The instance's time beside this machine's, both in UTC, as the daemons have it."""
+    if clock is None:
+        return "real time (SPEED=1)"
+    virtual, real = (f"{datetime.fromtimestamp(clock[key], UTC):%Y-%m-%d %H:%M:%S}" for key in ("virtual", "real"))
+    return f"{virtual} in the cluster, {real} outside (UTC), SPEED={clock['speed']:g}"
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -78,6 +78,13 @@ options:
     description: Environment of the daemons, besides PATH and TZ (UTC).
     type: dict
     default: {}
+  speed:
+    description:
+      - How many times faster than real time the virtual clock of slurmctld, the slurmd and the jobs runs. When it changes, they are
+        started anew, and virtual time goes on where it was.
+      - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory).
+    type: float
+    default: 1.0
   wait:
     description:
       - Seconds to wait for the next daemon to be there; how long all of them take depends on how many they are.
@@ -128,7 +135,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import processes
+from ansible.module_utils.slurm_mirage import instance_clock, processes
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.files import file_digest, read_json, write_json
@@ -190,11 +197,22 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
     return daemons
 
 
+def clock_of(directory: Path, speed: float) -> dict[str, Any]:
+    """What the daemons' time depends on. WrongUse where there is no library for a speed other than 1."""
+    library = instance_clock.library(directory)
+    if library.exists():
+        return {"speed": speed, "library": file_digest(library)}
+    if speed != 1:
+        raise WrongUse(f"SPEED={speed:g}: {library} is not there; the role virtual_clock builds it, and has to run before")
+    return {"speed": speed, "library": ""}
+
+
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Content of etc/farm.json."""
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
+        "clock": clock_of(directory, parameters["speed"]),
         "identity": identity(directory, parameters),
         "daemons": daemons_of(directory, parameters),
     }
@@ -367,6 +385,7 @@ def main() -> None:
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},
             "environment": {"type": "dict", "default": {}},
+            "speed": {"type": "float", "default": 1.0},
             "wait": {"type": "int", "default": 120},
             "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
         },

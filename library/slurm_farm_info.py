@@ -50,6 +50,10 @@ jobs:
   description: Number of jobs by state.
   returned: always
   type: dict
+clock:
+  description: The virtual clock, with its speed, and virtual and real now (seconds since the epoch). Null in real time.
+  returned: always
+  type: dict
 memory:
   description: Available memory of the host in MiB.
   returned: always
@@ -61,6 +65,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage import instance_clock
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.pacing import host_memory
 from ansible.module_utils.slurm_mirage.registration import are_well, count_states, registered
@@ -68,7 +73,8 @@ from ansible.module_utils.slurm_mirage.registration import are_well, count_state
 
 def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
     """Run a command that prints `state` or `state number` lines; the numbers by state, empty when it fails."""
-    environment = {"SLURM_CONF": f"{module.params['directory']}/etc/slurm.conf"}
+    directory = Path(module.params["directory"])
+    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
     code, output, _errors = module.run_command(command, environ_update=environment)
     return count_states(output) if code == 0 else {}
 
@@ -97,6 +103,15 @@ def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
         time.sleep(max(0.5, 4 * (now - began)))
 
 
+def clock_of(directory: Path) -> dict[str, float] | None:
+    """The virtual clock now."""
+    clock = instance_clock.current(directory)
+    if clock is None:
+        return None
+    now = time.time_ns()
+    return {"speed": clock.speed, "virtual": clock.virtual_at(now) / 1e9, "real": now / 1e9}
+
+
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
@@ -113,7 +128,14 @@ def main() -> None:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
     nodes = wait_for_nodes(module) if farm else {}
     jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
-    module.exit_json(changed=False, farm=farm or {"phase": "stopped"}, nodes=nodes, jobs=jobs, memory=int(host_memory().available))
+    module.exit_json(
+        changed=False,
+        farm=farm or {"phase": "stopped"},
+        nodes=nodes,
+        jobs=jobs,
+        clock=clock_of(directory),
+        memory=int(host_memory().available),
+    )
 
 
 if __name__ == "__main__":

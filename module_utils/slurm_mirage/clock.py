@@ -110,7 +110,7 @@ class Clock:
     def read(cls, path: str | Path, shrink: float = 100.0) -> Clock:
         """Read a clock file. Raises WrongUse if it is not there or not one line as above."""
         try:
-            text = Path(path).read_text(encoding="ascii")
+            text = Path(path).read_bytes().decode("ascii")
         except OSError as error:
             raise WrongUse(f"clock file {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:

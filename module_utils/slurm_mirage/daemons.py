@@ -6,12 +6,16 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import cells
 from .files import file_digest
 
 KIND_ORDER = ("munged", "slurmctld", "slurmd")
 """Kinds of daemons, in the order in which they are started."""
+
+ON_THE_CLOCK = ("slurmctld", "slurmd")
+"""Kinds that live in virtual time. munged does not: its credentials are checked against real time, wherever they are made."""
 
 
 @dataclass
@@ -47,7 +51,8 @@ class Daemon:
 
 @dataclass
 class Spec:
-    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time) and daemons.
+    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time), clock
+    ("speed" of the virtual clock, and "library", which stands for what puts a program on it) and daemons.
 
     `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
     `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
@@ -59,6 +64,7 @@ class Spec:
     hostname: str
     parallel: int
     environment: dict[str, str]
+    clock: dict[str, Any]
     identity: str
     digest: str
     daemons: dict[str, Daemon] = field(default_factory=dict)
@@ -67,13 +73,15 @@ class Spec:
     def load(cls, path: Path) -> Spec:
         """Read the specification `path`."""
         raw = json.loads(path.read_text())
-        spec = cls(raw["user"], raw["hostname"], raw["parallel"], raw["environment"], raw["identity"], file_digest(path))
+        own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
+        spec = cls(**own, digest=file_digest(path))
         for entry in raw["daemons"]:
             hostname = entry.get("hostname", spec.hostname)
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                start = json.dumps([hostname, command, spec.environment, entry["digest"]], sort_keys=True)
+                clock = spec.clock if entry["kind"] in ON_THE_CLOCK else None
+                start = json.dumps([hostname, command, spec.environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
                 # By name and number, so that a node stays in its cell, with its jobs, whatever nodes come or go.
                 cell = entry["name"].replace("{i}", str(i // cells.SIZE)) if entry["kind"] == "slurmd" else ""

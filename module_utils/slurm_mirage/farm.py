@@ -76,6 +76,7 @@ class Farm:
         self.rate = Rate()
         self.restarts = 0
         self.phase = "starting"
+        self.on_time = False  # whether the clock runs as the specification has it
         self.failing: dict[str, str] = {}
         self.started = processes.start_time(os.getpid())
         self.identity = self.spec.identity
@@ -154,6 +155,7 @@ class Farm:
         for daemon in self.daemons.values():
             daemon.not_before, daemon.deaths = 0.0, 0
         self.phase = "starting"
+        self.on_time = False
         self.pace.restart()
         self._count()
         self._enqueue(d for d in self.daemons.values() if not d.pid)
@@ -219,6 +221,9 @@ class Farm:
             self.queues[daemon.kind].append(daemon)
         if self.departing or self.leaving:
             return
+        if not self.on_time:
+            self.spawner.keep_clock(self.spec.clock["speed"])
+            self.on_time = True
         for kind, queue in self.queues.items():
             while queue and self._may_start(kind):
                 self._start(queue.popleft())

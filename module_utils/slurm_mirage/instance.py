@@ -1,13 +1,13 @@
 """An instance: one emulated cluster's directory on a host, its ports, and the code that runs there.
 
 ROOT/NAME/etc     slurm.conf, common.conf, nodes/NODE.conf, munge.key, farm.json
-ROOT/NAME/state   slurmctld's saved state
+ROOT/NAME/state   slurmctld's saved state, and the clock that it was saved under
 ROOT/NAME/spool   one folder for each slurmd
 ROOT/NAME/log     the daemons' logs, jobcomp.log
 ROOT/NAME/run     sockets, pid files, the farm's state
 ROOT/NAME/runs    one folder for each replayed workload
 ROOT/NAME/bin     sigsleep
-ROOT/NAME/lib     this package, for the farm and the replay
+ROOT/NAME/lib     this package, for the farm and the replay; virtual_clock.so
 ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps
 """
 

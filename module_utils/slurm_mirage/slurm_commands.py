@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import instance_clock
 from .errors import WrongUse
 from .processes import INSTANCE_VARIABLE
 
@@ -283,6 +284,7 @@ class Slurm:
     """
 
     def __init__(self, slurm_conf: str, programs: str, instance: str, keep_open: int | None = None) -> None:
+        on_the_clock = instance_clock.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = instance
         self._keep_open = () if keep_open is None else (keep_open,)
@@ -291,6 +293,7 @@ class Slurm:
             "PATH": f"{programs}:/usr/bin:/bin",
             "SLURM_CONF": slurm_conf,
             INSTANCE_VARIABLE: instance,
+            **on_the_clock,
         }
         self._environment = {**self._submit_environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
 

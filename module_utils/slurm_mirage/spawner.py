@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from . import isolation, processes
+from . import instance_clock, isolation, processes
 from .cells import Cells
-from .daemons import Daemon, Spec
+from .daemons import ON_THE_CLOCK, Daemon, Spec
 from .host_settings import HostSettings
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
@@ -23,6 +23,7 @@ class Spawner:
     def __init__(self, directory: Path, hostnames: isolation.HostNames) -> None:
         self.directory = directory
         self.refused: dict[str, str] = {}
+        self._clock: dict[str, str] = {}
         self._hostnames = hostnames
         self._cells = Cells(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
@@ -59,6 +60,11 @@ class Spawner:
                 self._cells.leave()
         except OSError as error:
             self.refused[CELLS] = str(error)
+
+    def keep_clock(self, speed: float) -> None:
+        """Have the clock run at `speed`; to be called while no daemon runs that is to have another one."""
+        instance_clock.keep(self.directory, speed)
+        self._clock = instance_clock.environment(self.directory)
 
     @property
     def keepers(self) -> set[int]:
@@ -103,11 +109,12 @@ class Spawner:
         output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
+        clock = self._clock if daemon.kind in ON_THE_CLOCK else {}
         return os.posix_spawn(
             daemon.command[0],
             daemon.command,
             # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
-            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **environment, **marks},
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **environment, **clock, **marks},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),

@@ -303,7 +303,7 @@ def test_how_far_a_start_is(farm: dict[str, object], line: str | None) -> None:
 
 def test_status_of_a_cluster_that_starts() -> None:
     farm = starting(5120, 16384, None, waiting_for_memory=12)
-    screen = status.lines({"farm": farm, "nodes": {}, "jobs": {}, "memory": 1024}, None)
+    screen = status.lines({"farm": farm, "nodes": {}, "jobs": {}, "clock": None, "memory": 1024}, None)
     assert screen[:3] == [
         "daemons: slurmd 5152/16384 (starting, 0 restarts)",
         "start:   5120 of 16384, waiting for memory for 12 s",
@@ -360,7 +360,7 @@ def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
         "failing": {"n3": "exit 1: fatal: no"},
         "refused": {"memory merging (KSM)": "not permitted"},
     }
-    info = {"farm": farm, "nodes": {"idle": 7, "down": 1}, "jobs": {"running": 2}, "memory": 2048}
+    info = {"farm": farm, "nodes": {"idle": 7, "down": 1}, "jobs": {"running": 2}, "clock": None, "memory": 2048}
     progress = {"jobs": 2, "submitted": 2, "running": 2, "pending": 0, "done": 0}
     assert status.lines(info, progress) == [
         "daemons: slurmctld 1/1, slurmd 7/8 (running, 1 restarts)",
@@ -372,6 +372,8 @@ def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
         "memory:  2.0 GiB of the host available",
         "replay: 2/2 submitted, 2 running, 0 pending, 0 done",
     ]
+    fast = status.lines({**info, "clock": {"speed": 20.0, "virtual": 1_800_000_000.5, "real": 1_790_000_000.9}}, None)
+    assert fast[5] == "clock:   2027-01-15 08:00:00 in the cluster, 2026-09-21 14:13:20 outside (UTC), SPEED=20"
 
 
 @pytest.mark.parametrize(("word", "code"), [("ok", 0), ("invalid", 1), ("failed", 1), ("wrong use", 2)])

@@ -16,12 +16,15 @@ from pathlib import Path
 import pytest
 
 from slurm_mirage import processes
+from slurm_mirage.clock import Clock
 from slurm_mirage.daemons import Spec
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import file_digest
+from slurm_mirage.instance_clock import clock_file
 
 PACKAGE = Path(__file__).parents[2] / "module_utils"
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+REAL_TIME = {"speed": 1.0, "library": ""}
 DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3;; esac\nsleep 300 &\nwait\n"
 
 
@@ -38,7 +41,7 @@ class Bed:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.farm: subprocess.Popen[bytes] | None = None
-        for name in ("etc", "run", "log"):
+        for name in ("etc", "run", "log", "state"):
             (directory / name).mkdir()
             if os.getuid() == 0:
                 shutil.chown(directory / name, USER)
@@ -54,8 +57,10 @@ class Bed:
     def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
         self.specify_all(self.entry(count, digest, name))
 
-    def specify_all(self, *entries: dict) -> None:
-        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "identity": "1", "daemons": entries}
+    def specify_all(self, *entries: dict, speed: float = 1.0) -> None:
+        clock = {"speed": speed, "library": ""}
+        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
+        spec["daemons"] = entries
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
     def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
@@ -105,7 +110,7 @@ def bed() -> Iterator[Bed]:
 def test_specification_of_many(tmp_path: Path) -> None:
     entry = {"kind": "slurmd", "name": "n{i}", "first": 3, "count": 2, "digest": "d"}
     entry |= {"command": ["slurmd", "-N", "n{i}"], "ready_file": "/run/n{i}.pid"}
-    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "identity": "1", "daemons": [entry]}
+    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "clock": REAL_TIME, "identity": "1", "daemons": [entry]}
     (tmp_path / "farm.json").write_text(json.dumps(spec))
     daemons = Spec.load(tmp_path / "farm.json").daemons
     assert list(daemons) == ["n3", "n4"]
@@ -487,3 +492,47 @@ def test_an_instance_of_the_same_name_in_a_container_is_not_ours(bed: Bed) -> No
     assert processes.of_instance(str(bed.directory)) == set()
     stranger.kill()
     stranger.wait()
+
+
+def test_a_change_of_speed_restarts_what_is_on_the_clock_and_virtual_time_goes_on(bed: Bed) -> None:
+    munged = bed.entry(1, name="munged", kind="munged")
+    real = time.time_ns()
+    bed.specify_all(munged, bed.entry(3), speed=1000)
+    bed.start()
+    until(lambda: bed.is_up(3))
+    fast, before = Clock.read(clock_file(bed.directory)), bed.daemons()
+    assert fast.speed == 1000
+    assert real <= fast.real_ns == fast.virtual_ns <= time.time_ns()
+    environment = {name: processes.environment(pid) for name, pid in before.items()}
+    assert environment["n1"]["SLURM_MIRAGE_CLOCK"] == str(clock_file(bed.directory))
+    assert environment["n1"]["LD_PRELOAD"] == f"{bed.directory}/lib/virtual_clock.so"
+    assert not {"SLURM_MIRAGE_CLOCK", "LD_PRELOAD"} & environment["munged"].keys()
+
+    bed.specify_all(munged, bed.entry(3), speed=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(3))
+    slow, after = Clock.read(clock_file(bed.directory)), bed.daemons()
+    assert slow.speed == 1
+    assert slow.virtual_ns == fast.virtual_at(slow.real_ns)
+    assert {name for name in before if before[name] == after[name]} == {"munged"}
+
+
+def test_in_real_time_there_is_no_clock(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert not clock_file(bed.directory).exists()
+    assert "LD_PRELOAD" not in processes.environment(bed.daemons()["n1"])
+
+
+def test_a_farm_that_starts_again_keeps_its_clock(bed: Bed) -> None:
+    bed.specify_all(bed.entry(2), speed=20)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    line, pids = clock_file(bed.directory).read_text(), bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(2) and bed.state()["pid"] == bed.farm.pid)
+    assert clock_file(bed.directory).read_text() == line
+    assert bed.daemons() == pids

@@ -104,6 +104,7 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "hostname": "localhost",
         "parallel": 32,
         "environment": {},
+        "speed": 1.0,
         "wide_steps": False,
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
@@ -112,6 +113,12 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
     assert call("slurm_farm", check=True, **three)["changed"] is True
     assert call("slurm_farm", **three)["changed"] is True
     assert slurmd_of(params) == 3
+
+
+def test_a_fast_clock_needs_its_library(call: Caller, params: dict[str, Any]) -> None:
+    told = call("slurm_farm", **params, speed=20)["msg"]
+    assert told.startswith("wrong use: SPEED=20: ") and "virtual_clock.so is not there" in told
+    assert not Path(params["directory"], "etc/farm.json").exists()
 
 
 @without_systemd
