@@ -111,6 +111,10 @@ bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sig
 bench-scale: $(STAMP) ## figures of 3,600 and 16,384 nodes beside their bounds (two hours, a host at rest)
 	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.scale
 
+.PHONY: bench-clock
+bench-clock: $(STAMP) ## the virtual clock's error: KTH's log at SPEED=50 to 1000 (two hours, a host at rest; goes on)
+	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.clock
+
 .PHONY: clean
 clean: ## remove .venv, caches and what was compiled; results stay
 	rm -rf .venv .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache

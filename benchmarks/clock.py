@@ -1,0 +1,333 @@
+"""The error of the virtual clock: a recorded workload on the same machine at several speeds, more than once.
+
+    PYTHONPATH=module_utils python -m benchmarks.clock [short] [long] [report] [--speeds=500,100] [--replicas=1] [--trace=PATH]
+
+Without words it plays all of both parts, some two hours; `report` plays nothing. Each run is one of `make experiment` and is kept,
+as results/bench-clock-KIND-SPEED-REPLICA: one that is there is taken as it is, one that was interrupted goes on. The fastest come
+first, and first replicas before second ones, so that what else the host does in an hour does not fall on one speed alone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from polars import col
+
+from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise
+from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, end_properly, markdown
+from cli.endings import Ending
+from cli.knobs import BY_NAME
+from cli.runs import RESULTS as RUNS
+from cli.screen import about
+from slurm_mirage.files import read_json
+
+REPOSITORY = Path(__file__).parents[1]
+TRACE = REPOSITORY.parent / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
+CLUSTER = "bench-clock"
+LOG = RESULTS / "clock.log"
+TAU = 10.0  # of the bounded slowdown, seconds
+AGREEMENT = 2.0  # per cent by which the speeds of the long part may differ, unless the noise is larger
+METRICS = {"wait_mean": "mean wait", "bounded_slowdown_mean": "mean bounded slowdown", "utilisation": "utilisation"}
+FIGURES = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99", "host_cpu")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of KTH's log with queueing, played on 100 nodes of one processor."""
+
+    kind: str
+    offset: int
+    jobs: int
+    speeds: tuple[int, ...]
+    replicas: int
+    span: float
+    """Virtual seconds from the first submission to the last end, about."""
+
+
+PARTS = (
+    Part("short", 19151, 200, (1000, 500, 200, 100, 50), 2, 57_400),
+    Part("long", 19150, 500, (500, 100), 1, 170_000),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a part."""
+
+    part: Part
+    speed: int
+    replica: int
+
+    @property
+    def folder(self) -> Path:
+        return RUNS / f"bench-clock-{self.part.kind}-{self.speed}-{self.replica}"
+
+    def knobs(self, trace: Path) -> dict[str, str]:
+        """What `make experiment` is given."""
+        given = {
+            "CLUSTER": CLUSTER,
+            "NODES": 100,
+            "CPUS": 1,
+            "TRACE": trace,
+            "OFFSET": self.part.offset,
+            "JOBS": self.part.jobs,
+            "SPEED": self.speed,
+            "RUN": self.folder.name,
+        }
+        return {name: str(value) for name, value in given.items()}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of it all was asked for."""
+
+    kinds: tuple[str, ...] = ("short", "long")
+    speeds: tuple[int, ...] | None = None
+    replicas: int | None = None
+    trace: Path = TRACE
+    plays: bool = True
+
+    def parts(self) -> list[Part]:
+        return [part for part in PARTS if part.kind in self.kinds]
+
+    def speeds_of(self, part: Part) -> list[int]:
+        return sorted(part.speeds if self.speeds is None else self.speeds, reverse=True)
+
+    def runs(self) -> list[Run]:
+        """In the order in which they are played."""
+        counts = {part: part.replicas if self.replicas is None else self.replicas for part in self.parts()}
+        return [
+            Run(part, speed, replica)
+            for replica in range(1, max(counts.values()) + 1)
+            for part in counts
+            if replica <= counts[part]
+            for speed in self.speeds_of(part)
+        ]
+
+
+def play(run: Run, trace: Path) -> None:
+    """Run it, or go on with it; its output is added to results/bench/clock.log. Raises RuntimeError unless it came to its end."""
+    name = run.folder.name
+    if _ending(run) is None:
+        print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
+    began = time.monotonic()
+    _call("experiment", **run.knobs(trace))
+    ending = _ending(run)
+    if ending is None:
+        raise RuntimeError(f"{name} did not come to its end (see {LOG}); the same command goes on")
+    print(f"  {name}: {ending.line} ({about(time.monotonic() - began)})", flush=True)
+
+
+def _ending(run: Run) -> Ending | None:
+    """How it ended; None when it has to be played, or to go on."""
+    ending = Ending.load(run.folder)
+    return ending if ending is not None and ending.is_final else None
+
+
+def _call(target: str, **knobs: str) -> None:
+    """The program behind make, without what the caller's environment says of knobs."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    with LOG.open("a") as log:
+        command = [sys.executable, "-m", "cli", target]
+        process = subprocess.Popen(command, cwd=REPOSITORY, env=clean | knobs, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+
+
+# ---- what was measured ----
+
+
+def taken(run: Run) -> Figures | None:
+    """The figures of a finished run; None if it is not there."""
+    ending, metrics = _ending(run), read_json(run.folder / "metrics.json")
+    if ending is None or metrics is None:
+        return None
+    validity, progress = metrics["validity"], read_json(run.folder / "progress.json") or {}
+    return {
+        "kind": run.part.kind,
+        "speed": run.speed,
+        "replica": run.replica,
+        "real_seconds": progress.get("elapsed"),
+        **{name: metrics["metrics"][name] for name in METRICS},
+        **{name: validity[name] for name in FIGURES},
+        "valid": validity["valid"],
+        "reasons": validity["reasons"],
+    }
+
+
+def per_job(runs: Iterable[Run]) -> pl.DataFrame:
+    """Wait and bounded slowdown of each job, means over these runs, in order of submission; columns id and both metrics' names."""
+    executed = (col("end") - col("start") - col("suspended")).clip(TAU)
+    columns = {
+        "wait_mean": col("start") - col("submit"),
+        "bounded_slowdown_mean": ((col("end") - col("submit")) / executed).clip(1.0),
+    }
+    frames = [pl.read_csv(run.folder / "jobs.csv").drop_nulls(["start", "end"]) for run in runs]
+    lines = pl.concat([frame.select("id", "submit", **columns) for frame in frames])
+    means = lines.group_by("id").agg(col("submit", *columns).mean())
+    return means.sort("submit", "id").drop("submit")
+
+
+def noise_by_jobs(runs: Sequence[Run], slow: int, fast: int) -> dict[str, float | None]:
+    """Per cent of the slow one's mean by which two speeds differ by chance, from the differences job by job."""
+    slow_jobs, fast_jobs = (per_job(run for run in runs if run.speed == speed) for speed in (slow, fast))
+    both = slow_jobs.join(fast_jobs, on="id", suffix="_fast", maintain_order="left")
+    found: dict[str, float | None] = {"utilisation": None}
+    for name in ("wait_mean", "bounded_slowdown_mean"):
+        mean = both.select(col(name).mean()).item()
+        noise = paired_noise((both[f"{name}_fast"] - both[name]).to_list())
+        found[name] = noise / mean * 100 if noise is not None and mean else None
+    return found
+
+
+def compare(runs: Sequence[Run], figures: Sequence[Figures]) -> list[Figures]:
+    """How far each speed is from the slowest, for each metric, and how much of that may be chance; runs of one part."""
+    slowest = min(run.speed for run in runs)
+    by_jobs = {speed: noise_by_jobs(runs, slowest, speed) for speed in {run.speed for run in runs} - {slowest}}
+    rows = []
+    for name in METRICS:
+        values: dict[float, list[float]] = {}
+        for run, figure in zip(runs, figures, strict=True):
+            values.setdefault(float(run.speed), []).append(figure[name])
+        rows += [_row(name, one, by_jobs[int(one.speed)][name]) for one in deviations(values)]
+    return rows
+
+
+def _row(name: str, one: Deviation, by_jobs: float | None) -> Figures:
+    known = [noise for noise in (one.noise, by_jobs) if noise is not None]
+    return {
+        "metric": name,
+        "speed": int(one.speed),
+        "mean": one.mean,
+        "deviation": one.percent,
+        "noise_by_replicas": one.noise,
+        "noise_by_jobs": by_jobs,
+        "error": exceeding(one.percent, max(known)) if known else None,
+    }
+
+
+def measure(selection: Selection) -> Figures:
+    """{"trace", "runs": one each, "short", "long": rows of `compare`}; percentages are of the slowest speed's mean."""
+    wanted = selection.runs()
+    if selection.plays:
+        if not selection.trace.is_file():
+            raise Skipped(f"needs KTH's log: {selection.trace} is not there; TRACE=PATH or --trace=PATH names it")
+        for run in wanted:
+            play(run, selection.trace)
+        _call("teardown", CLUSTER=CLUSTER)
+    found = {run: one for run in wanted if (one := taken(run)) is not None}
+    figures: Figures = {"trace": selection.trace.name, "runs": list(found.values())}
+    for part in selection.parts():
+        of_part = {run: one for run, one in found.items() if run.part == part}
+        figures[part.kind] = compare(list(of_part), list(of_part.values())) if of_part else []
+    return figures
+
+
+# ---- what is told ----
+
+
+def report(figures: Figures) -> str:
+    """The runs, their deviations, and why runs are not valid."""
+    texts = []
+    for part in PARTS:
+        runs = sorted((run for run in figures["runs"] if run["kind"] == part.kind), key=lambda run: (run["speed"], run["replica"]))
+        if not runs:
+            continue
+        what = f"JOBS={part.jobs} OFFSET={part.offset} of {figures['trace']}, NODES=100 CPUS=1"
+        texts.append(f"{part.kind}: {what}; times in seconds of the trace")
+        texts.append(_runs_table(runs))
+        texts.append(_deviations_table(figures[part.kind]))
+        texts += [f"SPEED={run['speed']}, replica {run['replica']}: {'; '.join(run['reasons'])}" for run in runs if run["reasons"]]
+    return "\n\n".join(texts) or "there are no finished runs"
+
+
+def _runs_table(runs: Sequence[Figures]) -> str:
+    head = ["speed", "replica", "real min", "mean wait", "bounded slowdown", "utilisation", "start latency p50"]
+    head += ["stretch p50", "stretch p99", "submit lag p99", "host CPU", "valid"]
+    rows = [
+        [
+            run["speed"],
+            run["replica"],
+            None if run["real_seconds"] is None else run["real_seconds"] / 60,
+            run["wait_mean"],
+            run["bounded_slowdown_mean"],
+            f"{run['utilisation']:.4f}",
+            run["start_latency_p50"],
+            run["runtime_stretch_p50"],
+            run["runtime_stretch_p99"],
+            run["submit_lag_p99"],
+            run["host_cpu"],
+            "yes" if run["valid"] else "NO",
+        ]
+        for run in runs
+    ]
+    return markdown(head, rows)
+
+
+def _deviations_table(rows: Sequence[Figures]) -> str:
+    head = ("metric", "speed", "mean", "deviation, %", "noise by replicas, %", "noise by jobs, %", "the clock's error, %")
+    names = ("deviation", "noise_by_replicas", "noise_by_jobs", "error")
+    return markdown(head, [[METRICS[row["metric"]], row["speed"], row["mean"], *(row[name] for name in names)] for row in rows])
+
+
+def checks(figures: Figures) -> list[Check]:
+    """The long part: its speeds agree, and are valid."""
+    found = []
+    for row in figures.get("long", []):
+        if row["metric"] != "utilisation" and row["deviation"] is not None:
+            noise = max((row[name] for name in ("noise_by_replicas", "noise_by_jobs") if row[name] is not None), default=0.0)
+            figure = f"long, {METRICS[row['metric']]}: SPEED={row['speed']} from the slowest, %"
+            found.append(Check(figure, abs(row["deviation"]), max(AGREEMENT, noise)))
+    long_runs = [run for run in figures["runs"] if run["kind"] == "long"]
+    if long_runs:
+        found.append(Check("long, runs that are not valid", sum(not run["valid"] for run in long_runs), 0))
+    return found
+
+
+def select(arguments: Sequence[str], environment_trace: str = "") -> Selection:
+    """The selection that a command line means. Raises ValueError, with what it may be."""
+    words = [word for word in arguments if not word.startswith("--")]
+    options = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
+    kinds = tuple(part.kind for part in PARTS if part.kind in words) or tuple(part.kind for part in PARTS)
+    if set(words) - {"report", *(part.kind for part in PARTS)} or set(options) - {"speeds", "replicas", "trace"}:
+        raise ValueError("it may be short, long, report, --speeds=500,100, --replicas=2, --trace=PATH")
+    speeds = tuple(int(word) for word in options["speeds"].split(",")) if "speeds" in options else None
+    replicas = int(options["replicas"]) if "replicas" in options else None
+    if (speeds and min(speeds) < 1) or (replicas is not None and replicas < 1):
+        raise ValueError("speeds and replicas may be whole numbers from 1 on")
+    trace = Path(options.get("trace") or environment_trace or TRACE)
+    return Selection(kinds, speeds, replicas, trace.absolute(), "report" not in words)
+
+
+def main() -> int:
+    """Entry point. 0: all that was asked for was played, and the bounds hold."""
+    end_properly()
+    try:
+        selection = select(sys.argv[1:], os.environ.get("TRACE", ""))
+    except ValueError as error:
+        print(f"wrong use: {error}")
+        return 2
+    try:
+        return 0 if Benchmark("clock", "the error of the virtual clock", lambda: measure(selection), report, checks).run() else 1
+    except RuntimeError as error:
+        print(f"failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        print("failed: interrupted; the same command goes on")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
