@@ -15,7 +15,7 @@ options:
     description:
       - Folder of the run on the control machine. It holds C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
         C(jobcomp.log), C(sigsleep.log) or one C(sigsleep-HOST.log) a host, and perhaps C(suspended.jsonl), C(samples.csv),
-        C(sdiag.csv), C(result.json) and C(progress.json).
+        C(sdiag.csv), C(result.json), C(progress.json) and C(scontrol.txt).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
     type: path
     required: true
@@ -81,7 +81,7 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
 
     folder = Path(params["run_dir"])
     machine = {"processors": params["processors"], "nodes": params["nodes"]}
-    thresholds = validity.Thresholds.of(params["thresholds"])
+    thresholds = validity.Thresholds.in_force(params["thresholds"], _configuration(folder))
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -100,6 +100,12 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
     kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return files, found, dict(kinds)
+
+
+def _configuration(folder: Path) -> str:
+    """Slurm's configuration in force during the run; empty if it was not brought."""
+    path = folder / "scontrol.txt"
+    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def main() -> None:

@@ -44,7 +44,8 @@ from .submissions import read_plan
 # Real seconds. From Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, it takes 0.02 to 0.04 s;
 # beyond the allowance one of the records is wrong.
 LAUNCH_ALLOWANCE = 1.0
-# Real seconds by which the clocks of two processes may differ: a start before Slurm's start is no launch.
+# Real seconds by which instants of two processes may be out of order: a start before Slurm's start is no launch. time(2) may be a
+# tick of the kernel (up to 0.01 s) behind clock_gettime(2); clocks of several hosts differ by less.
 CLOCK_STEP = 0.02
 
 _JOB = ["id", "slurm_id"]
@@ -127,6 +128,8 @@ class Collected:
     """Submissions made anew because Slurm had lost the job."""
     interrupted: float
     """For how long the replay was down in all, and put off what was still due."""
+    halted: float
+    """For how long nothing could start, because slurmctld had died, from its last answer on."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
 
@@ -175,6 +178,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         retries=journal.retries,
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
+        halted=clock.real_to_trace(journal.halted),
         unsubmitted=plan.height - submitted.height,
     )
 
@@ -315,13 +319,14 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     adopted = col("v_began") == col("v_accepted")
     submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
     completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
+    at_limit = (col("state") == "TIMEOUT") & (col("s_end") - col("s_start") >= col("limit_minutes") * 60 * NS)
     both = col("recorded") & col("s_state").is_not_null()
     nothing = pl.lit(None, pl.Int64)
     kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
         ("in Slurm's record only", completed & ~col("recorded"), nothing),
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
-        # A job may well complete while its cancellation is under way.
-        ("state", both & (completed != col("completed")) & ~cancelled, nothing),
+        # A job may well complete while its cancellation, or its end at the limit, is under way.
+        ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
         ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
         ("start", both & ~start.is_between(-step, NS + late), start),
         # Slurm ends a job that is cancelled while it is suspended at the instant of its suspension.

@@ -43,6 +43,10 @@ class History:
     """Second copies of jobs that were cancelled."""
     closed: list[str] = field(default_factory=list)
     """Partitions in which no job may start until the nodes have registered with a new controller."""
+    halted: float = 0.0
+    """For how long no job could start, because a controller had died, until partitions were opened again."""
+    halted_since: float | None = None
+    """Since when that is so now."""
     stale: set[int] = field(default_factory=set)
     """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
     last_sign: float = 0.0
@@ -72,10 +76,17 @@ class History:
         elif kind == "restarted":
             self.boot_time = event["boot_time"]
             self.restarts.append(event)
+            if self.halted_since is not None:
+                self.halted_since = min(self.halted_since, event.get("since", event["real"]))
         elif kind == "closed":
             self.closed = event["partitions"]
+            if self.closed and self.halted_since is None:
+                self.halted_since = event["real"]
         elif kind == "opened":
             self.closed = []
+            if self.halted_since is not None:
+                self.halted += event["real"] - self.halted_since
+                self.halted_since = None
         elif kind == "compared":
             self.stale.update(index for index, _ in event["stale"])
             self.surplus += len(event["surplus"])

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -105,7 +105,10 @@ class Heartbeat(threading.Thread):
 
 
 class Monitor(threading.Thread):
-    """Looks at the queue, the completion log and the nodes. `poke` is called after each look."""
+    """Looks at the queue, the completion log and the nodes. `poke` is called after each look.
+
+    `answered` gets the real instant of the last answer of each controller, by the controller's start.
+    """
 
     def __init__(
         self,
@@ -116,9 +119,11 @@ class Monitor(threading.Thread):
         clock: Clock,
         sample_interval: float,
         status: Status,
+        answered: MutableMapping[int | None, float],
         poke: Callable[[], None],
     ) -> None:
         super().__init__(name="monitor", daemon=True)
+        self._answered = answered
         self._folder, self._slurm, self._completions = folder, slurm, completion_log
         self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
         self._status, self._poke = status, poke
@@ -161,6 +166,7 @@ class Monitor(threading.Thread):
         """One look at everything that is due. Raises SlurmError."""
         now = time.time()
         self.controller = self._slurm.controller()
+        self._answered[self.controller.boot_time] = now
         active = [job for job in self._slurm.queue() if job.name in self._indices]
         for job in self._completions.read():
             if job.name in self._indices:

@@ -205,7 +205,9 @@ class Recovery:
         if controller.boot_time != submitter.history.boot_time:
             self._close_partitions()
             submitter.patiently(lambda: submitter.skip_ids(controller.next_id))
-            submitter.journal.append("restarted", real=time.time(), boot_time=controller.boot_time)
+            now = time.time()
+            since = submitter.answered.get(submitter.history.boot_time, now)
+            submitter.journal.append("restarted", real=now, since=since, boot_time=controller.boot_time)
             log.warning("the controller was restarted")
             self.unsettle()
 

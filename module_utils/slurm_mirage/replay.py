@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from . import daemon_log
 from .clock import Clock
 from .errors import WrongUse
 from .files import read_json, write_json
@@ -109,7 +110,7 @@ class Replay:
         """Wait for the controller, and set the instant to which all dues are anchored."""
         submitter = self.submitter
         path = submitter.completion_path()
-        offset = path.stat().st_size if path.exists() else 0
+        offset = daemon_log.size(path)
         controller = submitter.patiently(self.slurm.controller)
         queue = submitter.patiently(lambda: self.slurm.queue(ended=True))
         earlier = [job for job in queue if job.name in submitter.indices]
@@ -126,6 +127,7 @@ class Replay:
             slurm_version=controller.version,
             plan_sha256=self.settings.plan_sha256,
             completion_offset=offset,
+            controller_log_offset=daemon_log.size(self._daemon_logs() / "slurmctld.log"),
             earlier_ids=[job.slurm_id for job in earlier],
         )
         log.info("started: %d jobs, Slurm %s", len(self.plan), controller.version)
@@ -193,6 +195,7 @@ class Replay:
             self.clock,
             self.settings.sample_interval,
             self.status,
+            self.submitter.answered,
             self.waker.wake,
         )
 
@@ -233,14 +236,25 @@ class Replay:
             "lag_max": lags[-1] if lags else None,
             "interruptions": history.interruptions,
             "restarts": history.restarts,
+            "halted": round(history.halted, 3),
             "copies_cancelled": history.surplus,
             "stale_runs_cancelled": len(history.stale),
             "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,
+            "messages": self._complaints(),
             "began": self.submitter.began(),
             "last_submission": max(history.submitted_at.values(), default=None),
             "ended": time.time(),
         }
+
+    def _daemon_logs(self) -> Path:
+        return Path(self.settings.instance) / "log"
+
+    def _complaints(self) -> dict[str, int]:
+        """What the daemons complained about during the run, by kind."""
+        start = self.history.start
+        assert start is not None
+        return daemon_log.complaints(self._daemon_logs(), start["controller_log_offset"], start["real"], start["virtual"])
 
 
 def replay(folder: Path) -> None:

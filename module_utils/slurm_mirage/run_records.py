@@ -45,6 +45,8 @@ class Journal:
     """How many were made anew because Slurm had lost the job."""
     interrupted: float
     """Real seconds for which the replay was down, and by which it put off what was still due."""
+    halted: float
+    """Real seconds for which no job could start, because slurmctld had died."""
 
 
 def read_text(path: Path) -> str:
@@ -82,6 +84,7 @@ def read_journal(path: Path) -> Journal:
         retries=history.retries,
         resubmitted=history.resubmitted,
         interrupted=history.shift,
+        halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
     )
 
 
@@ -112,15 +115,21 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
     Slurm prints local time and does not say of which zone, but the journal knows the submissions too: the
     median difference, in whole quarters of an hour, is the offset. A change to summer time during a run is
     not undone.
+
+    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is looked at. Those that
+    seem to have taken no time were found after an interruption, nobody knows when they were made: they count only where there are
+    no others.
     """
-    both = lines.join(submitted.select("id", "slurm_id", "v_accepted"), on=["id", "slurm_id"])
-    ahead = both.select((col(instants[0]) - col("v_accepted")).median()).item()
+    both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
+    took = col("v_accepted") - col("v_began")
+    first = both.unique(["id", "slurm_id"], keep="first", maintain_order=True).sort(took == 0, took, maintain_order=True)
+    ahead = first.head(max(1, first.height // 10)).select((col(instants[0]) - col("v_accepted")).median()).item()
     offset = round((ahead or 0) / NS / _QUARTER_HOUR) * _QUARTER_HOUR * NS
     return lines.with_columns(col(instants) - offset)
 
 
 def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
-    """The lines of jobcomp/filetxt about jobs named in `submitted` (name, id, slurm_id, v_accepted), in the file's order.
+    """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
     The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
 

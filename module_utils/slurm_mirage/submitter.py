@@ -55,6 +55,8 @@ class Submitter:
     """Jobs of this run in the completion log, as far as it was read."""
     doubtful: bool = False
     """Whether something happened that may mean that the controller was restarted."""
+    answered: dict[int | None, float] = field(default_factory=dict)
+    """Real instant of the last answer of each controller, by its start: kept by the monitor."""
 
     def __post_init__(self) -> None:
         self.indices = {row.name: row.index for row in self.plan}

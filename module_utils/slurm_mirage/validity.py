@@ -8,6 +8,8 @@ run's own mean run time or mean wait, but never less than what Slurm itself reso
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +19,7 @@ import polars as pl
 from polars import col
 
 from .collect import Collected
+from .daemon_log import OTHER
 from .errors import WrongUse
 from .run_records import NOT_ENDED
 
@@ -42,8 +45,17 @@ class Thresholds:
     backfill_cycle_share: float = 0.05
     """Longest backfill cycle, of the mean wait."""
     backfill_cycle_seconds: float = 30.0
-    """bf_interval, Slurm's default: a cycle may take as long as the pause between two."""
+    """bf_interval: a cycle may take as long as the pause between two. Slurm's default; what a run's slurm.conf says counts instead
+    (`in_force`)."""
     nodes_not_responding: int = 0
+    messages_share: float = 0.05
+    """Complaints of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
+    host_cpu_busy: float = 0.9
+    """Mean busy share of the host's processors, beyond which it is named as a cause."""
+    host_cpu_full: float = 0.95
+    """Busy share beyond which a sample counts as saturated."""
+    host_cpu_saturated: float = 0.1
+    """Share of saturated samples, beyond which that is named as a cause."""
     clock_speed_share: float = 0.01
     """Difference between the speed that Slurm's record shows and the one asked for, of the latter."""
     disagreements_share: float = 0.01
@@ -59,6 +71,12 @@ class Thresholds:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
                 raise WrongUse(f"thresholds: {name}: {value!r} may be a number, 0 or more")
         return cls(**changes)
+
+    @classmethod
+    def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
+        """The same for a run with this slurm.conf, or answer of `scontrol show config`: bf_interval is what it says."""
+        found = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+        return cls.of({"backfill_cycle_seconds": float(found[-1])} | dict(changes) if found else changes)
 
 
 def read_figures(path: Path) -> pl.DataFrame:
@@ -83,11 +101,21 @@ def judge(
     `samples` and `sdiag` are the replay's (`read_figures`), `result` its result.json, or if that is not there, progress.json;
     `processors` and `nodes` are those of the machine.
     """
-    bounds = thresholds or Thresholds()
-    figures = measure(collected, samples, sdiag, processors, nodes)
+    thresholds = thresholds or Thresholds()
+    figures = {
+        **_measure(collected, samples, sdiag, processors, nodes),
+        "host_cpu_saturated": _saturated(samples, thresholds),
+        "messages": result.get("messages"),
+        "released": result.get("released"),
+        "broken": {kind: count for kind, count, _ in _broken(collected)},
+        "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
+    }
     reasons = [
-        *_broken(collected, result, figures, bounds),
-        *_exceeded(collected, figures, bounds),
+        *(f"{_several(count, 'job')} {words}" for _, count, words in _broken(collected) if count),
+        *_troubled(result, figures, thresholds, collected.jobs.height),
+        *_exceeded(collected, figures, thresholds),
+        *_clock(collected, figures["clock_speed"], thresholds),
+        *_records(collected, thresholds),
     ]
     return {"valid": not reasons, "reasons": reasons, **figures}
 
@@ -95,8 +123,7 @@ def judge(
 # ---- the figures ----
 
 
-def measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
-    """The figures of the verdict, without a judgement; see `judge`."""
+def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
     jobs, evidence = collected.jobs, collected.evidence
     latency = start_latencies(collected, processors, nodes)
     return {
@@ -109,11 +136,21 @@ def measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, pr
         "backfill_cycle_max": _backfill_cycle(sdiag, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
+        "requeued": evidence.filter(col("restarts") > 0).height,
+        "interrupted": _rounded(collected.interrupted),
+        "halted": _rounded(collected.halted),
         "limits_extended": evidence.filter("limit_extended").height,
         "host_cpu": _rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "clock_speed": _clock_speed(collected),
         "disagreements": collected.disagreements.height,
     }
+
+
+def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
+    """Share of the samples in which the host's processors were busy throughout."""
+    if "cpu_busy" not in samples.columns:
+        return None
+    return _rounded(samples.select((col("cpu_busy").drop_nulls() > thresholds.host_cpu_full).mean()).item())
 
 
 def _launch_latency(collected: Collected) -> float | None:
@@ -168,10 +205,6 @@ def _clock_speed(collected: Collected) -> float | None:
     return _rounded(slope * collected.time.clock.speed)
 
 
-def _remedy(collected: Collected) -> str:
-    return "raise SHRINK" if collected.time.clock.speed == 1 else "lower SPEED or raise SHRINK"
-
-
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
     """Trace seconds from submission (or eligibility, if that was later) to start, of jobs that need not have waited.
 
@@ -216,80 +249,161 @@ def _several(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _broken(collected: Collected, result: Mapping[str, Any], figures: Mapping[str, Any], bounds: Thresholds) -> list[str]:
-    """What must not happen at all, however little it changes."""
+def _remedy(collected: Collected, too_large: float = 0.0) -> str:
+    """What makes the emulation's share of the times smaller; `too_large`: the factor by which it should."""
+    clock = collected.time.clock
+    if clock.speed <= 1:
+        return "raise SHRINK"
+    slower = f"lower SPEED to {_two_digits(clock.speed / too_large)}" if 0 < too_large <= clock.speed else "lower SPEED"
+    return slower if clock.shrink >= 100 else f"{slower} or raise SHRINK"
+
+
+def _two_digits(value: float) -> str:
+    """Rounded down to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{round(math.floor(value / unit + 1e-9) * unit, 9):.12g}"
+
+
+def _broken(collected: Collected) -> list[tuple[str, int, str]]:
+    """What must not happen to any job and comes from the emulation, not from the workload: kind, number of jobs, in words."""
     table = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
     state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
+    # A float's last digits make no run time shorter than its limit.
+    within_limit = col("runtime") < col("limit") * (1 - 1e-9)
+    slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
     rules = [
-        (state == "LOST", "submitted and not to be found in any record"),
-        (state.is_in(NOT_ENDED), "not ended when the records were collected"),
+        ("lost", state == "LOST", "submitted and not to be found in any record"),
+        ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
         (
-            (state == "TIMEOUT") & (col("runtime") < col("limit")),
-            f"killed at a time limit above the run time: {_remedy(collected)}",
+            "false timeout",
+            (state == "TIMEOUT") & within_limit,
+            f"killed at a time limit above the run time: {slack}{_remedy(collected)}",
         ),
-        (failed & ~col("recorded"), "failed at launch, without a record of sigsleep: see the logs of slurmd"),
-        (failed & col("recorded"), "failed in the middle, which no played job does by itself: see the logs of slurmd"),
-        (state == "NODE_FAIL", "ended by the failure of a node"),
-        ((state == "CANCELLED") & ~col("cancel_wanted"), "cancelled by somebody else than the workload"),
+        (
+            "launch failure",
+            failed & ~col("recorded"),
+            "failed at launch, without a record of sigsleep: see the logs of slurmd",
+        ),
+        (
+            "failure",
+            failed & col("recorded"),
+            "failed in the middle, which no played job does by itself: see the logs of slurmd",
+        ),
+        ("node failure", state == "NODE_FAIL", "ended by the failure of a node"),
+        ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled by somebody else than the workload"),
     ]
-    found = [f"{_several(count, 'job')} {what}" for wrong, what in rules if (count := table.filter(wrong).height)]
-    if collected.unsubmitted:
-        found.append(f"{_several(collected.unsubmitted, 'job')} of the plan never submitted")
+    return [
+        *((kind, table.filter(wrong).height, words) for kind, wrong, words in rules),
+        ("not submitted", collected.unsubmitted, "of the plan never submitted"),
+    ]
+
+
+def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
+    """What the replay, the nodes and the daemons tell."""
+    found = []
     if "ended" not in result:
         found.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
-    if result.get("released"):
-        found.append(f"{_several(result['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
+    if figures["released"]:
+        found.append(f"{_several(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
     away = figures["nodes_not_responding"]
     if away is None:
         found.append("no sample of the nodes in samples.csv: whether all of them responded is not known")
-    elif away > bounds.nodes_not_responding:
-        found.append(f"{_several(away, 'node')} did not respond at some time of the run, {bounds.nodes_not_responding} may")
+    elif away > thresholds.nodes_not_responding:
+        found.append(f"{_several(away, 'node')} did not respond at some time of the run, {thresholds.nodes_not_responding} may")
+    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
+    count, allowed = sum(known.values()), thresholds.messages_share * jobs
+    if count > allowed:
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda one: -one[1]))
+        found.append(
+            f"slurmctld and slurmd complained {_several(count, 'time')}, over {allowed:.3g} "
+            f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
+        )
     return found
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], bounds: Thresholds) -> list[str]:
+@dataclass(frozen=True)
+class Bound:
+    """The largest value that a figure may have."""
+
+    seconds: float
+    """Trace seconds."""
+    why: str
+
+
+def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
+    """The bounds of the figures that are lengths, for this run: by the names of the figures."""
+    second = collected.time.second
+    run_time = collected.jobs.select(col("runtime").mean()).item() or 0.0
+    wait = collected.jobs.select((col("start") - col("submit")).mean()).item() or 0.0
+
+    def larger(knob: str, scale_name: str, scale: float) -> Bound:
+        share, seconds = getattr(thresholds, f"{knob}_share"), getattr(thresholds, f"{knob}_seconds")
+        if share * scale > seconds * second:
+            return Bound(share * scale, f"{share * 100:g} % of the {scale_name}")
+        return Bound(seconds * second, f"{seconds:g} s of Slurm's time")
+
+    return {
+        "submit_lag_p99": larger("submit_lag", "mean run time", run_time),
+        "start_latency_p50": larger("start_latency", "mean wait", wait),
+        "runtime_stretch_p50": larger("stretch_p50", "mean run time", run_time),
+        "runtime_stretch_p99": larger("stretch_p99", "mean run time", run_time),
+        "backfill_cycle_max": larger("backfill_cycle", "mean wait", wait),
+        "interrupted": larger("submit_lag", "mean run time", run_time),
+        "halted": larger("submit_lag", "mean run time", run_time),
+    }
+
+
+_NAMES = {
+    "submit_lag_p99": "submit lag p99",
+    "start_latency_p50": "start latency p50",
+    "runtime_stretch_p50": "run-time stretch p50",
+    "runtime_stretch_p99": "run-time stretch p99",
+    "backfill_cycle_max": "longest backfill cycle",
+    "interrupted": "the replay's interruption",
+    "halted": "the time without a slurmctld that starts jobs",
+}
+
+
+def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """Figures beyond their bounds."""
-    jobs, second = collected.jobs, collected.time.second
-    run_time = jobs.select(col("runtime").mean()).item() or 0.0
-    wait = jobs.select((col("start") - col("submit")).mean()).item() or 0.0
-    hint = _remedy(collected)
-    if (figures["host_cpu"] or 0) > 0.9:
-        hint += f" (the host's processors were busy to {figures['host_cpu']:.0%})"
-    again = collected.resubmitted
-    late = f"slurmctld lost {_several(again, 'job')}, submitted again later" if again else hint
-    checks = [
-        ("submit_lag", "submit lag p99", figures["submit_lag_p99"], "mean run time", run_time, late),
-        ("start_latency", "start latency p50", figures["start_latency_p50"], "mean wait", wait, hint),
-        ("stretch_p50", "run-time stretch p50", figures["runtime_stretch_p50"], "mean run time", run_time, hint),
-        ("stretch_p99", "run-time stretch p99", figures["runtime_stretch_p99"], "mean run time", run_time, hint),
-        ("backfill_cycle", "longest backfill cycle", figures["backfill_cycle_max"], "mean wait", wait, hint),
-        ("submit_lag", "the replay's interruption", collected.interrupted, "mean run time", run_time, "run it anew"),
-    ]
+    lost = collected.resubmitted
     found = []
-    for knob, name, value, scale_name, scale, advice in checks:
-        share, seconds = getattr(bounds, f"{knob}_share"), getattr(bounds, f"{knob}_seconds")
-        bound = max(share * scale, seconds * second)
-        if value is not None and value > bound:
-            why = f"{share * 100:g} % of the {scale_name}" if bound > seconds * second else f"{seconds:g} s of Slurm's time"
-            found.append(f"{name} is {value:.4g} trace s, over {bound:.4g} s ({why}): {advice}")
-    return [*found, *_clock(collected, figures["clock_speed"], bounds), *_records(collected, bounds)]
+    for name, bound in bounds(collected, thresholds).items():
+        value = figures[name]
+        if value is None or value <= bound.seconds:
+            continue
+        advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "run it anew"
+        if name in ("interrupted", "halted"):
+            advice = "run it anew"
+        elif name == "submit_lag_p99" and lost:
+            advice = f"slurmctld lost {_several(lost, 'job')}, submitted again later"
+        found.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
+    return found
 
 
-def _clock(collected: Collected, speed: float | None, bounds: Thresholds) -> list[str]:
+def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """The host's processors, where they are a likely cause."""
+    busy, saturated = figures["host_cpu"] or 0.0, figures["host_cpu_saturated"] or 0.0
+    if busy <= thresholds.host_cpu_busy and saturated <= thresholds.host_cpu_saturated:
+        return ""
+    return f" (the host's processors were busy to {busy:.0%}, and saturated in {saturated:.0%} of the samples)"
+
+
+def _clock(collected: Collected, speed: float | None, thresholds: Thresholds) -> list[str]:
     asked = collected.time.clock.speed
     submits = collected.jobs["submit"]
     if speed is None or submits.is_empty():
         return []
     span = collected.jobs.select(col("submit").max() - col("submit").min()).item()
     # Slurm's instants are off by up to 1 s at either end.
-    allowed = max(bounds.clock_speed_share, 2 * collected.time.second / span)
+    allowed = max(thresholds.clock_speed_share, 2 * collected.time.second / span)
     if abs(speed / asked - 1) <= allowed:
         return []
     return [f"Slurm's clock ran {speed:.4g} times as fast as real time, not {asked:g} times (to {allowed:.2%})"]
 
 
-def _records(collected: Collected, bounds: Thresholds) -> list[str]:
-    count, allowed = collected.disagreements.height, bounds.disagreements_share * collected.jobs.height
+def _records(collected: Collected, thresholds: Thresholds) -> list[str]:
+    count, allowed = collected.disagreements.height, thresholds.disagreements_share * collected.jobs.height
     if count <= allowed:
         return []
     kinds = (
@@ -302,5 +416,5 @@ def _records(collected: Collected, bounds: Thresholds) -> list[str]:
     )
     return [
         f"sigsleep's and Slurm's records disagree {_several(count, 'time')}, over {allowed:.3g} "
-        f"({bounds.disagreements_share:.3g} of the jobs): {shown}"
+        f"({thresholds.disagreements_share:.3g} of the jobs): {shown}"
     ]

@@ -40,7 +40,7 @@ class RunFolder:
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
         start = {"virtual": VIRTUAL_ZERO, "boot_id": "0", "boot_time": 1, "next_id": 101, "slurm_version": "22.05.8"}
-        start |= {"plan_sha256": "", "completion_offset": 0, "earlier_ids": []}
+        start |= {"plan_sha256": "", "completion_offset": 0, "controller_log_offset": 0, "earlier_ids": []}
         self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start)]
         self.jobcomp = self.suspended = ""
         self.sigsleep = b""

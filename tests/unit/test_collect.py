@@ -312,6 +312,16 @@ def test_records_that_disagree_on_the_end(tmp_path: Path, state: str, completed:
     assert (row(run, number)["state"], kinds(run)) == (state, [(number, "state")])
 
 
+def test_job_that_completed_while_it_was_killed_at_its_limit(tmp_path: Path) -> None:
+    """Slurm looks at limits every 30 s, and at 500 times a job's end takes some 10 s to reach it."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=70.0, limit_minutes=1)
+    made.record(number, 12.0, 82.0)
+    made.slurm(number, start=2.0, end=90.0, state="TIMEOUT")
+    run = made.collect()
+    assert (row(run, number)["state"], kinds(run)) == ("TIMEOUT", [])
+
+
 def test_torn_record_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     made = RunFolder(tmp_path)
     first, second, third = (made.job(due=float(due)) for due in range(3))
@@ -397,6 +407,27 @@ def test_slurms_time_zone_does_not_matter(tmp_path: Path, zone: int) -> None:
     run = made.collect()
     assert kinds(run) == []
     assert row(run, number)["end"] == near(ORIGIN + 120.5)
+
+
+@pytest.mark.parametrize("zone", [0, 3600])
+def test_a_slow_submission_is_no_time_zone(tmp_path: Path, zone: int) -> None:
+    """At 500 times most sbatch took 2 real seconds, which is more than a quarter of an hour; one was quick."""
+    made = RunFolder(tmp_path, speed=500.0, zone=zone)
+    for job in range(9):
+        number = made.job(due=5000.0 * job, runtime=3000.0, lag=2.0)
+        made.events[-1]["began"] -= 1.99
+        made.slurm(number, start=5000.0 * job + 30.0, end=5000.0 * job + 3060.0, submit=5000.0 * job + 20.0)
+        made.record(number, 5000.0 * job + 45.0, 5000.0 * job + 3045.0)
+    made.played(made.job(due=50_000.0, runtime=3000.0), start=50_010.0)
+    # A job that was found after an interruption: nobody knows when it was submitted.
+    number = made.job(due=60_000.0, runtime=3000.0, submitted=False)
+    made.submitted(number, 100 + number, lag=9.0, found=True)
+    made.events[-1]["began"] = made.events[-1]["real"]
+    made.lags[number - 1] = 0.01
+    made.played(number, start=60_010.0)
+    run = made.collect()
+    assert kinds(run) == []
+    assert row(run, 1)["submit"] == near(ORIGIN + 20.5)  # Slurm printed 2000000020
 
 
 def test_submission_is_not_after_the_second_that_slurm_recorded(tmp_path: Path) -> None:

@@ -57,6 +57,43 @@ def test_closed_partitions_are_known_until_they_are_opened() -> None:
     assert replay_lines(data([*EVENTS, {"event": "opened", "real": 113.0}]))[0].closed == []
 
 
+def event(kind: str, real: float, **values: Any) -> dict[str, Any]:
+    return {"event": kind, "real": real, **values}
+
+
+CLOSED = event("closed", 110.0, partitions=["batch"])
+
+
+@pytest.mark.parametrize(
+    ("events", "halted", "since"),
+    [
+        # From the last answer of the controller that died.
+        ([CLOSED, event("restarted", 110.1, boot_time=5, since=104.0), event("opened", 120.0)], 16.0, None),
+        # The journal of an earlier release has no `since`.
+        ([CLOSED, event("restarted", 110.1, boot_time=5), event("opened", 120.0)], 10.0, None),
+        # It died once more before partitions were opened, and then once later.
+        (
+            [
+                CLOSED,
+                event("restarted", 110.1, boot_time=5, since=104.0),
+                event("restarted", 115.0, boot_time=6, since=113.0),
+                event("opened", 120.0),
+                event("closed", 130.0, partitions=["batch"]),
+                event("opened", 131.0),
+            ],
+            17.0,
+            None,
+        ),
+        ([CLOSED, event("restarted", 110.1, boot_time=5, since=104.0)], 0.0, 104.0),
+        # All partitions were closed anyway, so none is opened later.
+        ([event("closed", 110.0, partitions=[]), event("restarted", 110.1, boot_time=5, since=104.0)], 0.0, None),
+    ],
+)
+def test_how_long_nothing_could_start(events: list[dict[str, Any]], halted: float, since: float | None) -> None:
+    history, _ = replay_lines(data([START, *events]))
+    assert (history.halted, history.halted_since) == (pytest.approx(halted), since)
+
+
 def test_ids_of_others_are_known_from_the_start() -> None:
     assert replay_lines(data([START]))[0].highest_id == 9
 

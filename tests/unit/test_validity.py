@@ -21,7 +21,7 @@ FINISHED = {"ended": 1.0, "released": 0}
 MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
-    "disagreements",
+    "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
 }  # fmt: skip
 
 
@@ -111,23 +111,28 @@ def stray_cancel(made: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    ("spoil", "kind", "reason"),
     [
-        (lost, "1 job submitted and not to be found in any record"),
-        (unsubmitted, "1 job of the plan never submitted"),
-        (pending, "1 job not ended when the records were collected"),
-        (false_timeout, "1 job killed at a time limit above the run time: raise SHRINK"),
-        (launch_failure, "1 job failed at launch, without a record of sigsleep: see the logs of slurmd"),
-        (failure, "1 job failed in the middle, which no played job does by itself: see the logs of slurmd"),
-        (node_failure, "1 job ended by the failure of a node"),
-        (stray_cancel, "1 job cancelled by somebody else than the workload"),
+        (lost, "lost", "1 job submitted and not to be found in any record"),
+        (unsubmitted, "not submitted", "1 job of the plan never submitted"),
+        (pending, "not ended", "1 job not ended when the records were collected"),
+        (
+            false_timeout,
+            "false timeout",
+            "1 job killed at a time limit above the run time: OVERRUN=extend gives limits slack, or raise SHRINK",
+        ),
+        (launch_failure, "launch failure", "1 job failed at launch, without a record of sigsleep: see the logs of slurmd"),
+        (failure, "failure", "1 job failed in the middle, which no played job does by itself: see the logs of slurmd"),
+        (node_failure, "node failure", "1 job ended by the failure of a node"),
+        (stray_cancel, "cancelled", "1 job cancelled by somebody else than the workload"),
     ],
 )
-def test_what_must_not_happen(tmp_path: Path, spoil, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_must_not_happen(tmp_path: Path, spoil, kind: str, reason: str) -> None:  # type: ignore[no-untyped-def]
     made = good_run(tmp_path)
     spoil(made)
     found = verdict(made.collect())
     assert found["reasons"] == [reason] and found["valid"] is False
+    assert {name: count for name, count in found["broken"].items() if count} == {kind: 1}
 
 
 def test_what_the_workload_asks_for_is_valid(tmp_path: Path) -> None:
@@ -138,6 +143,25 @@ def test_what_the_workload_asks_for_is_valid(tmp_path: Path) -> None:
     number = made.job(due=1001.0, cancel_after=5.0)
     made.slurm(number, start=1006.1, end=1006.1, state="CANCELLED", ran=False)
     assert reasons(made.collect()) == []
+
+
+@pytest.mark.parametrize("shrink", [0.3, 1 / 3, 7.0, 33.3, 100.0])
+def test_run_time_that_is_the_limit_is_not_below_it(tmp_path: Path, shrink: float) -> None:
+    """Under OVERRUN=kill, whatever the last digits of the shrunk run time are."""
+    made = RunFolder(tmp_path, shrink=shrink)
+    for job, minutes in enumerate((1, 3, 7)):
+        number = made.job(due=1000.0 * job, runtime=60.0 * minutes, limit_minutes=minutes)
+        made.slurm(number, start=1000.0 * job + 0.1, end=1000.0 * job + 60.0 * minutes + 20, state="TIMEOUT")
+    assert verdict(made.collect())["broken"]["false timeout"] == 0
+
+
+def test_complaints_of_the_daemons(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    told = {"time-out": 1, "munge": 1, "other error": 50}
+    found = verdict(run, FINISHED | {"messages": told})
+    assert found["messages"] == told
+    assert found["reasons"] == ["slurmctld and slurmd complained 2 times, over 1 (0.05 of the jobs): time-out: 1, munge: 1"]
+    assert reasons(run, FINISHED | {"messages": told}, messages_share=0.1) == []
 
 
 def test_nodes_that_did_not_respond(tmp_path: Path) -> None:
@@ -179,7 +203,30 @@ def test_submit_lag_is_measured_by_the_run_time(tmp_path: Path, lag: float, reas
 
 def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
     (reason,) = [one for one in reasons(good_run(tmp_path, speed=20, launch=3.0).collect()) if "start latency" in one]
-    assert reason.endswith(": lower SPEED or raise SHRINK")
+    assert reason.endswith(": lower SPEED to 1.3")
+
+
+@given(st.floats(min_value=1e-3, max_value=1e5))
+def test_two_digits_are_never_more(value: float) -> None:
+    shown = validity._two_digits(value)
+    assert 0.9 * value < float(shown) <= value * (1 + 1e-8)
+    assert len(shown.replace(".", "").strip("0")) <= 2
+
+
+@pytest.mark.parametrize(
+    ("speed", "shrink", "too_large", "words"),
+    [
+        (1.0, 100.0, 3.0, "raise SHRINK"),
+        (500.0, 100.0, 3.0, "lower SPEED to 160"),
+        (500.0, 50.0, 3.0, "lower SPEED to 160 or raise SHRINK"),
+        (500.0, 100.0, 600.0, "lower SPEED"),  # to less than 1 it is no help to say
+        (500.0, 100.0, 0.0, "lower SPEED"),
+    ],
+)
+def test_remedies(tmp_path: Path, speed: float, shrink: float, too_large: float, words: str) -> None:
+    made = RunFolder(tmp_path, speed, shrink)
+    made.played(made.job(due=0.0), start=0.1)
+    assert validity._remedy(made.collect(), too_large) == words
 
 
 def test_lag_of_jobs_that_slurmctld_lost(tmp_path: Path) -> None:
@@ -263,6 +310,57 @@ def test_interruption_of_the_replay(tmp_path: Path) -> None:
     assert reasons(made.collect()) == ["the replay's interruption is 60 trace s, over 5 s (5 % of the mean run time): run it anew"]
 
 
+def test_time_without_slurmctld(tmp_path: Path) -> None:
+    """Real seconds: virtual time goes on while nothing can start."""
+    made = good_run(tmp_path, speed=10.0)
+    last = made.events[-1]["real"]
+    made.events.append({"event": "closed", "real": last + 1, "partitions": ["batch"]})
+    made.events.append({"event": "restarted", "real": last + 1, "since": last, "boot_time": 7})
+    made.events.append({"event": "opened", "real": last + 4})
+    found = verdict(made.collect())
+    assert found["halted"] == pytest.approx(40.0, abs=1e-4)
+    assert found["reasons"] == [
+        "the time without a slurmctld that starts jobs is 40 trace s, over 5 s (5 % of the mean run time): run it anew"
+    ]
+    made.events.pop()
+    assert verdict(made.collect())["halted"] == pytest.approx(10.0, abs=1e-4)
+
+
+def test_saturated_samples(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    busy = pl.DataFrame({"nodes_not_responding": [0.0] * 4, "cpu_busy": [0.1, 0.96, 0.95, None]})
+    found = judge(run, busy, pl.DataFrame(), FINISHED, 64, 4)
+    assert (found["host_cpu"], found["host_cpu_saturated"]) == (pytest.approx(0.67), pytest.approx(1 / 3, abs=1e-5))
+    assert judge(run, busy, pl.DataFrame(), FINISHED, 64, 4, Thresholds(host_cpu_full=0.97))["host_cpu_saturated"] == 0
+
+
+def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    for job in range(4):
+        made.played(made.job(due=10000.0 * job, runtime=5000.0), start=10000.0 * job + 1000.0)
+    found = verdict(made.collect())["bounds"]
+    wait = 0.05 * 2 * (1000.0 + 0.03 * 500 - 0.01 * 500)
+    assert found == {
+        "submit_lag_p99": 500.0, "start_latency_p50": pytest.approx(wait, rel=1e-3), "runtime_stretch_p50": 100.0,
+        "runtime_stretch_p99": 500.0, "backfill_cycle_max": pytest.approx(wait, rel=1e-3), "interrupted": 500.0, "halted": 500.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("configuration", "seconds"),
+    [
+        ("", 30.0),
+        ("SchedulerParameters     = (null)\n", 30.0),
+        ("SchedulerParameters     = batch_sched_delay=0,bf_continue,bf_interval=5,bf_window=10080\n", 5.0),
+        ("SchedulerParameters=bf_interval=60\n", 60.0),
+        ("SchedulerParameters = bf_yield_interval=7\n", 30.0),
+    ],
+)
+def test_a_cycle_may_take_as_long_as_the_pause_in_force(configuration: str, seconds: float) -> None:
+    assert Thresholds.in_force({}, configuration).backfill_cycle_seconds == seconds
+    assert Thresholds.in_force({"backfill_cycle_seconds": 7}, configuration).backfill_cycle_seconds == 7
+
+
 def test_backfill_cycle_is_of_this_run_and_in_trace_seconds(tmp_path: Path) -> None:
     made = RunFolder(tmp_path, shrink=50.0)
     for due in (0.0, 50.0):
@@ -279,7 +377,7 @@ def test_backfill_cycle_is_of_this_run_and_in_trace_seconds(tmp_path: Path) -> N
     slow = judge(run, samples(busy=0.97), sdiag([31e6], [31e6]), FINISHED, 64, 4)
     assert slow["reasons"] == [
         "longest backfill cycle is 62 trace s, over 60 s (30 s of Slurm's time): raise SHRINK "
-        "(the host's processors were busy to 97%)"
+        "(the host's processors were busy to 97%, and saturated in 100% of the samples)"
     ]
 
 
@@ -347,7 +445,7 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
     schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
     run = Collected(
         jobs=frame, suspensions=pl.DataFrame(schema=schema), evidence=frame.select("id", whole_nodes=pl.lit(False)),
-        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, unsubmitted=0,  # type: ignore[arg-type]
+        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, unsubmitted=0,  # type: ignore[arg-type]
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 

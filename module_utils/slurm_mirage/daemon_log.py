@@ -1,0 +1,99 @@
+"""What slurmctld and the slurmd complained about while a run went on, counted by kind, from their logs.
+
+A line is `[time] error: text`, from slurmstepd `[time] [job.step] error: text`, and without that word at the level info. Texts are
+those of Slurm 22.05. A count is of lines: what goes wrong once may be told by both sides, and by several layers of one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+_LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
+
+OTHER = "other error"
+"""Errors of no kind below."""
+_EXPECTED = re.compile(
+    # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint.
+    r"\*\*\* (JOB|STEP) |high latency for 1000 calls|if munged is up, restart|check for out of sync clocks",
+    re.IGNORECASE,
+)
+# The first kind whose expression is found in an error's text is the line's.
+_ERRORS = {
+    "duplicate job id": r"duplicate jobid|do not launch second copy",
+    "launch failed": (
+        r"slurmd error running|killing non-startable|abort launch|launch failure|do not launch|could not confirm batch launch"
+        r"|prolog failed|batch script setup failed|can not create job credential|slurmstepd (init )?failed|exec of slurmstepd"
+        r"|step_rec_create\(\) failed"
+    ),
+    "munge": r"munge|authentication error|unauthenticated|auth_g_|credential sign",
+    "refused connection": r"connection refused|connect(ion)? failure|unable to contact slurm controller",
+    "connection cut": (
+        r"zero bytes were|zero length message|connection reset|broken pipe|entire message|missing socket|transport endpoint"
+        r"|message (send|receive) failure|connection aborted"
+    ),
+    "node silent": r"nodes? \S+ not responding|we were unable to forward",
+    "sent again": r"retrying|resent",
+    "time-out": r"timed[ -]?out|time-?out waiting|cycle took more than|waited too long",
+}
+# The same of lines that are no errors: looked for at the beginning of the text.
+_REMARKS = {
+    "launch failed": r"killing non-startable|batch jobid=\S+ missing from batch node|slurmd error running",
+    "node failure": r"(\w+: )?requeue (job )?jobid=\S+ due to (failure of node|node failure)",
+    "sent again": r"resending terminate_job|\s*retry_list|retrying job complete",
+    "time-out": r"agent msg_type=\d+ ran for",
+}
+_ERROR_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _ERRORS.items()}
+_REMARK_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _REMARKS.items()}
+KINDS = (*dict.fromkeys((*_ERRORS, *_REMARKS)), OTHER)
+"""All kinds."""
+
+
+def kind_of(line: str) -> str | None:
+    """The kind of a complaint; None for a line that is none."""
+    match = _LINE.match(line)
+    if match is None:
+        return None
+    text = match["text"]
+    if match["error"] is None:
+        return next((kind for kind, pattern in _REMARK_KINDS.items() if pattern.match(text)), None)
+    if _EXPECTED.search(text):
+        return None
+    return next((kind for kind, pattern in _ERROR_KINDS.items() if pattern.search(text)), OTHER)
+
+
+def count(lines: Iterable[str]) -> Counter[str]:
+    """Complaints by kind."""
+    return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
+
+
+def size(path: Path) -> int:
+    """Bytes of a log; 0 if it is not there."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def complaints(folder: Path, offset: int, real: float, virtual: float) -> dict[str, int]:
+    """Complaints by kind, since a moment, in slurmctld.log and the slurmd.NODE.log of `folder`; those of other hosts are not seen.
+
+    The moment is when slurmctld.log had `offset` bytes; it is given in real and in virtual seconds since the epoch too. Lines of
+    slurmd are known by their own time stamps: the daemons' local time, which is taken to be this process's.
+    """
+    found = count(_lines(folder / "slurmctld.log", offset))
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(virtual))
+    for path in sorted(folder.glob("slurmd.*.log")):
+        # Of thousands most have not been written to for long. What a file system stamps is real time.
+        if path.stat().st_mtime >= real - 1:
+            found += count(line for line in _lines(path, 0) if (match := _LINE.match(line)) and match["time"] >= since)
+    return {kind: found[kind] for kind in KINDS if found[kind]}
+
+
+def _lines(path: Path, offset: int) -> list[str]:
+    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew."""
+    if not path.exists():
+        return []
+    with path.open("rb") as stream:
+        stream.seek(offset if offset <= size(path) else 0)
+        return stream.read().decode(errors="replace").splitlines()

@@ -1,0 +1,95 @@
+"""Complaints of the daemons: lines as Slurm 22.05 writes them, and which of them belong to a run."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_mirage.daemon_log import KINDS, complaints, count, kind_of
+
+STAMP = "[2027-03-01T10:00:00.123]"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("error: slurm_receive_msg [127.0.0.1:40512]: Zero Bytes were transmitted or received", "connection cut"),
+        ("error: slurm_msg_sendto: address:port=127.0.0.1:40512 msg_type=8001: Broken pipe", "connection cut"),
+        ("error: slurm_msg_sendto: address:port=127.0.0.1:40512 msg_type=8001: Unexpected missing socket error", "connection cut"),
+        ("error: forward_thread to n3 (127.0.0.1:17003): Connection refused", "refused connection"),
+        ("[12.batch] error: Unable to send job complete message: Communication connection failure", "refused connection"),
+        ("error: Unable to register: Unable to contact slurm controller (connect failure)", "refused connection"),
+        ("error: slurm_receive_msgs: [[localhost]:17002] failed: Socket timed out on send/recv operation", "time-out"),
+        ("agent msg_type=4005 ran for 127 seconds", "time-out"),
+        ("error: A node ping cycle took more than 300 seconds. Node RPC requests like ping ...", "time-out"),
+        ("error: Munge encode failed: Timed-out", "munge"),
+        ("error: If munged is up, restart with --num-threads=10", None),
+        (
+            "error: slurm_unpack_received_msg: [[localhost]:1] auth_g_verify: MESSAGE_EPILOG_COMPLETE has authentication error: X",
+            "munge",
+        ),
+        ("error: Nodes n[3-7] not responding", "node silent"),
+        ("Node n3 now responding", None),
+        ("error: Duplicate jobid on nodes n4, set to state DRAIN", "duplicate job id"),
+        ("error: Job 12 already running, do not launch second copy", "duplicate job id"),
+        ("error: Job 65 already killed, do not launch batch job", "launch failed"),
+        ("error: slurmd error running JobId=5 on node(s)=n1: Slurmd could not create a batch directory or file", "launch failed"),
+        ("Killing non-startable batch JobId=7: Unspecified error", "launch failed"),
+        ("Batch JobId=9 missing from batch node n1 (not found BatchStartTime after startup)", "launch failed"),
+        ("requeue job JobId=9 due to failure of node n1", "node failure"),
+        ("_job_complete: requeue JobId=9 due to node failure", "node failure"),
+        ("Resending TERMINATE_JOB request JobId=9 Nodelist=n1", "sent again"),
+        ("error: Rank 0 failed sending step completion message directly to slurmctld, retrying", "sent again"),
+        ("error: we don't have select plugin type 102", "other error"),
+        ("fatal: no", "other error"),
+        # What goes well, and what the workload asked for.
+        ("[12.batch] error: *** JOB 12 ON n1 CANCELLED AT 2027-03-01T10:00:00 DUE TO TIME LIMIT ***", None),
+        ("error: High latency for 1000 calls to gettimeofday(): 1230 microseconds", None),
+        ("_slurm_rpc_submit_batch_job: JobId=2 InitPrio=4294901759 usec=345", None),
+        ("sched: Allocate JobId=2 NodeList=n1 #CPUs=1 Partition=batch", None),
+        ("_job_complete: JobId=2 WEXITSTATUS 0", None),
+        ("update_job: setting name to retrying.17.skip for JobId=5", None),
+        ("Time limit exhausted for JobId=3", None),
+    ],
+)
+def test_kinds(text: str, kind: str | None) -> None:
+    assert kind_of(f"{STAMP} {text}") == kind
+
+
+@given(st.text())
+def test_any_line_has_at_most_one_kind(text: str) -> None:
+    assert kind_of(text) in (None, *KINDS)
+    errors = count([f"{STAMP} error: {line}" for line in text.splitlines()])
+    assert errors.total() <= len(text.splitlines()) and errors.keys() <= set(KINDS)
+
+
+def stamped(virtual: float, text: str) -> str:
+    return f"[{time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(virtual))}.000] {text}\n"
+
+
+def test_only_complaints_of_the_run_count(tmp_path: Path) -> None:
+    began, refused = 2_000_000_000.0, "error: connect: Connection refused"
+    controller = tmp_path / "slurmctld.log"
+    controller.write_text(stamped(began, refused))
+    offset = controller.stat().st_size
+    with controller.open("a") as stream:
+        stream.write(stamped(began + 5, refused) + stamped(began + 6, "error: what is this"))
+    (tmp_path / "slurmd.n1.log").write_text(
+        stamped(began - 1, refused) + stamped(began, refused) + stamped(began + 9, "error: munge")
+    )
+    silent = tmp_path / "slurmd.n2.log"
+    silent.write_text(stamped(began + 1, refused))
+    real = time.time()
+    os.utime(silent, (real - 60, real - 60))
+    assert complaints(tmp_path, offset, real, began) == {"munge": 1, "refused connection": 2, "other error": 1}
+
+
+def test_a_log_that_was_begun_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
+    (tmp_path / "slurmctld.log").write_text(f"{STAMP} error: Nodes n1 not responding\n")
+    assert complaints(tmp_path, 10_000, 0.0, 0.0) == {"node silent": 1}
+    assert complaints(tmp_path / "nosuch", 0, 0.0, 0.0) == {}
