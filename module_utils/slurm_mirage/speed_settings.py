@@ -29,7 +29,7 @@ class Follower:
     """A number that is multiplied by the speed: a setting, or the word `word` of a setting that is a list of words.
 
     default: Slurm's own, which follows where the settings have none. It may be the name of another word of the list, whose value
-    it is; None: there is none. largest: what Slurm takes.
+    it is; None: nothing is added. largest: what Slurm takes.
     """
 
     setting: str
@@ -46,8 +46,13 @@ FOLLOWERS = (
     Follower("BatchStartTimeout", 10, _UINT16),
     Follower("UnkillableStepTimeout", 60, _UINT16),
     Follower("EioTimeout", 60, _UINT16),
-    Follower("GetEnvTimeout", 2, _UINT16),
+    # Only for salloc --get-user-env, and gone in Slurm 25.05.
+    Follower("GetEnvTimeout", None, _UINT16),
+    # Slurm waits for good by default; the latter two are of Slurm 25.05.
     Follower("PrologEpilogTimeout", None, _UINT16),
+    Follower("PrologTimeout", None, _UINT16),
+    Follower("EpilogTimeout", None, _UINT16),
+    Follower("InactiveLimit", None, _UINT16),
     Follower("MinJobAge", 300, _INT),
     Follower("AuthInfo", 120, _INT, "cred_expire"),
     # At most half of MessageTimeout as well.
@@ -60,13 +65,14 @@ FOLLOWERS = (
     Follower("SchedulerParameters", 500_000, 2_500_000, "bf_yield_sleep"),
 )
 _BF_INTERVAL = 30
+_LISTS = tuple(dict.fromkeys(one.setting for one in FOLLOWERS if one.word))
 
 
 def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
     """The settings of a cluster whose clock runs `speed` times as fast as real time, from those that it has in real time.
 
-    What `settings` do not have is Slurm's default, which follows too. At speeds up to 1 nothing changes. Settings that are lists of
-    words are text in the result. Raises WrongUse if a value that would have to be multiplied is not a number.
+    Where `settings` have none, or OMIT, Slurm's default follows. At speeds up to 1 nothing changes. Settings that are lists of
+    words are text in the result. Raises WrongUse if a value that is to be multiplied is not a number.
     """
     followed = dict(settings)
     if speed <= 1:
@@ -76,30 +82,33 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
     def key_of(setting: str) -> str:
         return keys.get(setting.lower(), setting)
 
-    for follower in FOLLOWERS:
-        key = key_of(follower.setting)
-        if not follower.word and (value := _times(key, followed.get(key), follower.default, speed, follower.largest)) is not None:
+    for one in FOLLOWERS:
+        key = key_of(one.setting)
+        if not one.word and (value := _times(key, followed.get(key, OMIT), one.default, speed, one.largest)) is not None:
             followed[key] = value
     largest = {"max_sched_time": int(followed[key_of("MessageTimeout")]) // 2}
     # sched/builtin takes any word that ends in `interval=` for its own interval.
     backfill = str(followed.get(key_of("SchedulerType"), "sched/backfill")).lower() == "sched/backfill"
-    for setting in ("AuthInfo", "SchedulerParameters"):
+    for setting in _LISTS:
         some = [one for one in FOLLOWERS if one.setting == setting and one.word and (backfill or not one.word.startswith("bf_"))]
-        followed[key_of(setting)] = _words(setting, followed.get(key_of(setting)), some, speed, largest)
+        if (value := followed.get(key_of(setting), OMIT)) is not None:
+            followed[key_of(setting)] = _words(setting, value, some, speed, largest)
     return followed
 
 
 def _words(setting: str, value: Any, followers: Sequence[Follower], speed: float, largest: Mapping[str, int]) -> str:
     """A list of words in which those of `followers` are multiplied, or added where Slurm's default would hold."""
-    text = "" if value is None or value == OMIT else value_of(value).strip('"')
+    text = "" if value == OMIT else value_of(value).strip('"')
     words = [word.strip() for word in text.split(",") if word.strip()]
-    # Slurm looks for a word from the left.
+    # The first one of a name counts.
     given = {word.partition("=")[0].lower(): word.partition("=")[2] for word in reversed(words)}
     numbers: dict[str, int] = {}
     for one in followers:
-        default = given.get(one.default, _BF_INTERVAL) if isinstance(one.default, str) else one.default
+        default: Any = one.default
+        if isinstance(default, str):
+            default = _number(f"{setting}: {default}", given.get(default, _BF_INTERVAL))
         most = min(one.largest, largest.get(one.word, one.largest))
-        number = _times(f"{setting}: {one.word}", given.get(one.word), default, speed, most)
+        number = _times(f"{setting}: {one.word}", given.get(one.word, OMIT), default, speed, most)
         if number is not None:
             numbers[one.word] = number
     rest = [word for word in words if word.partition("=")[0].lower() not in numbers]
@@ -107,15 +116,18 @@ def _words(setting: str, value: Any, followers: Sequence[Follower], speed: float
 
 
 def _times(name: str, value: Any, default: Any, speed: float, largest: int) -> int | None:
-    """The value times the speed, a whole number: at most `largest`, never less than it was. Without a value the default counts."""
-    if given := value is not None and value != OMIT:
-        number = _number(name, value)
-    elif default is None:
+    """The value times the speed, a whole number, at most `largest`; None if there is neither a value nor a default.
+
+    A value that was given is never made smaller, so that what Slurm refuses it still refuses, and 0 and -1 stay what they are.
+    """
+    given = value != OMIT
+    if not given and default is None:
         return None
-    else:
-        number = _number(name, default)
+    number = _number(name, value if given else default)
     times = min(math.ceil(number * Decimal(str(speed))), largest)
-    return max(math.ceil(number), times) if given else times
+    if given:
+        return max(math.ceil(number), times)
+    return times if times > 0 else None
 
 
 def _number(name: str, value: Any) -> Decimal:

@@ -114,6 +114,19 @@ def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Call
     assert fewer["slurmctld_digest"] != before["slurmctld_digest"]
 
 
+def test_time_outs_follow_the_clock_wherever_they_are_read(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    before = call("slurm_config", **params)
+    fast = call("slurm_config", **params, speed=20)
+    for name in ("slurm.conf", "common.conf"):
+        assert {"MinJobAge=6000", "MessageTimeout=200", "AuthInfo=cred_expire=2400"} <= set(content(tmp_path)[name].splitlines())
+    assert digests(fast) != digests(before) and fast["slurmctld_digest"] != before["slurmctld_digest"]
+    assert call("slurm_config", **params, speed=20)["changed"] is False
+    wrong = call("slurm_config", **{**params, "settings": {"MinJobAge": "long"}}, speed=20)
+    assert wrong["msg"].startswith("wrong use: slurm.conf: MinJobAge=long: must be a number")
+    back = call("slurm_config", **params, speed=1)
+    assert [back[key] for key in ("slurmctld_digest", "nodes")] == [before[key] for key in ("slurmctld_digest", "nodes")]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -216,3 +229,14 @@ def test_a_users_partitions_replace_the_configurations(tmp_path: Path) -> None:
         "PartitionName=long Nodes=ALL Default=YES MaxTime=1:30:00 PreemptMode=OFF",
         "PartitionName=short Nodes=n1",
     ]
+
+
+def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
+    """Its defaults, those of the scheduler's configuration and the user's own; what is policy stays."""
+    plain = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20})
+    fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
+    assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
+    assert {"MessageTimeout=1200", "TCPTimeout=60", "KillWait=20", "SlurmctldTimeout=2400"} <= set(fast)
+    assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=2400" in fast
+    (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
+    assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
