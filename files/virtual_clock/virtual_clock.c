@@ -3,16 +3,16 @@
  *
  *   SLURM_MIRAGE_CLOCK=FILE LD_PRELOAD=/path/virtual_clock.so PROGRAM
  *
- * FILE has one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED: an instant on both clocks (ns since the epoch) and how much faster the
- * virtual one runs. It is read once, when the program starts. Every process with the same line has the same time, on every
+ * FILE has one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED: an instant on both clocks (ns since the epoch) and how much faster
+ * the virtual one runs. It is read once, when the program starts. Every process with the same line has the same time, on every
  * host with the same real time: nothing is shared, so nothing can be left locked by a process that is killed.
  *
- * The program reads virtual clocks, and waits for virtual lengths and until virtual instants. Rates of rounding: what is read is
- * rounded down, what is waited for up, so that a program which was to wait until an instant never finds that it is before it.
+ * The program reads virtual clocks, and waits for virtual lengths and until virtual instants. What it reads is rounded down, what
+ * it waits for up, so that a program which was to wait until an instant never finds that it is before it.
  * CPU clocks stay real, and so does all that happens inside munge_encode(3) and munge_decode(3): munged lives in real time.
  * README.md lists what is scaled and what is not.
  *
- * No wrapper takes a lock, allocates memory or uses stdio: slurmctld cancels threads in the middle of them.
+ * No wrapper takes a lock, allocates memory or uses stdio: Slurm cancels threads in the middle of them, and forks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,6 +32,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +42,14 @@
 
 enum { MAX_SPEED = 1000000, EXIT_NO_CLOCK = 127 };
 
-typedef __int128 wide; /* products of nanoseconds and a speed in billionths need up to 113 bits */
+/*
+ * Nanoseconds, and their products: with 64-bit seconds they need 94 bits, a speed in billionths 50. So what is multiplied by a
+ * speed is bounded by FAR, which is a million years.
+ */
+__extension__ typedef __int128 wide;
+#define FAR ((wide)1 << 75)
+
+_Static_assert(sizeof(time_t) == 8, "on 32-bit systems there would be other functions to replace");
 
 /* libmunge is not linked with; these two are its interface (munge(3)). */
 int munge_encode(char **credential, void *context, const void *payload, int length);
@@ -53,36 +61,185 @@ enum { EMUNGE_SOCKET = 6, MUNGE_ATTEMPTS = 20 };
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size);
 
+/* Newer than some C libraries that this is compiled with: glibc 2.30, 2.30 and 2.35. */
+int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline);
+int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *deadline);
+int epoll_pwait2(int epoll, struct epoll_event *events, int count, const struct timespec *timeout, const sigset_t *mask);
+
+/* What stat and its kin are called in programs that were compiled with a glibc before 2.33. */
+int __xstat(int version, const char *path, struct stat *status);
+int __lxstat(int version, const char *path, struct stat *status);
+int __fxstat(int version, int descriptor, struct stat *status);
+int __fxstatat(int version, int directory, const char *path, struct stat *status, int flags);
+
+/* Null where the C library does not have it. */
 #define REPLACED(X)                                                                                                            \
-    X(clock_gettime) X(gettimeofday) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait) X(epoll_pwait2)       \
-    X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock) X(sem_timedwait) X(sem_clockwait)            \
-    X(setitimer) X(getitimer) X(timer_settime) X(timer_gettime) X(sigtimedwait) X(stat) X(lstat) X(fstat) X(fstatat) X(sysinfo)
+    X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
+    X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
+    X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer) X(timer_settime) X(timer_gettime) X(fstatat) X(__fxstatat)     \
+    X(sysinfo)
 
 #define DECLARE(name) static __typeof__(name) *real_##name;
 REPLACED(DECLARE)
 
+struct moment {
+    int64_t real, virtual; /* ns */
+};
+
 static struct {
-    int64_t real, virtual; /* the anchor: one moment on both clocks, ns */
-    int64_t speed;         /* billionths; 0: not read yet */
-} anchor;
+    struct moment calendar; /* the anchor: since the epoch */
+    struct moment uptime;   /* the same moment since the host's start; before it both clocks are one */
+    int64_t speed;          /* billionths */
+} clocks;
+
+static atomic_bool is_ready; /* `clocks` and the pointers above are filled in */
 
 /* Set while this thread is inside libmunge. */
 static _Thread_local bool in_real_time __attribute__((tls_model("initial-exec")));
 
-/* ---- the clock file ---- */
+/* ---- lengths and representations ---- */
 
-static void complain(const char *text)
+static wide floored(wide dividend, int64_t divisor)
 {
-    (void)!write(STDERR_FILENO, text, strlen(text));
+    wide quotient = dividend / divisor;
+    return quotient - (quotient * divisor > dividend);
 }
 
+static wide virtual_length(wide real)
+{
+    wide bounded = real > FAR ? FAR : real < -FAR ? -FAR : real;
+    return floored(bounded * clocks.speed, SECOND);
+}
+
+static wide virtual_length_left(wide real)
+{
+    return -virtual_length(-real);
+}
+
+static wide real_length(wide virtual)
+{
+    return -floored(-virtual * SECOND, clocks.speed);
+}
+
+static wide nanoseconds(struct timespec time)
+{
+    return (wide)time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static wide nanoseconds_of(struct timeval time)
+{
+    return (wide)time.tv_sec * SECOND + (wide)time.tv_usec * 1000;
+}
+
+static struct timespec timespec_of(wide time)
+{
+    wide seconds = floored(time, SECOND);
+    if (seconds > INT64_MAX)
+        return (struct timespec){.tv_sec = INT64_MAX, .tv_nsec = SECOND - 1};
+    if (seconds < INT64_MIN)
+        return (struct timespec){.tv_sec = INT64_MIN};
+    return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)(time - seconds * SECOND)};
+}
+
+static struct timeval timeval_of(wide time)
+{
+    struct timespec exact = timespec_of(time);
+    return (struct timeval){.tv_sec = exact.tv_sec, .tv_usec = exact.tv_nsec / 1000};
+}
+
+static struct timeval timeval_not_below(wide time)
+{
+    return timeval_of(time + 999);
+}
+
+/* What is not valid goes to the real function as it is, which answers as it always would. */
+static bool is_valid(const struct timespec *time)
+{
+    return time && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
+}
+
+/* ---- instants ---- */
+
+enum kind { OTHER, CALENDAR, UPTIME };
+
+static enum kind kind_of(clockid_t clock)
+{
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_REALTIME_ALARM:
+    case CLOCK_TAI:
+        return CALENDAR;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_BOOTTIME:
+    case CLOCK_BOOTTIME_ALARM:
+        return UPTIME;
+    default:
+        return OTHER; /* CPU time */
+    }
+}
+
+static wide real_now(clockid_t clock)
+{
+    struct timespec now;
+    real_clock_gettime(clock, &now);
+    return nanoseconds(now);
+}
+
+static wide virtual_instant(enum kind kind, wide real)
+{
+    const struct moment *anchor = kind == CALENDAR ? &clocks.calendar : &clocks.uptime;
+    wide since = real - anchor->real;
+    return anchor->virtual + (kind == UPTIME && since < 0 ? since : virtual_length(since));
+}
+
+static wide real_instant(enum kind kind, wide virtual)
+{
+    const struct moment *anchor = kind == CALENDAR ? &clocks.calendar : &clocks.uptime;
+    wide since = virtual - anchor->virtual;
+    return anchor->real + (kind == UPTIME && since < 0 ? since : real_length(since));
+}
+
+static wide virtual_now(clockid_t clock)
+{
+    /* The coarse clocks' ticks of 1 to 10 ms would become seconds. */
+    clock = clock == CLOCK_REALTIME_COARSE ? CLOCK_REALTIME : clock == CLOCK_MONOTONIC_COARSE ? CLOCK_MONOTONIC : clock;
+    return virtual_instant(kind_of(clock), real_now(clock));
+}
+
+/* The real instant of a deadline on `clock`, which stays the clock of the real call. */
+static struct timespec real_deadline(clockid_t clock, const struct timespec *deadline)
+{
+    if (kind_of(clock) == OTHER)
+        return *deadline;
+    wide real = real_instant(kind_of(clock), nanoseconds(*deadline));
+    return timespec_of(real > 0 ? real : 1); /* long past: less than 0 is refused, and 0 would stop a timer */
+}
+
+/*
+ * The same where the call does not say which clock the deadline is on: that of the two on which it is nearer. They are decades
+ * apart, and deadlines are not.
+ */
+static struct timespec guessed_deadline(const struct timespec *deadline)
+{
+    wide calendar = nanoseconds(*deadline) - virtual_now(CLOCK_REALTIME);
+    wide uptime = nanoseconds(*deadline) - virtual_now(CLOCK_MONOTONIC);
+    bool is_uptime = (uptime < 0 ? -uptime : uptime) < (calendar < 0 ? -calendar : calendar);
+    return real_deadline(is_uptime ? CLOCK_MONOTONIC : CLOCK_REALTIME, deadline);
+}
+
+/* ---- set-up ---- */
+
+/* One line, in one write: others write to the same file. */
 static _Noreturn void die(const char *file, const char *why)
 {
-    complain("virtual clock: " VARIABLE "=");
-    complain(file ? file : "");
-    complain(": ");
-    complain(why);
-    complain("\n");
+    const char *const parts[] = {"virtual clock: ", VARIABLE, file ? "=" : "", file ? file : "", ": ", why, "\n"};
+    struct iovec line[sizeof parts / sizeof *parts];
+    for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+        line[part] = (struct iovec){.iov_base = (void *)(uintptr_t)parts[part], .iov_len = strlen(parts[part])};
+    (void)!writev(STDERR_FILENO, line, sizeof line / sizeof *line);
     _exit(EXIT_NO_CLOCK);
 }
 
@@ -112,20 +269,23 @@ static bool read_billionths(const char **text, int64_t *value)
     return *text > begin && *text <= begin + 9;
 }
 
-static bool parse(const char *text)
+/* Fills in all but clocks.uptime. */
+static bool parse(const char *text, size_t length)
 {
     static const char head[] = "mirage-clock 1 ";
+    const char *const end = text + length;
     int64_t whole;
     int64_t part;
     if (strncmp(text, head, sizeof head - 1) != 0)
         return false;
     text += sizeof head - 1;
-    if (!read_whole(&text, INT64_MAX, &anchor.real) || *text++ != ' ' || !read_whole(&text, INT64_MAX, &anchor.virtual) ||
-        *text++ != ' ' || !read_whole(&text, MAX_SPEED, &whole) || !read_billionths(&text, &part))
+    if (!read_whole(&text, INT64_MAX, &clocks.calendar.real) || *text++ != ' ' ||
+        !read_whole(&text, INT64_MAX, &clocks.calendar.virtual) || *text++ != ' ' || !read_whole(&text, MAX_SPEED, &whole) ||
+        !read_billionths(&text, &part))
         return false;
     text += *text == '\n';
-    anchor.speed = whole * SECOND + part;
-    return *text == '\0' && anchor.speed > 0 && anchor.speed <= MAX_SPEED * SECOND;
+    clocks.speed = whole * SECOND + part;
+    return text == end && clocks.speed > 0 && clocks.speed <= MAX_SPEED * SECOND;
 }
 
 static void read_clock(void)
@@ -139,141 +299,62 @@ static void read_clock(void)
         die(file, "cannot be opened");
     ssize_t length = read(descriptor, text, sizeof text - 1);
     close(descriptor);
-    if (length < 0 || !parse(text))
+    if (length < 0 || !parse(text, (size_t)length))
         die(file, "is not one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED");
+}
+
+/*
+ * How long the host had been up at the anchor; 0 if it was not. In whole seconds, so that all processes find the same although the
+ * two clocks cannot be read at once. Clocks that count from the host's start run faster from there on: after months of
+ * uptime, faster from the start, they would not fit in 64 bits of nanoseconds, or in Slurm's 32 bits of seconds.
+ */
+static int64_t uptime_at_anchor(void)
+{
+    wide started = INT64_MAX;
+    for (int attempt = 0; attempt < 3; attempt++) { /* between the two clocks the process may have to wait for a processor */
+        wide uptime = real_now(CLOCK_MONOTONIC);
+        wide difference = real_now(CLOCK_REALTIME) - uptime;
+        started = difference < started ? difference : started;
+    }
+    wide uptime = floored(clocks.calendar.real - started, SECOND) * SECOND;
+    return uptime > 0 && uptime <= real_now(CLOCK_MONOTONIC) ? (int64_t)uptime : 0;
+}
+
+/*
+ * Of two functions with one name, which older programs and newer ones call, a glibc before 2.36 finds the older one if it is not
+ * told the version; other processors than x86_64 do not have it.
+ */
+static void *resolved(const char *name, const char *version)
+{
+    void *found = dlvsym(RTLD_NEXT, name, version);
+    return found ? found : dlsym(RTLD_NEXT, name);
 }
 
 /* Also called by the first wrapper that is used, because other libraries' constructors may run before this one. */
 __attribute__((constructor)) static void set_up(void)
 {
-    if (anchor.speed)
+    if (atomic_load_explicit(&is_ready, memory_order_acquire))
         return;
 #define RESOLVE(name) real_##name = (__typeof__(real_##name))dlsym(RTLD_NEXT, #name);
     REPLACED(RESOLVE)
-    /* Two generations of condition variables have this name; without a version the older one is found. */
-    void *current = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
-    if (current)
-        real_pthread_cond_timedwait = (__typeof__(real_pthread_cond_timedwait))current;
+#define RESOLVE_VERSION(name, version) real_##name = (__typeof__(real_##name))resolved(#name, version)
+    RESOLVE_VERSION(pthread_cond_timedwait, "GLIBC_2.3.2");
+    RESOLVE_VERSION(timer_settime, "GLIBC_2.3.3");
+    RESOLVE_VERSION(timer_gettime, "GLIBC_2.3.3");
     read_clock();
+    clocks.uptime.real = clocks.uptime.virtual = uptime_at_anchor();
+    atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 
 /* Whether the caller is to have real time. */
 static bool is_real(void)
 {
-    if (__builtin_expect(!anchor.speed, 0))
+    if (__builtin_expect(!atomic_load_explicit(&is_ready, memory_order_acquire), 0))
         set_up();
     return in_real_time;
 }
 
-/* ---- conversions, in ns ---- */
-
-static int64_t clamped(wide value)
-{
-    return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
-}
-
-static wide floored(wide dividend, wide divisor)
-{
-    return dividend / divisor - (dividend % divisor < 0);
-}
-
-static int64_t virtual_length(wide real)
-{
-    return clamped(floored(real * anchor.speed, SECOND));
-}
-
-static int64_t real_length(wide virtual)
-{
-    return clamped(-floored(-virtual * SECOND, anchor.speed));
-}
-
-static int64_t virtual_instant(int64_t real)
-{
-    return clamped((wide)anchor.virtual + virtual_length((wide)real - anchor.real));
-}
-
-static int64_t real_instant(int64_t virtual)
-{
-    return clamped((wide)anchor.real + real_length((wide)virtual - anchor.virtual));
-}
-
-static int64_t nanoseconds(struct timespec time)
-{
-    return clamped((wide)time.tv_sec * SECOND + time.tv_nsec);
-}
-
-static struct timespec timespec_of(int64_t time)
-{
-    wide seconds = floored(time, SECOND);
-    return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)(time - (int64_t)seconds * SECOND)};
-}
-
-static struct timeval timeval_of(int64_t time)
-{
-    struct timespec exact = timespec_of(time);
-    return (struct timeval){.tv_sec = exact.tv_sec, .tv_usec = exact.tv_nsec / 1000};
-}
-
-static bool is_valid(const struct timespec *time)
-{
-    return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
-}
-
 /* ---- clocks ---- */
-
-enum kind { OTHER, CALENDAR, UPTIME };
-
-static enum kind kind_of(clockid_t clock)
-{
-    switch (clock) {
-    case CLOCK_REALTIME:
-    case CLOCK_REALTIME_COARSE:
-    case CLOCK_TAI:
-        return CALENDAR;
-    case CLOCK_MONOTONIC:
-    case CLOCK_MONOTONIC_COARSE:
-    case CLOCK_MONOTONIC_RAW:
-    case CLOCK_BOOTTIME:
-        return UPTIME;
-    default:
-        return OTHER; /* CPU time */
-    }
-}
-
-static int64_t real_now(clockid_t clock)
-{
-    struct timespec now;
-    real_clock_gettime(clock, &now);
-    return nanoseconds(now);
-}
-
-/* Clocks that count from the host's start run faster from there on: so they are the same in all processes, without an anchor. */
-static int64_t virtual_now(clockid_t clock)
-{
-    /* The coarse clocks' ticks of 1 to 10 ms would become seconds. */
-    clock = clock == CLOCK_REALTIME_COARSE ? CLOCK_REALTIME : clock == CLOCK_MONOTONIC_COARSE ? CLOCK_MONOTONIC : clock;
-    int64_t now = real_now(clock);
-    return kind_of(clock) == CALENDAR ? virtual_instant(now) : virtual_length(now);
-}
-
-/* The real instant of a deadline on `clock`, which stays the clock of the real call. */
-static struct timespec real_deadline(clockid_t clock, const struct timespec *deadline)
-{
-    int64_t virtual = nanoseconds(*deadline);
-    return timespec_of(kind_of(clock) == CALENDAR ? real_instant(virtual) : real_length(virtual));
-}
-
-/*
- * The same where the call does not say which clock the deadline is on: that of the two on which it is nearer. They are decades
- * apart, and deadlines are not.
- */
-static struct timespec guessed_deadline(const struct timespec *deadline)
-{
-    wide calendar = (wide)nanoseconds(*deadline) - virtual_now(CLOCK_REALTIME);
-    wide uptime = (wide)nanoseconds(*deadline) - virtual_now(CLOCK_MONOTONIC);
-    bool is_uptime = (uptime < 0 ? -uptime : uptime) < (calendar < 0 ? -calendar : calendar);
-    return real_deadline(is_uptime ? CLOCK_MONOTONIC : CLOCK_REALTIME, deadline);
-}
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *time)
 {
@@ -285,8 +366,11 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *time)
 
 EXPORT int gettimeofday(struct timeval *restrict time, void *restrict zone)
 {
-    if (is_real())
-        return real_gettimeofday(time, zone);
+    if (is_real() || zone) {
+        int result = real_gettimeofday(time, zone);
+        if (result != 0 || in_real_time)
+            return result;
+    }
     *time = timeval_of(virtual_now(CLOCK_REALTIME));
     return 0;
 }
@@ -302,9 +386,9 @@ EXPORT time_t time(time_t *result)
 
 EXPORT int timespec_get(struct timespec *time, int base)
 {
-    if (base != TIME_UTC)
-        return 0;
-    clock_gettime(CLOCK_REALTIME, time);
+    if (is_real() || base != TIME_UTC)
+        return real_timespec_get(time, base);
+    *time = timespec_of(virtual_now(CLOCK_REALTIME));
     return base;
 }
 
@@ -312,9 +396,9 @@ EXPORT int sysinfo(struct sysinfo *info)
 {
     bool real = is_real();
     int result = real_sysinfo(info);
-    /* slurmctld takes its clock less this for the start of a node. */
+    /* slurmctld takes its clock less this for the start of a node. A begun second counts, as in the kernel. */
     if (result == 0 && !real)
-        info->uptime = virtual_length((wide)info->uptime * SECOND) / SECOND;
+        info->uptime = timespec_of(virtual_now(CLOCK_BOOTTIME) + SECOND - 1).tv_sec;
     return result;
 }
 
@@ -328,10 +412,13 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wa
         struct timespec deadline = real_deadline(clock, wanted);
         return real_clock_nanosleep(clock, flags, &deadline, NULL);
     }
-    struct timespec real = timespec_of(real_length(nanoseconds(*wanted)));
+    wide length = nanoseconds(*wanted);
+    struct timespec real = timespec_of(real_length(length));
     int error = real_clock_nanosleep(clock, flags, &real, left ? &real : NULL);
-    if (error == EINTR && left)
-        *left = timespec_of(virtual_length(nanoseconds(real)));
+    if (error == EINTR && left) {
+        wide rest = virtual_length_left(nanoseconds(real));
+        *left = timespec_of(rest < length ? rest : length);
+    }
     return error;
 }
 
@@ -345,7 +432,7 @@ EXPORT int nanosleep(const struct timespec *wanted, struct timespec *left)
 
 EXPORT int usleep(useconds_t microseconds)
 {
-    struct timespec wanted = timespec_of((int64_t)microseconds * 1000);
+    struct timespec wanted = timespec_of((wide)microseconds * 1000);
     return nanosleep(&wanted, NULL);
 }
 
@@ -357,10 +444,10 @@ EXPORT unsigned int sleep(unsigned int seconds)
 
 /* ---- waiting for files and signals ---- */
 
-/* The real timeout for a virtual one: null for none, and an invalid one as it is, so that the kernel refuses it. */
+/* The real timeout for a virtual one; null, which is none, and an invalid one as they are. */
 static const struct timespec *real_timeout(const struct timespec *timeout, struct timespec *room)
 {
-    if (!timeout || !is_valid(timeout))
+    if (!is_valid(timeout))
         return timeout;
     *room = timespec_of(real_length(nanoseconds(*timeout)));
     return room;
@@ -371,7 +458,7 @@ static const struct timespec *real_milliseconds(int timeout, struct timespec *ro
 {
     if (timeout < 0)
         return NULL;
-    int64_t wanted = (int64_t)timeout * (SECOND / 1000);
+    wide wanted = (wide)timeout * (SECOND / 1000);
     *room = timespec_of(is_real() ? wanted : real_length(wanted));
     return room;
 }
@@ -419,36 +506,38 @@ EXPORT int select(int count, fd_set *restrict read, fd_set *restrict write, fd_s
         errno = EINVAL;
         return -1;
     }
-    struct timespec wanted = timespec_of(clamped((wide)timeout->tv_sec * SECOND + (wide)timeout->tv_usec * 1000));
+    struct timespec wanted = timespec_of(nanoseconds_of(*timeout));
     struct timespec before;
     struct timespec after;
     clock_gettime(CLOCK_MONOTONIC, &before);
     int result = pselect(count, read, write, except, &wanted, NULL);
-    int error = errno;
     clock_gettime(CLOCK_MONOTONIC, &after);
-    int64_t left = nanoseconds(wanted) - (nanoseconds(after) - nanoseconds(before));
-    *timeout = timeval_of(result == 0 || left < 0 ? 0 : left);
-    errno = error;
+    wide left = nanoseconds(wanted) - (nanoseconds(after) - nanoseconds(before));
+    *timeout = timeval_not_below(result == 0 || left < 0 ? 0 : left);
     return result;
 }
 
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int count, const struct timespec *timeout, const sigset_t *mask)
 {
     struct timespec room;
-    return real_epoll_pwait2(epoll, events, count, is_real() ? timeout : real_timeout(timeout, &room), mask);
+    const struct timespec *real = is_real() ? timeout : real_timeout(timeout, &room);
+    if (!real_epoll_pwait2) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return real_epoll_pwait2(epoll, events, count, real, mask);
 }
 
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int count, int timeout, const sigset_t *mask)
 {
-    struct timespec room;
     if (is_real() || timeout <= 0)
         return real_epoll_pwait(epoll, events, count, timeout, mask);
-    const struct timespec *real = real_milliseconds(timeout, &room);
-    int result = real_epoll_pwait2 ? real_epoll_pwait2(epoll, events, count, real, mask) : -1;
-    if (result >= 0 || (real_epoll_pwait2 && errno != ENOSYS))
+    struct timespec wanted = timespec_of((wide)timeout * (SECOND / 1000));
+    int result = epoll_pwait2(epoll, events, count, &wanted, mask);
+    if (result >= 0 || (errno != ENOSYS && errno != EPERM))
         return result;
-    /* A kernel before Linux 5.11: whole milliseconds, at least one. */
-    int64_t milliseconds = (nanoseconds(room) + SECOND / 1000 - 1) / (SECOND / 1000);
+    /* A kernel before Linux 5.11, or a container's filter that does not know it: whole milliseconds, at least one. */
+    wide milliseconds = floored(real_length(nanoseconds(wanted)) + SECOND / 1000 - 1, SECOND / 1000);
     return real_epoll_pwait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds, mask);
 }
 
@@ -509,43 +598,37 @@ EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struc
 
 /* ---- timers ---- */
 
-static int64_t microseconds_to_real(struct timeval time)
-{
-    /* Rounded up to microseconds, so that a short time does not become 0, which stops a timer. */
-    int64_t real = real_length(((wide)time.tv_sec * SECOND) + (wide)time.tv_usec * 1000);
-    return real > INT64_MAX - 999 ? real : real + 999;
-}
-
-static struct timeval microseconds_to_virtual(struct timeval time)
-{
-    return timeval_of(virtual_length(((wide)time.tv_sec * SECOND) + (wide)time.tv_usec * 1000));
-}
-
 static struct itimerval virtual_timer(struct itimerval real)
 {
-    return (struct itimerval){microseconds_to_virtual(real.it_interval), microseconds_to_virtual(real.it_value)};
+    return (struct itimerval){timeval_not_below(virtual_length_left(nanoseconds_of(real.it_interval))),
+                              timeval_not_below(virtual_length_left(nanoseconds_of(real.it_value)))};
+}
+
+static bool is_valid_timeval(struct timeval time)
+{
+    return time.tv_sec >= 0 && time.tv_usec >= 0 && time.tv_usec < 1000000;
 }
 
 EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict new, struct itimerval *restrict old)
 {
-    if (is_real() || which != ITIMER_REAL || !new)
-        return real_setitimer(which, new, old);
-    struct itimerval real = *new;
-    if (real.it_value.tv_usec >= 0 && real.it_value.tv_usec < 1000000 && real.it_value.tv_sec >= 0)
-        real.it_value = timeval_of(real.it_value.tv_sec || real.it_value.tv_usec ? microseconds_to_real(real.it_value) : 0);
-    if (real.it_interval.tv_sec || real.it_interval.tv_usec)
-        real.it_interval = timeval_of(microseconds_to_real(real.it_interval));
-    int result = real_setitimer(which, &real, old);
-    if (result == 0 && old)
+    struct itimerval real;
+    bool is_scaled = !is_real() && which == ITIMER_REAL;
+    if (is_scaled && new && is_valid_timeval(new->it_value) && is_valid_timeval(new->it_interval)) {
+        real.it_interval = timeval_not_below(real_length(nanoseconds_of(new->it_interval)));
+        real.it_value = timeval_not_below(real_length(nanoseconds_of(new->it_value)));
+        new = &real;
+    }
+    int result = real_setitimer(which, new, old);
+    if (result == 0 && is_scaled && old)
         *old = virtual_timer(*old);
     return result;
 }
 
 EXPORT int getitimer(__itimer_which_t which, struct itimerval *value)
 {
-    bool real = is_real();
+    bool is_scaled = !is_real() && which == ITIMER_REAL;
     int result = real_getitimer(which, value);
-    if (result == 0 && !real && which == ITIMER_REAL)
+    if (result == 0 && is_scaled)
         *value = virtual_timer(*value);
     return result;
 }
@@ -555,24 +638,22 @@ EXPORT unsigned int alarm(unsigned int seconds)
     struct itimerval timer = {.it_value = {.tv_sec = seconds}};
     struct itimerval old = {0};
     setitimer(ITIMER_REAL, &timer, &old);
-    /* As alarm(2): what is left is told in whole seconds, and is not 0 while there is something left. */
+    /* As the kernel does it: what is left is rounded to whole seconds, and is not 0 while there is something left. */
     return (unsigned int)old.it_value.tv_sec + (old.it_value.tv_usec >= 500000 || (!old.it_value.tv_sec && old.it_value.tv_usec));
 }
 
 static struct itimerspec virtual_timerspec(struct itimerspec real)
 {
-    return (struct itimerspec){timespec_of(virtual_length(nanoseconds(real.it_interval))),
-                               timespec_of(virtual_length(nanoseconds(real.it_value)))};
+    return (struct itimerspec){timespec_of(virtual_length_left(nanoseconds(real.it_interval))),
+                               timespec_of(virtual_length_left(nanoseconds(real.it_value)))};
 }
 
 EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *restrict new, struct itimerspec *restrict old)
 {
-    if (is_real() || !is_valid(&new->it_value) || !is_valid(&new->it_interval))
+    if (is_real() || !new || !is_valid(&new->it_value) || !is_valid(&new->it_interval))
         return real_timer_settime(timer, flags, new, old);
     struct itimerspec real = {.it_interval = timespec_of(real_length(nanoseconds(new->it_interval)))};
-    if (nanoseconds(new->it_value) == 0)
-        real.it_value = new->it_value; /* stops it */
-    else if (flags & TIMER_ABSTIME)
+    if (flags & TIMER_ABSTIME && nanoseconds(new->it_value) != 0) /* 0 stops it */
         real.it_value = guessed_deadline(&new->it_value);
     else
         real.it_value = timespec_of(real_length(nanoseconds(new->it_value)));
@@ -591,18 +672,20 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
     return result;
 }
 
-/* ---- times of files, which slurmctld compares with its clock ---- */
+/* ---- times of files, which Slurm compares with its clock ---- */
 
 /* What is older than the anchor keeps its distance to it. */
 static struct timespec file_time(struct timespec real)
 {
-    int64_t time = nanoseconds(real);
-    return timespec_of(time >= anchor.real ? virtual_instant(time) : clamped((wide)anchor.virtual - anchor.real + time));
+    wide since = nanoseconds(real) - clocks.calendar.real;
+    return timespec_of(clocks.calendar.virtual + (since < 0 ? since : virtual_length(since)));
 }
 
-static int with_file_times(int result, struct stat *status)
+EXPORT int fstatat(int directory, const char *restrict path, struct stat *restrict status, int flags)
 {
-    if (result == 0 && !in_real_time) {
+    bool real = is_real();
+    int result = real_fstatat ? real_fstatat(directory, path, status, flags) : real___fxstatat(0, directory, path, status, flags);
+    if (result == 0 && !real) {
         status->st_atim = file_time(status->st_atim);
         status->st_mtim = file_time(status->st_mtim);
         status->st_ctim = file_time(status->st_ctim);
@@ -612,35 +695,59 @@ static int with_file_times(int result, struct stat *status)
 
 EXPORT int stat(const char *restrict path, struct stat *restrict status)
 {
-    is_real();
-    return with_file_times(real_stat(path, status), status);
+    return fstatat(AT_FDCWD, path, status, 0);
 }
 
 EXPORT int lstat(const char *restrict path, struct stat *restrict status)
 {
-    is_real();
-    return with_file_times(real_lstat(path, status), status);
+    return fstatat(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
 }
 
 EXPORT int fstat(int descriptor, struct stat *status)
 {
-    is_real();
-    return with_file_times(real_fstat(descriptor, status), status);
+    if (descriptor < 0) { /* AT_FDCWD is */
+        errno = EBADF;
+        return -1;
+    }
+    return fstatat(descriptor, "", status, AT_EMPTY_PATH);
 }
 
-EXPORT int fstatat(int directory, const char *restrict path, struct stat *restrict status, int flags)
+/* The version says which struct stat the program knows; on 64-bit systems there has been one. */
+EXPORT int __xstat(int version, const char *path, struct stat *status)
 {
-    is_real();
-    return with_file_times(real_fstatat(directory, path, status, flags), status);
+    (void)version;
+    return stat(path, status);
+}
+
+EXPORT int __lxstat(int version, const char *path, struct stat *status)
+{
+    (void)version;
+    return lstat(path, status);
+}
+
+EXPORT int __fxstat(int version, int descriptor, struct stat *status)
+{
+    (void)version;
+    return fstat(descriptor, status);
+}
+
+EXPORT int __fxstatat(int version, int directory, const char *path, struct stat *status, int flags)
+{
+    (void)version;
+    return fstatat(directory, path, status, flags);
 }
 
 /* Programs with large-file support call these. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "struct stat has 64-bit fields");
-EXPORT int stat64(const char *restrict path, struct stat64 *restrict status) __attribute__((alias("stat")));
-EXPORT int lstat64(const char *restrict path, struct stat64 *restrict status) __attribute__((alias("lstat")));
-EXPORT int fstat64(int descriptor, struct stat64 *status) __attribute__((alias("fstat")));
-EXPORT int fstatat64(int directory, const char *restrict path, struct stat64 *restrict status, int flags)
-    __attribute__((alias("fstatat")));
+#define SAME_AS(name) __attribute__((alias(#name)))
+EXPORT int stat64(const char *restrict path, struct stat64 *restrict status) SAME_AS(stat);
+EXPORT int lstat64(const char *restrict path, struct stat64 *restrict status) SAME_AS(lstat);
+EXPORT int fstat64(int descriptor, struct stat64 *status) SAME_AS(fstat);
+EXPORT int fstatat64(int directory, const char *restrict path, struct stat64 *restrict status, int flags) SAME_AS(fstatat);
+EXPORT int __xstat64(int version, const char *path, struct stat64 *status) SAME_AS(__xstat);
+EXPORT int __lxstat64(int version, const char *path, struct stat64 *status) SAME_AS(__lxstat);
+EXPORT int __fxstat64(int version, int descriptor, struct stat64 *status) SAME_AS(__fxstat);
+EXPORT int __fxstatat64(int version, int directory, const char *path, struct stat64 *status, int flags) SAME_AS(__fxstatat);
 
 /* ---- munge, in real time ---- */
 
@@ -651,10 +758,8 @@ static void *in_libmunge(const char *name)
     void *library = found ? NULL : dlopen("libmunge.so.2", RTLD_LAZY | RTLD_NOLOAD);
     if (library)
         found = dlsym(library, name);
-    if (!found) {
-        complain("virtual clock: there is no libmunge.so.2 that could be asked for ");
-        die(getenv(VARIABLE), name);
-    }
+    if (!found)
+        die(getenv(VARIABLE), "there is no libmunge.so.2 whose function could be called");
     return found;
 }
 
