@@ -24,7 +24,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         # What is submitted from this shell belongs to the instance, so that teardown ends it.
         INSTANCE_VARIABLE: str(directory),
         **instance_clock.environment(directory),
-        "HOME": str(directory),
+        "HOME": f"{directory}/home",
         "USER": user,
         "LOGNAME": user,
         "PATH": f"{directory}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -36,7 +36,7 @@ def command(directory: Path, cluster: str) -> list[str]:
     enter = ["nsenter", "--target", str(state["pid"]), "--uts"]
     drop = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
     given = [f"{name}={value}" for name, value in environment.items()]
-    fresh = ["env", "--ignore-environment", f"--chdir={directory}", *given]
+    fresh = ["env", "--ignore-environment", f"--chdir={directory}/home", *given]
     return [*become, *enter, "--", *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
 
 

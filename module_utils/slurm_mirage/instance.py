@@ -6,6 +6,7 @@ ROOT/NAME/spool   one folder for each slurmd
 ROOT/NAME/log     the daemons' logs, jobcomp.log
 ROOT/NAME/run     sockets, pid files, the farm's state
 ROOT/NAME/runs    one folder for each replayed workload
+ROOT/NAME/home    where `make shell` begins, and jobs submitted there leave their output
 ROOT/NAME/bin     sigsleep
 ROOT/NAME/lib     this package, for the farm and the replay; virtual_clock.so
 ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps
@@ -28,7 +29,7 @@ from .placement import Block, following
 from .replay_process import lock_holder
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
-OWNED_BY_USER = ("state", "spool", "log", "run", "runs")
+OWNED_BY_USER = ("state", "spool", "log", "run", "runs", "home")
 OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage")
 FIRST_PORT = 17000
 LAST_PORT = 32767  # Linux hands out ports above this one to outgoing connections (ip_local_port_range)

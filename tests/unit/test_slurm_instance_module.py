@@ -47,6 +47,7 @@ def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any],
         "log",
         "run",
         "runs",
+        "home",
     }
     again = call("slurm_instance", **params)
     assert (again["changed"], again["port"]) == (False, made["port"])
