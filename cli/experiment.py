@@ -22,7 +22,8 @@ from .endings import Ending, Failed, Interrupted
 from .knobs import Value, shown_number
 from .machine import Machine
 from .playbook import run_playbook
-from .prepare import Prepared, Source, source
+from .prepare import Prepared, Source, in_both_times, source, speed_of
+from .remarks import remarks
 from .screen import Screen, about
 
 
@@ -66,10 +67,16 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
     preflight.nothing_disturbed(order.knobs, name)
     preflight.has_room(order.knobs)
     preflight.no_leftover(order.knobs, folder)
-    for remark in prepared.remarks():
+    if not folder.exists():
+        preflight.before_2038(order.knobs, prepared.estimate())
+    _announce(prepared, screen)
+    return _execute(order, prepared, folder, screen)
+
+
+def _announce(prepared: Prepared, screen: Screen) -> None:
+    for remark in remarks(prepared):
         screen.say(remark)
     screen.say(prepared.announcement())
-    return _execute(order, prepared, folder, screen)
 
 
 def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
@@ -96,8 +103,11 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     for folder in folders:
         preflight.no_leftover(order.knobs, folder)
     left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)
+    if not parent.exists():
+        preflight.before_2038(order.knobs, left)
+    takes = f"about {about(left)}" if order.knobs["SPEED"] == 1 else in_both_times(left, speed_of(order.knobs))
     factors = ", ".join(shown_number(run.shrink) for run in prepared)
-    screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, about {about(left)}")
+    screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, {takes}")
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / "experiment.json", _description(order, wanted))
@@ -162,12 +172,18 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
             "experiment_results_dir": str(results),
             "experiment_shrink": float(prepared.shrink),
             "experiment_seed": order.knobs["SEED"],
+            "experiment_sample_interval": prepared.sample_interval(),
         }
         of_cluster = cluster_variables({**order.knobs, "SPEED": speed})
         run_playbook("experiment", {**of_cluster, **of_run, **more}, order.inventory, screen, folder / "ansible.log")
 
     try:
-        replay(folder.name, speed_for(prepared, folder, replay, screen), folder, {})
+        speed = speed_for(prepared, folder, replay, screen)
+        if order.knobs["SPEED"] != speed:
+            prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.frame, prepared.shrink)
+            prepared.write_again(folder)
+            _announce(prepared, screen)
+        replay(folder.name, speed, folder, {})
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import capacity, sizing
+from slurm_mirage import capacity, instance_clock, sizing
+from slurm_mirage.clock import Clock
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json
 from slurm_mirage.instance import active_run, nodes_in
@@ -16,10 +19,13 @@ from slurm_mirage.instance import active_run, nodes_in
 from . import ROOT
 from .knobs import BY_NAME, Value
 from .runs import calibration_of, run_of, text_of
+from .screen import about
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that make a cluster what it is to the run on it.
 SHAPE = ("CLASSES", "NODES", "CPUS", "CONFIG", "SPEED")
+# Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
+LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
@@ -94,6 +100,24 @@ def has_room(knobs: dict[str, Value]) -> None:
     wide_steps = knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
     directory = instance_directory(knobs)
     sizing.check(sizing.Load(nodes, wide_steps), capacity.running_load(directory), capacity.look(directory))
+
+
+def before_2038(knobs: dict[str, Value], length: float) -> None:
+    """The cluster's clock does not pass the last instant that Slurm can count during a run of `length` virtual seconds."""
+    is_here = inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
+    clock = instance_clock.current(instance_directory(knobs)) if is_here else None
+    now = (clock or Clock()).virtual_now() / 1e9
+    if now + length <= LAST_INSTANT:
+        return
+    today, end = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (now, LAST_INSTANT))
+    cluster = knobs["CLUSTER"]
+    instead = "take fewer JOBS, or a smaller SHRINK"
+    if clock is not None and time.time() + length <= LAST_INSTANT:
+        instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
+    raise WrongUse(
+        f"SPEED: the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
+        f"but Slurm cannot count beyond {end}; {instead}"
+    )
 
 
 def no_leftover(knobs: dict[str, Value], folder: Path) -> None:

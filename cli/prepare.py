@@ -11,17 +11,22 @@ from typing import Any
 import polars as pl
 
 from slurm_mirage import models, submissions, swf
-from slurm_mirage.files import write_json
+from slurm_mirage.files import read_json, write_json
 from slurm_mirage.trace import read_trace
 from slurm_mirage.workload import Workload, prepare
 
-from .knobs import Value, shown_number
+from .knobs import Value
 from .machine import Machine
 from .screen import about
 
 # Virtual seconds between a job's end and its time limit that cover its launch, so that a job which uses its
 # whole limit is not killed for the time that Slurm takes to start it.
 SLACK = 10.0
+# The same in real seconds: a launch and the way back take 20 to 50 ms, and on a busy host the worst hundredth took 0.23 s. On a
+# fast clock that is longer than SLACK. Rather too long: a job that is killed wrongly spoils a run, a longer limit does not.
+LAUNCH_SLACK = 0.5
+# Samples over a run, and real seconds between two at most.
+SAMPLES, LONGEST_SAMPLE = 60, 10.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,17 @@ def whole_of(value: Value) -> int:
     """The same for whole numbers."""
     assert isinstance(value, int)
     return value
+
+
+def speed_of(knobs: dict[str, Value]) -> float | None:
+    """How many times faster than real time the cluster lives; None as long as `auto` has not picked it."""
+    speed = knobs["SPEED"]
+    return float(speed) if isinstance(speed, Decimal) else None
+
+
+def slack_at(speed: float) -> float:
+    """Virtual seconds between a job's end and its time limit that cover what its launch takes of them."""
+    return max(SLACK, LAUNCH_SLACK * speed)
 
 
 def machine_of(knobs: dict[str, Value]) -> Machine:
@@ -76,7 +92,7 @@ def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Wo
     return prepare(
         jobs,
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
-        slack=SLACK,
+        slack=slack_at(speed_of(knobs) or 1.0),
         jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
         offset=whole_of(knobs["OFFSET"]),
         min_runtime=number_of(knobs["MIN_RUNTIME"]),
@@ -87,7 +103,7 @@ def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Wo
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready to start. Times in virtual seconds, which are real ones at SPEED=1."""
+    """A run that is ready to start. Times in virtual seconds."""
 
     knobs: dict[str, Value]
     shrink: Decimal
@@ -120,26 +136,31 @@ class Prepared:
         area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
         return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
 
+    @property
+    def slack(self) -> float:
+        """Virtual seconds that OVERRUN=extend gives."""
+        return slack_at(speed_of(self.knobs) or 1.0)
+
+    def real_estimate(self) -> float | None:
+        """The same in real seconds; None as long as SPEED=auto has picked no speed."""
+        speed = speed_of(self.knobs)
+        return None if speed is None else self.estimate() / speed
+
+    def sample_interval(self) -> float:
+        """Real seconds between two samples of the host and of Slurm: SAMPLES of them at least, but none faster than 1 s."""
+        return min(LONGEST_SAMPLE, max(1.0, (self.real_estimate() or 0.0) / SAMPLES))
+
     def announcement(self) -> str:
-        """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`."""
+        """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`.
+
+        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`.
+        """
         count = self.workload.jobs.height
         jobs = "1 job" if count == 1 else f"{count} jobs"
-        return f"{jobs}, longest {about(max(self.executions()))}, about {about(self.estimate())}"
-
-    def remarks(self) -> list[str]:
-        """What the selection and the shrinking have done to the log, a line each."""
-        lines = []
-        if self.shrink != 100:
-            lines.append(f"SHRINK={shown_number(self.shrink)}: {shrink_in_words(self.shrink)}")
-        lines += [f"left out: {count} jobs ({reason})" for reason, count in self.workload.excluded.items()]
-        if (count := self.workload.notes.get("limits_extended")) is not None:
-            lines.append(f"time limit extended: {count} jobs (OVERRUN=extend)")
-        if (count := self.workload.notes.get("to_be_cancelled")) is not None:
-            lines.append(f"cancelled as in the log: {count} jobs")
-        before, after = self.workload.limits["before"], self.workload.limits["after"]
-        if after < before:
-            lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
-        return lines
+        jobs += f", longest {about(max(self.executions()))}"
+        if self.knobs["SPEED"] == 1:
+            return f"{jobs}, about {about(self.estimate())}"
+        return f"{jobs}, {in_both_times(self.estimate(), speed_of(self.knobs))}"
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""
@@ -164,27 +185,33 @@ class Prepared:
         """Make results/RUN with its inputs, in one step."""
         new = folder.parent / f".new-{folder.name}"
         new.mkdir(parents=True, exist_ok=True)
-        machine = machine_of(self.knobs)
-        header = {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
-        swf.write_swf(self.workload.to_swf(), header, new / "workload.swf")
-        self.workload.jobs.write_csv(new / "workload.csv")
-        submissions.write_plan(new / "plan.csv", self.plan(folder.name))
-        selection = {
-            "excluded": self.workload.excluded,
-            "notes": self.workload.notes,
-            "limits": self.workload.limits,
-            "slack": SLACK,
-            "estimate": self.estimate(),
-        }
-        write_json(new / "experiment.json", experiment | {"workload": selection})
+        self._write_into(new, folder.name, experiment)
         if folder.exists():
             folder.rmdir()
         new.rename(folder)
 
+    def write_again(self, folder: Path) -> None:
+        """Put the inputs of this preparation in the place of another one's, which did not know the speed yet."""
+        self._write_into(folder, folder.name, read_json(folder / "experiment.json") or {})
 
-def shrink_in_words(shrink: Decimal) -> str:
-    """What a shrink factor does: `0.2 %: 500 times shorter`."""
-    if shrink == 100:
-        return "100 %: the log's own times"
-    factor = 100 / shrink if shrink < 100 else shrink / 100
-    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"
+    def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
+        machine = machine_of(self.knobs)
+        header = {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
+        swf.write_swf(self.workload.to_swf(), header, folder / "workload.swf")
+        self.workload.jobs.write_csv(folder / "workload.csv")
+        submissions.write_plan(folder / "plan.csv", self.plan(run))
+        selection = {
+            "excluded": self.workload.excluded,
+            "notes": self.workload.notes,
+            "limits": self.workload.limits,
+            "slack": self.slack,
+            "estimate": self.estimate(),
+            "estimate_real": self.real_estimate(),
+        }
+        write_json(folder / "experiment.json", experiment | {"workload": selection})
+
+
+def in_both_times(virtual: float, speed: float | None) -> str:
+    """A length of the cluster's time, and how long that is: `9 h of the cluster's time: about 5 min at SPEED=100`."""
+    told = f"{about(virtual)} of the cluster's time"
+    return f"{told}, at a SPEED to be picked" if speed is None else f"{told}: about {about(virtual / speed)} at SPEED={speed:g}"

@@ -15,6 +15,7 @@ from typing import Any
 
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
+from slurm_mirage.journal import replay_lines
 
 from . import ROOT
 from .endings import Ending
@@ -112,7 +113,7 @@ def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, A
         "inputs": wanted,
         "knobs": given,
         "trace": trace,
-        "clock": {"speed": 1.0, "virtual": False},
+        "clock": {"asked": text_of(knobs["SPEED"])},
         "host": {
             "name": platform.node(),
             "cores": os.cpu_count(),
@@ -143,7 +144,7 @@ def _git() -> dict[str, Any] | None:
 
 
 def complete(folder: Path) -> None:
-    """Add to experiment.json what the run has shown: Slurm's version, sha256 of its slurm.conf."""
+    """Add to experiment.json what the run has shown: Slurm's version, sha256 of its slurm.conf, the clock."""
     path = folder / "experiment.json"
     experiment = read_json(path)
     slurm: dict[str, str] = {}
@@ -153,4 +154,18 @@ def complete(folder: Path) -> None:
         found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", scontrol.read_text(), re.MULTILINE)
         if found:
             slurm["version"] = found[1]
-    write_json(path, experiment | {"slurm": slurm})
+    clock = experiment.get("clock", {})
+    if (settings := read_json(folder / "run.json")) is not None:
+        clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
+    if (began := _began(folder / "journal.jsonl")) is not None:
+        # One moment on both clocks, in seconds since the epoch: the beginning of the replay.
+        clock["began"] = {name: began[name] for name in ("real", "virtual")}
+    write_json(path, experiment | {"slurm": slurm, "clock": clock})
+
+
+def _began(journal: Path) -> dict[str, Any] | None:
+    """The start event of a journal; None if there is none yet."""
+    if not journal.exists():
+        return None
+    with journal.open("rb") as stream:
+        return replay_lines(stream.readline())[0].start

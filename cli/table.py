@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -20,25 +21,39 @@ VALIDITY = (
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
     ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
+    ("interrupted", "for how long the replay was down", "s"),
+    ("halted", "for how long slurmctld started nothing, because it had died", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),
     ("retries", "submissions tried again", ""),
     ("resubmitted", "jobs submitted again after a restart", ""),
+    ("released", "launches after which Slurm held the job", ""),
+    ("requeued", "jobs that Slurm put back in the queue", ""),
+    ("broken", "jobs that the emulation broke, by kind", "counts"),
+    ("messages", "complaints of slurmctld and slurmd, by kind", "counts"),
     ("limits_extended", "time limits extended", ""),
     ("disagreements", "contradictions between the jobs' record and Slurm's", ""),
     ("host_cpu", "processors of the host busy", "share"),
+    ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
     ("clock_speed", "speed of Slurm's clock", ""),
 )
 
 
-def value_text(value: float | None, unit: str) -> str:
-    """A figure with its unit; - for one that is unknown."""
+def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
+    """A figure with its unit; - for one that is unknown. Of counts by kind those that are none are left out."""
     if value is None:
         return "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count} {kind}" for kind, count in value.items() if count) or "0"
     if unit == "share":
         return f"{100 * value:.1f} %"
     if unit == "s":
         return f"{value:.2f} s" + (f" ({about(value)})" if value >= 90 else "")
     return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _with_bound(words: str, bound: float | None) -> str:
+    """The meaning of a figure, and what this run allows it."""
+    return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> Table:
@@ -73,6 +88,11 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
         parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     if validity := metrics.get("validity"):
-        known = [(name, value_text(validity.get(name), unit), words) for name, words, unit in VALIDITY if name in validity]
+        bounds = validity.get("bounds", {})
+        known = [
+            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name)))
+            for name, words, unit in VALIDITY
+            if name in validity
+        ]
         parts.append(_table(known))
     print_all(screen, *parts)

@@ -77,7 +77,7 @@ class History:
             self.boot_time = event["boot_time"]
             self.restarts.append(event)
             if self.halted_since is not None:
-                self.halted_since = min(self.halted_since, event.get("since", event["real"]))
+                self.halted_since = min(self.halted_since, event["since"] if "since" in event else event["real"])
         elif kind == "closed":
             self.closed = event["partitions"]
             if self.closed and self.halted_since is None:

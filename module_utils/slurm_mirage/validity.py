@@ -254,8 +254,8 @@ def _remedy(collected: Collected, too_large: float = 0.0) -> str:
     clock = collected.time.clock
     if clock.speed <= 1:
         return "raise SHRINK"
-    slower = f"lower SPEED to {_two_digits(clock.speed / too_large)}" if 0 < too_large <= clock.speed else "lower SPEED"
-    return slower if clock.shrink >= 100 else f"{slower} or raise SHRINK"
+    slower = f"lower SPEED to {_two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"
+    return slower if clock.shrink >= 100 else f"{slower}, or raise SHRINK"
 
 
 def _two_digits(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from cli import knobs, runs
 from cli.endings import Ending
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.files import write_json
+from slurm_mirage.files import read_json, write_json
 
 NOW = datetime(2026, 1, 2, 3, 4, 5)
 WANTED = {"NODES": "360", "SEED": "1"}
@@ -61,6 +62,28 @@ def test_the_same_command_goes_on_with_what_did_not_end(results: Path, word: str
     earlier(results, "old", word, WANTED, age=5)
     earlier(results, "another", None, WANTED | {"SEED": "2"}, age=1)
     assert runs.name_for(values(), WANTED, NOW) == "old"
+
+
+def test_what_a_run_has_shown_is_added(results: Path) -> None:
+    earlier(results, "r", None, WANTED, age=1)
+    folder = results / "r"
+    write_json(folder / "experiment.json", {"inputs": WANTED, "clock": {"asked": "auto"}})
+    runs.complete(folder)
+    assert read_json(folder / "experiment.json") == {"inputs": WANTED, "clock": {"asked": "auto"}, "slurm": {}}
+    write_json(folder / "run.json", {"speed": 500.0, "clock": "/x/state/clock", "shrink_percent": 100.0})
+    start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1}
+    (folder / "journal.jsonl").write_text(f"{json.dumps(start)}\nwhatever else\n")
+    (folder / "scontrol.txt").write_text("SLURM_VERSION           = 22.05.8\n")
+    runs.complete(folder)
+    shown = read_json(folder / "experiment.json")
+    assert shown is not None
+    assert shown["clock"] == {
+        "asked": "auto",
+        "speed": 500.0,
+        "virtual": True,
+        "began": {"real": 1.5, "virtual": 2.5},
+    }
+    assert shown["slurm"] == {"version": "22.05.8"}
 
 
 @pytest.mark.parametrize("word", ["ok", "invalid"])

@@ -30,7 +30,7 @@ def measured() -> dict[str, Any]:
     frame: pl.DataFrame = parse_swf(LOG, "log")[0]
     found = metrics.compute(metrics.frame_from_swf(frame), 8)
     validity = {"valid": True, "reasons": [], "submit_lag_p99": 0.0125, "retries": 2, "host_cpu": 0.375, "clock_speed": None}
-    return found | {"validity": validity}
+    return found | {"validity": validity | {"bounds": {"submit_lag_p99": 443.75, "halted": 1.0}}}
 
 
 def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, Any]) -> None:
@@ -41,6 +41,7 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     assert "(15 min)" in lines["wait_max"] and "900.00 s" in lines["wait_max"]
     assert measured["null_reasons"]["W3"] in " ".join(stream.getvalue().split())
     assert "0.01 s" in lines["submit_lag_p99"]
+    assert "allowed: 443.75 s (7 min)" in " ".join(stream.getvalue().split())
     assert "37.5 %" in lines["host_cpu"]
     assert lines["retries"].split()[1] == "2"
     assert "\x1b" not in stream.getvalue()
@@ -70,9 +71,13 @@ def test_a_log_without_waits_is_told_in_one_line() -> None:
         (3, "", "3"),
         (1234.5678, "", "1235"),
         (0.00012345, "", "0.0001234"),
+        ({"time-out": 2, "lost": 0, "munge": 1}, "counts", "2 time-out, 1 munge"),
+        ({"lost": 0}, "counts", "0"),
+        ({}, "counts", "0"),
+        (None, "counts", "-"),
     ],
 )
-def test_figures(value: float | None, unit: str, text: str) -> None:
+def test_figures(value: float | dict[str, int] | None, unit: str, text: str) -> None:
     assert table.value_text(value, unit) == text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import yaml
 from cli import ROOT, preflight
 from cli.knobs import GIVEN, resolve
 from cli.runs import text_of
-from slurm_mirage import processes
+from slurm_mirage import instance_clock, processes
+from slurm_mirage.clock import Clock
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import write_json
 
@@ -72,6 +74,40 @@ def test_a_run_on_classes_is_joined_by_the_same_machine_only(
         return
     with pytest.raises(WrongUse, match=f"^{words}; wait for it"):
         preflight.nothing_disturbed(wanted, "r")
+
+
+YEARS = 86400 * 365.25
+
+
+@pytest.mark.parametrize(
+    ("ahead", "length", "instead"),
+    [
+        # The clock's lead over today, and the length of the run, in years.
+        (None, 1.0, None),
+        (None, 40.0, "take fewer JOBS, or a smaller SHRINK"),
+        (0.0, 1.0, None),
+        (-1.0, 1.0, None),
+        (1.0, 40.0, "take fewer JOBS, or a smaller SHRINK"),
+        # Whatever today is, a year is too long for a clock that ends in a month.
+        ("end", 1.0, "make teardown CLUSTER=c starts the clock at today's date again"),
+    ],
+)
+def test_a_run_ends_before_slurm_cannot_count_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float | str | None, length: float, instead: str | None
+) -> None:
+    monkeypatch.setattr(preflight, "INSTANCES", tmp_path)
+    values = resolve({"CLUSTER": "c"})
+    if ahead is not None:
+        now = time.time_ns()
+        virtual = preflight.LAST_INSTANT - YEARS / 12 if ahead == "end" else now / 1e9 + float(ahead) * YEARS
+        made(tmp_path / "c/state")
+        Clock(now, round(virtual * 1e9), 500.0).write(instance_clock.clock_file(tmp_path / "c"))
+    if instead is None:
+        preflight.before_2038(values, length * YEARS)
+        return
+    with pytest.raises(WrongUse, match=r"^SPEED: the clock of cluster c is at 20\d\d-.*beyond 2038-01-18; ") as refusal:
+        preflight.before_2038(values, length * YEARS)
+    assert str(refusal.value).endswith(f"; {instead}")
 
 
 def made(folder: Path) -> Path:

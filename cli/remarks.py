@@ -1,0 +1,78 @@
+"""What is told of a run before it starts: what selection, shrinking and a fast clock have done to the log."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import polars as pl
+
+from .knobs import MOST_SPEED, shown_number
+from .prepare import SLACK, Prepared, speed_of
+from .screen import about
+
+# Shrinking has left hardly any time limits when fewer than this share of the distinct ones are left, or so few of at least so many.
+LIMITS_SHARE = 0.5
+FEW_LIMITS, MANY_LIMITS = 5, 10
+# Slurm's constants, which SHRINK makes larger against the workload.
+NOT_SHRUNK = (
+    "bf_interval",
+    "bf_resolution",
+    "sched_interval",
+    "batch_sched_delay",
+    "PriorityCalcPeriod",
+    "KillWait",
+    "the minutes that time limits are counted in and the 30 s between two looks at them",
+)
+
+
+def remarks(run: Prepared) -> list[str]:
+    """A line each."""
+    notes, lines = run.workload.notes, []
+    if run.shrink != 100:
+        lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+    lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
+    if "limits_extended" in notes:
+        lines.append(_extensions(run))
+    if (count := notes.get("to_be_cancelled")) is not None:
+        lines.append(f"cancelled as in the log: {count} jobs")
+    return lines + _limits(run)
+
+
+def _extensions(run: Prepared) -> str:
+    """How many time limits were extended, by how much, and how many of them for the sake of a fast clock only."""
+    asked = (pl.col("requested") * float(run.shrink) / 100 / 60 - 1e-9).ceil().clip(1) * 60
+    touched = run.workload.jobs.filter("limit_extended").select(
+        by=pl.col("limit_minutes") * 60 - asked, for_speed=pl.col("runtime_virtual") + SLACK <= asked
+    )
+    median, most = touched.select(pl.col("by").median(), most=pl.col("by").max()).row(0)
+    by = about(most) if median == most else f"{about(median)} in the median, {about(most)} at most"
+    count, for_speed = touched.height, touched["for_speed"].sum()
+    because = f"; {for_speed} of them for SPEED={speed_of(run.knobs):g}" if for_speed else ""
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    return f"time limit extended: {jobs}, by {by} (OVERRUN=extend, slack {about(run.slack)}{because})"
+
+
+def _limits(run: Prepared) -> list[str]:
+    """What is left of the time limits, which a backfill scheduler plans by."""
+    before, after = run.workload.limits["before"], run.workload.limits["after"]
+    lines = []
+    if after < before or run.shrink != 100:
+        lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
+    if run.shrink != 100:
+        lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
+    if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
+        times = 100 / float(run.shrink)
+        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MOST_SPEED)
+        lines.append(
+            f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "
+            f"hardly knows how long jobs will run; SPEED={instead:g} with SHRINK=100 is as short, and keeps them"
+        )
+    return lines
+
+
+def shrink_in_words(shrink: Decimal) -> str:
+    """What a shrink factor does: `0.2 %: 500 times shorter`."""
+    if shrink == 100:
+        return "100 %: the log's own times"
+    factor = 100 / shrink if shrink < 100 else shrink / 100
+    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"
