@@ -167,17 +167,15 @@ static enum kind kind_of(clockid_t clock)
     switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
-    case CLOCK_REALTIME_ALARM:
     case CLOCK_TAI:
         return CALENDAR;
     case CLOCK_MONOTONIC:
     case CLOCK_MONOTONIC_COARSE:
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_BOOTTIME:
-    case CLOCK_BOOTTIME_ALARM:
         return UPTIME;
     default:
-        return OTHER; /* CPU time */
+        return OTHER; /* CPU time; clocks of devices; those that wake up the host, which not every host has */
     }
 }
 
