@@ -68,7 +68,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
     _write(where, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors)
     replay(calibration_of(folder.name), SPEED, where, _VARIABLES)
     found = measure(where)
-    choice = speed_choice.choose(demand_of(prepared), found.cost, Thresholds())
+    choice = speed_choice.choose(demand_of(prepared), found.cost, _thresholds(where))
     for line in [found.words(), *choice.lines()]:
         screen.say(line)
     return _store(folder, found, choice)
@@ -79,6 +79,12 @@ def demand_of(prepared: Prepared) -> Demand:
     jobs = prepared.workload.jobs
     processors = machine_of(prepared.knobs).processors
     return Demand.of(prepared.dues, prepared.executions(), jobs["processors"].to_list(), processors)
+
+
+def _thresholds(folder: Path) -> Thresholds:
+    """Those that the run will be judged by: some bounds are Slurm's own settings."""
+    configuration = folder / "scontrol.txt"
+    return Thresholds.in_force({}, configuration.read_text(errors="replace") if configuration.exists() else "")
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,11 @@ class Found:
 
     def words(self) -> str:
         """`here a job holds its processors for 31 ms longer than it runs (p99 48 ms), ...`."""
-        ms = {name: f"{value * 1000:.2g} ms" for name, value in asdict(self.cost).items() if value is not None}
+        ms = {
+            name: f"{value * 1000:.{1 if value < 0.01 else 0}f} ms"
+            for name, value in asdict(self.cost).items()
+            if value is not None
+        }
         busy = "" if self.busy_burst is None else f" (the host's processors busy to {self.busy_burst:.0%})"
         backfill = f"; a backfill cycle takes {ms['backfill']} for each waiting job" if "backfill" in ms else ""
         return (
@@ -163,7 +173,7 @@ def _busy(samples: pl.DataFrame, part: pl.DataFrame, run: Collected) -> float | 
 def _store(folder: Path, found: Found, choice: Choice) -> Decimal:
     """Write calibration.json, and what was picked into experiment.json; the speed."""
     experiment = read_json(folder / "experiment.json") or {}
-    write_json(folder / "experiment.json", experiment | {"clock": {"asked": "auto", "speed": choice.speed, "virtual": True}})
+    write_json(folder / "experiment.json", experiment | {"clock": {"asked": "auto", "speed": choice.speed}})
     picked = choice.as_json()
     told = {"calibration_speed": float(SPEED), **asdict(found)}
     write_json(folder / "calibration.json", {"asked": "auto", "speed": picked.pop("speed"), **picked, "found": told})

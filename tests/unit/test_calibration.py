@@ -66,14 +66,14 @@ def test_costs_are_read_from_the_records(tmp_path: Path) -> None:
 
 def test_backfill_and_processors_are_told_where_they_were_sampled(tmp_path: Path) -> None:
     calibrated(tmp_path).write()
-    # A cycle of 0.2 s of the cluster's with 100 waiting; one of 1 s with 10, which is mostly what each cycle costs.
-    (tmp_path / "sdiag.csv").write_text("bf_last_cycle_us,bf_queue_length\n200000,100\n1000000,10\n,\n")
+    # A cycle of 20 s of the cluster's with 100 waiting; one of 1 s with 10, which is mostly what each cycle costs.
+    (tmp_path / "sdiag.csv").write_text("bf_last_cycle_us,bf_queue_length\n20000000,100\n1000000,10\n,\n")
     alone, burst = (VIRTUAL_ZERO + at for at in (100, 80 * ALONE + 250))
     (tmp_path / "samples.csv").write_text(f"virtual,cpu_busy\n{alone},0.2\n{alone + 100},0.4\n{burst},0.9\n{burst + 1e6},0.1\n")
     found = measure(tmp_path)
-    assert found.cost.backfill == pytest.approx(0.2 / 100 / 100)
+    assert found.cost.backfill == pytest.approx(20 / 100 / 100)
     assert (found.busy_alone, found.busy_burst) == (0.3, 0.9)
-    assert "busy to 90%); a backfill cycle takes 0.02 ms for each waiting job" in found.words()
+    assert "busy to 90%); a backfill cycle takes 2.0 ms for each waiting job" in found.words()
 
 
 def test_a_job_that_failed_spoils_it(tmp_path: Path) -> None:
@@ -106,6 +106,8 @@ class Host:
         self.narrowest = min(row.processors for row in rows)
         assert pl.read_csv(folder / "workload.csv").height == len(rows)
         calibrated(folder).write()
+        (folder / "scontrol.txt").write_text("SchedulerParameters     = batch_sched_delay=0,bf_interval=7,bf_window=10080\n")
+        (folder / "sdiag.csv").write_text("bf_last_cycle_us,bf_queue_length\n20000000,100\n")
 
 
 def never(run: str, speed: Decimal, folder: Path, more: Mapping[str, Any]) -> None:
@@ -136,11 +138,17 @@ def test_auto_calibrates_once_and_keeps_what_it_picked(tmp_path: Path) -> None:
     stored = read_json(folder / "calibration.json")
     assert stored is not None and Decimal(str(stored["speed"])) == speed
     assert stored["found"]["cost"]["submit"] == pytest.approx(SUBMIT, abs=0.001)
-    assert stored["limits"][0]["name"] == "submit lag p99"
+    assert {limit["name"]: limit["bound"] for limit in stored["limits"]} == {
+        "submit lag p99": 150,
+        "start latency p50": 4,
+        "run-time stretch p50": 30,
+        "run-time stretch p99": 150,
+        "longest backfill cycle": 7,  # bf_interval
+    }
     experiment = read_json(folder / "experiment.json")
     assert experiment == {
         "inputs": {"SPEED": "auto"},
-        "clock": {"asked": "auto", "speed": float(speed), "virtual": True},
+        "clock": {"asked": "auto", "speed": float(speed)},
     }
     again, said = speed_of(folder, run, never)
     assert again == speed
