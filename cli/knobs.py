@@ -292,7 +292,7 @@ TABLE = (
         "0",
         at_least(0, whole=False),
         "a number of seconds from 0 on",
-        "the thesis's scheme: seconds between groups, not shrunk; 0: jobs go at their own times",
+        "the thesis's scheme: seconds between groups on the cluster's clock, not shrunk; 0: jobs go at their own times",
         _RUN,
         is_input=True,
     ),

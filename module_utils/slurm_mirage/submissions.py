@@ -1,8 +1,9 @@
 """When each job of a workload is due, and the plan of a replay (plan.csv): pure functions, seconds of the cluster's own time.
 
 The grouped scheme is runworkload's, the submission script of the thesis this project comes from (Algorithm 3.2): a number of
-warm-up jobs at once, then groups of jobs at regular instants of wall time, anchored to the start of the replay, so that a
-slow submission never shifts the next group.
+warm-up jobs at once, then groups of jobs at regular instants, anchored to the start of the replay, so that a slow submission
+never shifts the next group. The instants are those of a wall clock in the cluster: shrinking does not move them, and a faster
+virtual clock makes them shorter as it does everything else.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 from collections.abc import Mapping
@@ -12,7 +13,9 @@ import ansible.module_utils
 import pytest
 import yaml
 
-from cli import knobs
+from cli import knobs, table
+from slurm_mirage import daemon_log
+from slurm_mirage.validity import Thresholds
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for path in (ROOT / "library").glob("*.py") if path.stem != "__init__")
@@ -106,6 +109,14 @@ def test_the_readme_has_the_table_of_knobs() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     expected = [(knob.name, f"`{knob.default}`" if knob.default else knob.shown or "-") for knob in knobs.TABLE]
     assert rows == expected
+
+
+def test_the_bounds_of_the_verdict_are_documented() -> None:
+    """Each setting, each figure, each kind of complaint."""
+    words = set(re.findall(r"`([^`]+)`", (ROOT / "docs/validity.md").read_text()))
+    assert {field.name for field in dataclasses.fields(Thresholds)} <= words
+    assert {name for name, _, _ in table.VALIDITY} <= words
+    assert set(daemon_log.KINDS) <= words
 
 
 def test_links_between_documents_lead_somewhere() -> None:
