@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -29,13 +29,15 @@ class Follower:
     """A number that is multiplied by the speed: a setting, or the word `word` of a setting that is a list of words.
 
     default: Slurm's own, which follows where the settings have none. It may be the name of another word of the list, whose value
-    it is; None: nothing is added. largest: what Slurm takes.
+    it is; None: nothing is added. largest: what Slurm takes. real: instead of being multiplied it becomes so many seconds
+    of real time, if that is more; for what need not last N times as long, and has side effects if it does.
     """
 
     setting: str
-    default: int | str | None
+    default: int | Decimal | str | None
     largest: int
     word: str = ""
+    real: int | None = None
 
 
 FOLLOWERS = (
@@ -53,8 +55,12 @@ FOLLOWERS = (
     Follower("PrologTimeout", None, _UINT16),
     Follower("EpilogTimeout", None, _UINT16),
     Follower("InactiveLimit", None, _UINT16),
-    Follower("MinJobAge", 300, _INT),
-    Follower("AuthInfo", 120, _INT, "cred_expire"),
+    # The replay asks for an ended job within a minute of real time; slurmctld goes through all that it remembers over and over,
+    # and writes them to disk every 5 s of its own time.
+    Follower("MinJobAge", 300, _INT, real=100),
+    # The launch of a step has to come while its credential is good; but a job that is put back in the queue waits as long
+    # (job_mgr.c), which is policy.
+    Follower("AuthInfo", 120, _INT, "cred_expire", real=2),
     # At most half of MessageTimeout as well.
     Follower("SchedulerParameters", 2, _INT, "max_sched_time"),
     Follower("SchedulerParameters", 2_000_000, _INT, "build_queue_timeout"),
@@ -84,7 +90,7 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
 
     for one in FOLLOWERS:
         key = key_of(one.setting)
-        if not one.word and (value := _times(key, followed.get(key, OMIT), one.default, speed, one.largest)) is not None:
+        if not one.word and (value := _times(key, followed.get(key, OMIT), one, speed)) is not None:
             followed[key] = value
     largest = {"max_sched_time": int(followed[key_of("MessageTimeout")]) // 2}
     # sched/builtin takes any word that ends in `interval=` for its own interval.
@@ -104,27 +110,30 @@ def _words(setting: str, value: Any, followers: Sequence[Follower], speed: float
     given = {word.partition("=")[0].lower(): word.partition("=")[2] for word in reversed(words)}
     numbers: dict[str, int] = {}
     for one in followers:
-        default: Any = one.default
-        if isinstance(default, str):
-            default = _number(f"{setting}: {default}", given.get(default, _BF_INTERVAL))
-        most = min(one.largest, largest.get(one.word, one.largest))
-        number = _times(f"{setting}: {one.word}", given.get(one.word, OMIT), default, speed, most)
+        exact = replace(one, largest=min(one.largest, largest.get(one.word, one.largest)))
+        if isinstance(one.default, str):
+            exact = replace(exact, default=_number(f"{setting}: {one.default}", given.get(one.default, _BF_INTERVAL)))
+        number = _times(f"{setting}: {one.word}", given.get(one.word, OMIT), exact, speed)
         if number is not None:
             numbers[one.word] = number
     rest = [word for word in words if word.partition("=")[0].lower() not in numbers]
     return ",".join(rest + [f"{word}={number}" for word, number in numbers.items()])
 
 
-def _times(name: str, value: Any, default: Any, speed: float, largest: int) -> int | None:
-    """The value times the speed, a whole number, at most `largest`; None if there is neither a value nor a default.
+def _times(name: str, value: Any, follower: Follower, speed: float) -> int | None:
+    """What the value becomes at that speed, a whole number; None if there is neither a value nor a default.
 
     A value that was given is never made smaller, so that what Slurm refuses it still refuses, and 0 and -1 stay what they are.
     """
     given = value != OMIT
-    if not given and default is None:
+    if not given and follower.default is None:
         return None
-    number = _number(name, value if given else default)
-    times = min(math.ceil(number * Decimal(str(speed))), largest)
+    number = _number(name, value if given else follower.default)
+    if follower.real is not None and number > 0:
+        times = max(math.ceil(number), math.ceil(follower.real * Decimal(str(speed))))
+    else:
+        times = math.ceil(number * Decimal(str(speed)))
+    times = min(times, follower.largest)
     if given:
         return max(math.ceil(number), times)
     return times if times > 0 else None

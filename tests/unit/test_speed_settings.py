@@ -49,9 +49,9 @@ def test_defaults_and_own_values_are_multiplied() -> None:
         "BatchStartTimeout": 200,
         "UnkillableStepTimeout": 1200,
         "EioTimeout": 1200,
-        "MinJobAge": 6000,
+        "MinJobAge": 2000,
         "KillWait": 30,
-        "AuthInfo": "socket=/run/munge,cred_expire=2400",
+        "AuthInfo": "socket=/run/munge,cred_expire=120",
         "SchedulerParameters": "bf_interval=5,max_sched_time=40,build_queue_timeout=40000000,bf_max_time=100,"
         "bf_yield_interval=10000000,bf_yield_sleep=2500000",
     }
@@ -73,7 +73,8 @@ def test_nothing_shrinks_and_nothing_grows_beyond_what_slurm_takes(
         else:
             assert followed[key] >= int(value)
             assert followed[key] <= max(int(value), PLAIN[key].largest)
-            assert followed[key] == math.ceil(int(value) * speed) or followed[key] in (int(value), PLAIN[key].largest)
+            times = int(value) * speed if PLAIN[key].real is None else PLAIN[key].real * speed
+            assert followed[key] == math.ceil(times) or followed[key] in (int(value), PLAIN[key].largest)
     got = words_of(followed)
     assert all(got[word] >= number for word, number in parameters.items())
     assert all(got[word] == number for word, number in parameters.items() if word in POLICY_WORDS)
@@ -154,13 +155,20 @@ def test_what_was_omitted_is_the_default_which_follows_too() -> None:
     followed = follow(left_out, 20)
     assert merge(followed) == merge(follow({}, 20))
     assert (followed["MessageTimeout"], followed["PrologEpilogTimeout"]) == (200, OMIT)
-    assert followed["AuthInfo"] == "cred_expire=2400"
+    assert followed["AuthInfo"] == "cred_expire=120"
 
 
 def test_zero_and_fractions_are_the_ways_out() -> None:
     """0 switches a time-out off, and a fraction is what has the value at this speed."""
-    followed = follow({"SlurmdTimeout": 0, "MinJobAge": 0.6, "BatchStartTimeout": "0.02"}, 500)
-    assert (followed["SlurmdTimeout"], followed["MinJobAge"], followed["BatchStartTimeout"]) == (0, 300, 10)
+    followed = follow({"SlurmdTimeout": 0, "EioTimeout": 0.6, "BatchStartTimeout": "0.02", "MinJobAge": 0}, 500)
+    assert [followed[key] for key in ("SlurmdTimeout", "EioTimeout", "BatchStartTimeout", "MinJobAge")] == [0, 300, 10, 0]
+
+
+def test_what_only_needs_some_real_time_gets_no_more() -> None:
+    fast = follow({"MinJobAge": 30, "AuthInfo": "cred_expire=600"}, 500)
+    assert (fast["MinJobAge"], fast["AuthInfo"]) == (50_000, "cred_expire=1000")
+    slow = follow({"MinJobAge": 900, "AuthInfo": "cred_expire=600"}, 5)
+    assert (slow["MinJobAge"], slow["AuthInfo"]) == (900, "cred_expire=600")
 
 
 @pytest.mark.parametrize("value", ["soon", "", True, None, [5], "NaN", "inf", "UNLIMITED", "1:30"])
