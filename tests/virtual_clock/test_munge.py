@@ -1,0 +1,108 @@
+"""libmunge runs in real time: munged lives there, and its patience with a busy one is a matter of real seconds."""
+
+from __future__ import annotations
+
+import ctypes.util
+import itertools
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .clocked import PATIENCE, SECOND, Line, Under, lines
+
+EMUNGE_SOCKET = 6
+ATTEMPTS = 21  # MUNGE_ATTEMPTS in virtual_clock.c, and the first
+
+
+def talk(one: Under, way: str, busy: int) -> list[Line]:
+    """munge_encode, then munge_decode, by way of a plugin or not, where munged is busy for so many calls."""
+    builds = one.builds
+    command = [builds.munge_linked] if way == "linked" else [builds.munge_host, builds.munge_plugin]
+    return lines(one.run(*command, MUNGE_BUSY=str(busy)))
+
+
+@pytest.mark.parametrize("way", ["linked", "plugin"])
+def test_munge_sees_real_time(under: Callable[..., Under], way: str) -> None:
+    """Clocks and waits; and when it is done, the clock is virtual again."""
+    one = under(1000.0)
+    before = one.clock.virtual_now()
+    *answers, (name, values) = talk(one, way, 0)
+    assert [name for name, _ in answers] == ["encode", "encoded", "decode", "decoded"]
+    for call in (answers[0][1], answers[2][1]):
+        assert call["raw_before"] <= call["seen_before"]
+        assert call["seen_after"] <= call["raw_after"]
+        assert call["seen_after"] - call["seen_before"] >= SECOND // 50
+    assert answers[1][1] == {"result": 0}
+    assert answers[3][1] == {"result": 0, "uid": 11, "gid": 12}
+    assert (name, before <= values["value"] <= one.clock.virtual_now()) == ("afterwards", True)
+
+
+@pytest.mark.parametrize("way", ["linked", "plugin"])
+def test_a_busy_munged_is_asked_again(under: Callable[..., Under], way: str) -> None:
+    """A tenth of a real second later each time."""
+    answers = talk(under(1000.0), way, 4)
+    calls = [values for name, values in answers if name == "encode"]
+    assert [values["call"] for values in calls] == [1, 2, 3, 4, 5]
+    assert all(b["raw_before"] - a["raw_after"] >= SECOND // 10 for a, b in itertools.pairwise(calls))
+    assert dict(answers)["encoded"] == {"result": 0}
+
+
+def test_a_munged_that_stays_busy_is_given_up(under: Callable[..., Under]) -> None:
+    answers = talk(under(1000.0), "plugin", ATTEMPTS + 3)
+    assert len([name for name, _ in answers if name == "encode"]) == ATTEMPTS
+    assert dict(answers)["encoded"] == {"result": EMUNGE_SOCKET}
+    assert dict(answers)["decoded"]["result"] == 0
+
+
+def test_without_libmunge_there_is_one_line(under: Callable[..., Under]) -> None:
+    one = under(10.0)
+    code = "import ctypes; ctypes.CDLL(None).munge_encode(None, None, None, 0)"
+    process = one.start("python3", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, output) == (127, "")
+    assert errors == f"virtual clock: SLURM_MIRAGE_CLOCK={one.file}: there is no libmunge.so.2 whose function could be called\n"
+
+
+@pytest.fixture
+def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a munged of one's own, in real time."""
+    program = shutil.which("munged") or shutil.which("munged", path="/usr/sbin")
+    if program is None or shutil.which("munge") is None or ctypes.util.find_library("munge") is None:
+        pytest.skip("skipped: munge is not there")
+    folder = tmp_path_factory.mktemp("munged")
+    folder.chmod(0o711)
+    key = folder / "key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    files = {name: f"--{name}-file={folder / name}" for name in ("key", "log", "pid", "seed")}
+    socket = folder / "socket"
+    # --force: it warns of folders that others may write to, as /tmp is.
+    process = subprocess.Popen(
+        [program, "--foreground", "--force", f"--socket={socket}", *files.values()], stderr=subprocess.DEVNULL
+    )
+    try:
+        give_up = time.monotonic() + PATIENCE
+        while not socket.exists():
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        yield socket
+    finally:
+        process.terminate()
+        process.wait(timeout=PATIENCE)
+
+
+def test_credentials_of_a_real_munged(under: Callable[..., Under], munged: Path) -> None:
+    """Encoded and decoded by programs whose clock is years ahead and a thousand times as fast."""
+    one = under(1000.0, virtual_ns=time.time_ns() + 10**17)
+    credential = one.run("munge", "--no-input", f"--socket={munged}").strip()
+    assert credential.startswith("MUNGE:")
+    process = one.start("unmunge", f"--socket={munged}", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    output, _ = process.communicate(credential, timeout=PATIENCE)
+    assert process.returncode == 0
+    assert "Success (0)" in output

@@ -1,0 +1,62 @@
+"""Whatever Slurm calls that has to do with time is replaced, or is known to do no harm; and the README says so."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .clocked import SOURCE, Builds, exported, imported
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-basic-plugins-dev")
+
+# Names of functions of the C library that may have to do with time, that of files included.
+TIME = re.compile("time|clock|sleep|poll|select|alarm|wait|suspend|stat|sysinfo|semop|recvmmsg|nftw|fts_|getrusage|^syscall$")
+
+# Why those that Slurm calls, and that are not replaced, do no harm.
+HARMLESS = {
+    **dict.fromkeys(("mktime", "localtime_r", "strftime", "difftime"), "they compute"),
+    **dict.fromkeys(("wait3", "wait4", "waitpid", "sigwait", "sem_wait", "pthread_cond_wait"), "they wait without a limit"),
+    **dict.fromkeys(("timer_create", "timer_delete"), "timer_settime is replaced"),
+    **dict.fromkeys(("pthread_setcancelstate", "pthread_attr_setdetachstate"), "they are not about time"),
+    **dict.fromkeys(("statfs", "statvfs", "nftw"), "Slurm looks at no times there"),
+    **dict.fromkeys(("utime", "futimens"), "sbcast --preserve only"),
+    "clock": "processor time stays real",
+    "syscall": "for bpf(2)",
+}
+
+
+def slurm_files() -> list[Path]:
+    """Programs and shared libraries of the installed Slurm."""
+    if shutil.which("dpkg") is None:
+        return []
+    listed = subprocess.run(["dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=False).stdout.splitlines()
+    paths = {Path(line) for line in listed if re.search(r"/s?bin/|\.so(\.\d+)*$", line)}
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF")
+
+
+@pytest.fixture(scope="module")
+def slurm_calls() -> set[str]:
+    """What the installed Slurm calls of the C library."""
+    if shutil.which("nm") is None:
+        pytest.skip("skipped: nm (binutils) is not there")
+    files = slurm_files()
+    if not files:
+        pytest.skip("skipped: Slurm's packages are not there")
+    return set().union(*(imported(path) for path in files))
+
+
+def test_the_installed_slurm_calls_nothing_else_that_has_to_do_with_time(builds: Builds, slurm_calls: set[str]) -> None:
+    timed = {name for name in slurm_calls if TIME.search(name)}
+    assert {"time", "gettimeofday", "poll", "pthread_cond_timedwait", "stat"} <= timed
+    assert timed - exported(builds.library) - set(HARMLESS) == set()
+
+
+def test_the_readme_lists_what_is_replaced_and_why_the_rest_is_harmless(builds: Builds) -> None:
+    sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL))
+    named = {title: set(re.findall(r"`([a-z_0-9]+)`", text)) for title, text in sections.items()}
+    assert named["What is scaled"] == exported(builds.library)
+    assert named["What is not scaled"] >= set(HARMLESS)
