@@ -195,6 +195,7 @@ def test_a_whole_run(make: Any) -> None:
     run.check_each_job_was_played_once()
     assert result["states"] == {"COMPLETED": 57, "CANCELLED": 3}
     assert (result["retries"], result["resubmitted"], result["interruptions"], result["restarts"]) == (0, 0, [], [])
+    assert (result["halted"], result["messages"]) == (0, {})
     events = [event for event in run.events() if event["event"] == "submitted"]
     ids = [event["slurm_id"] for event in events]
     assert ids == sorted(ids)
@@ -256,11 +257,15 @@ def test_the_controller_is_killed(make: Any, instance: Path) -> None:
     run = make(150, 0.05, 6.0)
     process = run.start()
     run.wait_for_submissions(70)
+    killed = time.time()
     kill_controller(instance)
     assert process.wait(PATIENCE) == 0
     run.check_each_job_was_played_once(controller_killed=True)
     result = json.loads((run.folder / "result.json").read_text())
-    assert len(result["restarts"]) == 1
+    [restart] = result["restarts"]
+    assert killed - 30 < restart["since"] <= killed, "the last answer of the one that was killed"
+    opened = max(event["real"] for event in run.events() if event["event"] == "opened")
+    assert result["halted"] == pytest.approx(opened - restart["since"], abs=0.01)
 
 
 def test_the_controller_is_killed_again_and_again(make: Any, instance: Path) -> None:

@@ -499,6 +499,7 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     good_run(tmp_path).write()
     (tmp_path / "samples.csv").write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n")
     (tmp_path / "result.json").write_text(json.dumps(FINISHED))
+    (tmp_path / "scontrol.txt").write_text("SchedulerParameters     = bf_continue,bf_interval=5\n")
     arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4, "thresholds": {"submit_lag_share": 0.1}}
     assert run_module(arguments, check=True)["changed"] is True
     assert written(tmp_path) == set()
@@ -509,6 +510,7 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     assert kept == first["metrics"]
     assert kept["jobs"]["submitted"] == kept["jobs"]["completed"] == 20
     assert kept["validity"].keys() == MEMBERS and kept["validity"]["valid"] is True
+    assert kept["validity"]["bounds"]["backfill_cycle_max"] == 5.0
     assert kept["metrics"]["wait_max"] < 0.1
     assert run_module(arguments)["changed"] is False
 
