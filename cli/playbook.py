@@ -23,15 +23,17 @@ from slurm_mirage.errors import WrongUse
 from . import ROOT
 from .endings import Failed, Interrupted
 from .knobs import BY_NAME
+from .local_progress import LocalProgress, local_progress
 from .preflight import INSTANCES
 from .screen import Screen, progress_line
-from .start_progress import StartProgress, start_progress
 
 # Set by make for its own children: a make that a role starts would take them for its own.
 MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
 # Beginnings of a site's own settings of Slurm's commands (SLURM_CLUSTERS, SQUEUE_STATES, ...), which lead them elsewhere.
 SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
+# Seconds between two looks of Ansible's at a replay that this program looks at itself.
+LOOK = 60
 
 
 @dataclass
@@ -40,8 +42,8 @@ class Watcher:
 
     screen: Screen
     shows_tasks: bool = True
-    # Shows the start of an instance on this machine while a task waits for it.
-    start: StartProgress | None = None
+    # Shows how far an instance on this machine is while a task waits for it.
+    local: LocalProgress | None = None
     changed: int = 0
     # Of the last task that failed: an earlier one was rescued, or has the same cause.
     failure: str = ""
@@ -52,8 +54,8 @@ class Watcher:
     def handle(self, event: Mapping[str, Any]) -> bool:
         """ansible-runner's event handler. Returns False: events are not kept as files."""
         data = event.get("event_data") or {}
-        if self.start is not None and event.get("event") not in (None, "verbose", "runner_on_start"):
-            self.start.end()
+        if self.local is not None and event.get("event") not in (None, "verbose", "runner_on_start", "runner_retry"):
+            self.local.end()
         match event.get("event"):
             case "playbook_on_task_start":
                 self._task_starts(data)
@@ -79,8 +81,8 @@ class Watcher:
         # Ansible's own task at the start of each role, which tells nobody anything.
         if self.shows_tasks and not name.startswith("Validating arguments"):
             self.screen.live(f"  {role}: {name}" if role else f"  {name}", always=True)
-            if self.start is not None:
-                self.start.begin(_module(data))
+            if self.local is not None:
+                self.local.begin(_module(data))
 
     def _progress(self, data: Mapping[str, Any]) -> None:
         progress = (data.get("res") or {}).get("progress")
@@ -167,15 +169,15 @@ def run_playbook(
     with (
         tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
         interruptible() as asked,
-        start_progress(here, screen) as start,
+        local_progress(here, screen) as local,
     ):
-        watcher = Watcher(screen, shows_tasks, start)
+        watcher = Watcher(screen, shows_tasks, local)
         runner = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
             inventory=[str(ROOT / "inventories/common"), str(inventory)],
-            extravars=dict(variables),
+            extravars={**variables, **({"experiment_look": LOOK} if here else {})},
             envvars=_environment(),
             # The runner looks at the wish to stop that often (seconds) while Ansible says nothing.
             settings={"pexpect_timeout": 1},

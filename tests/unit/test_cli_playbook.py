@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from cli import playbook, status
 from cli.endings import Ending, Failed
+from cli.local_progress import local_progress
 from cli.screen import Screen, about, clock_time, progress_line, start_line
 from slurm_mirage import processes
 from slurm_mirage.errors import WrongUse
@@ -277,6 +279,21 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
         "  Wait for the nodes",
         "registered: 10 of 15",
     ]
+
+
+def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path) -> None:
+    folder = tmp_path / "runs/one"
+    folder.mkdir(parents=True)
+    (folder / "progress.json").write_text(json.dumps({"jobs": 8, "submitted": 3}))
+    stream = Seen(tmp_path)
+    (folder / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
+    with local_progress(tmp_path, Screen(stream, 0)) as progress:
+        progress.begin("slurm_replay_info")
+        give_up = time.monotonic() + 60
+        while not (tmp_path / "seen-replay").exists():
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+    assert stream.getvalue().splitlines()[0] == "replay: 3/8 submitted, 0 running, 0 pending, 0 done"
 
 
 def starting(ready: int, wanted: int, rate: float | None, **more: object) -> dict[str, object]:

@@ -1,4 +1,7 @@
-"""The live line while an instance on this machine starts: Ansible's modules cannot speak before they end."""
+"""The live line while Ansible waits for an instance on this machine: its modules cannot speak before they end.
+
+Each look of Ansible's costs the head more than half a second of processor time; these cost next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,19 @@ from typing import Any
 
 from slurm_mirage import instance_clock
 from slurm_mirage.farm import read_state
+from slurm_mirage.files import read_json
+from slurm_mirage.instance import active_run
 from slurm_mirage.pacing import Rate
 from slurm_mirage.registration import are_well, count_states, registered
 
-from .screen import Screen, registration_line, start_line
+from .screen import Screen, progress_line, registration_line, start_line
 
-EVERY = {"slurm_farm": 1.0, "slurm_farm_info": 2.0}  # seconds between two looks at least, by the module that is at work
+# Seconds between two looks at least, by the module that is at work.
+EVERY = {
+    "slurm_farm": 1.0,
+    "slurm_farm_info": 2.0,
+    "slurm_replay_info": 2.0,
+}
 PATIENCE = 10.0  # seconds that sinfo gets
 
 
@@ -34,8 +44,8 @@ def node_states(directory: Path) -> dict[str, int]:
     return count_states(told.stdout)
 
 
-class StartProgress:
-    """Shows how far the start is, in a thread of its own, while the module that waits for it runs."""
+class LocalProgress:
+    """Shows how far the start or the replay is, in a thread of its own, while the module that waits for it runs."""
 
     def __init__(self, directory: Path, screen: Screen) -> None:
         self.directory = directory
@@ -44,10 +54,10 @@ class StartProgress:
         self._stop = threading.Event()
 
     def begin(self, action: str) -> None:
-        """Show the start while a task of the module `action` runs; nothing when it is another module."""
+        """Show how far it is while a task of the module `action` runs; nothing when it is another module."""
         if action in EVERY:
             self._stop = threading.Event()
-            look = self._daemons if action == "slurm_farm" else self._registrations
+            look = {"slurm_farm": self._daemons, "slurm_farm_info": self._registrations, "slurm_replay_info": self._replay}[action]
             threading.Thread(target=self._show, args=(look, EVERY[action], self._stop), daemon=True).start()
 
     def end(self) -> None:
@@ -77,6 +87,11 @@ class StartProgress:
         done = registered(nodes)
         return registration_line(done, sum(nodes.values()), rate.note(done, time.monotonic()))
 
+    def _replay(self, _rate: Rate) -> str | None:
+        run = active_run(self.directory)
+        progress = read_json(self.directory / "runs" / run / "progress.json") if run else None
+        return progress_line(progress) if progress else None
+
     def _state(self) -> Mapping[str, Any] | None:
         try:
             return read_state(self.directory)
@@ -85,9 +100,9 @@ class StartProgress:
 
 
 @contextmanager
-def start_progress(directory: Path | None, screen: Screen) -> Iterator[StartProgress | None]:
+def local_progress(directory: Path | None, screen: Screen) -> Iterator[LocalProgress | None]:
     """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines."""
-    progress = StartProgress(directory, screen) if directory is not None else None
+    progress = LocalProgress(directory, screen) if directory is not None else None
     try:
         yield progress
     finally:
