@@ -104,7 +104,7 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 	$(BIN)/pytest -m cluster tests/infra --hosts='ansible://all' --ansible-inventory="$${INVENTORY:-inventories/local}"
 
 .PHONY: bench
-bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep
+bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep, cost of the virtual clock
 	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks
 
 .PHONY: bench-scale

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import cluster_start, sigsleep_vs_sleep, submissions
+from benchmarks import clock_calls, cluster_start, sigsleep_vs_sleep, submissions
 from benchmarks.figures import end_properly
 
-ALL = (sigsleep_vs_sleep.BENCHMARK, submissions.BENCHMARK, cluster_start.BENCHMARK)
+ALL = (sigsleep_vs_sleep.BENCHMARK, clock_calls.BENCHMARK, submissions.BENCHMARK, cluster_start.BENCHMARK)
 
 
 def main() -> int:
