@@ -43,10 +43,11 @@ ALONE, BURST, QUEUE = 30, 150, 100
 _GAP = 80.0  # virtual seconds from one job to the next while they come alone
 _REST = 200.0  # ... from the last of them to the burst
 _BURST_LASTS = 800.0  # ... from the burst to the wide job: 19 jobs a second are done by then
-_WIDE_RUNS = 300.0
+_WIDE_RUNS = 500.0
 _SHORT_RUNS = 5.0
 _LIMIT = 60  # minutes
 _DITHER = 1.0  # run times alone are spread over a second of Slurm's, which cuts off the seconds of its own record
+_QUIET = 0.7  # busy share of the host beyond which one job at a time, and what idle daemons do, cannot be all of it
 _DEEP = 20  # waiting jobs from which on a backfill cycle is divided by their number
 
 # Replays the plan in a folder as the run of that name at that speed, with some more of Ansible's variables.
@@ -69,7 +70,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
     replay(calibration_of(folder.name), SPEED, where, _VARIABLES)
     found = measure(where)
     choice = speed_choice.choose(demand_of(prepared), found.cost, _thresholds(where))
-    for line in [found.words(), *choice.lines()]:
+    for line in [*found.lines(), *choice.lines()]:
         screen.say(line)
     return _store(folder, found, choice)
 
@@ -98,8 +99,8 @@ class Found:
     """Busy share of the host's processors while jobs came alone, and during the burst."""
     busy_burst: float | None
 
-    def words(self) -> str:
-        """`here a job holds its processors for 31 ms longer than it runs (p99 48 ms), ...`."""
+    def lines(self) -> list[str]:
+        """`here a job holds its processors for 31 ms longer than it runs ...`, and a warning if that may soon be wrong."""
         ms = {
             name: f"{value * 1000:.{1 if value < 0.01 else 0}f} ms"
             for name, value in asdict(self.cost).items()
@@ -107,10 +108,16 @@ class Found:
         }
         busy = "" if self.busy_burst is None else f" (the host's processors busy to {self.busy_burst:.0%})"
         backfill = f"; a backfill cycle takes {ms['backfill']} for each waiting job" if "backfill" in ms else ""
-        return (
+        lines = [
             f"here a job holds its processors for {ms['hold_p50']} longer than it runs (p99 {ms['hold_p99']}) and starts "
             f"{ms['start']} after its submission; at once {self.rate:.0f} jobs a second{busy}{backfill}"
-        )
+        ]
+        if (alone := self.busy_alone or 0.0) > _QUIET:
+            lines.append(
+                f"warning: with one job at a time the host's processors were busy to {alone:.0%}: something else works here, and "
+                "a speed is picked for the host as it was meanwhile"
+            )
+        return lines
 
 
 def measure(folder: Path) -> Found:

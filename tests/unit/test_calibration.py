@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -73,7 +74,13 @@ def test_backfill_and_processors_are_told_where_they_were_sampled(tmp_path: Path
     found = measure(tmp_path)
     assert found.cost.backfill == pytest.approx(20 / 100 / 100)
     assert (found.busy_alone, found.busy_burst) == (0.3, 0.9)
-    assert "busy to 90%); a backfill cycle takes 2.0 ms for each waiting job" in found.words()
+    [words] = found.lines()
+    assert words.endswith("(the host's processors busy to 90%); a backfill cycle takes 2.0 ms for each waiting job")
+    assert (
+        replace(found, busy_alone=0.95)
+        .lines()[1]
+        .startswith("warning: with one job at a time the host's processors were busy to 95%")
+    )
 
 
 def test_a_job_that_failed_spoils_it(tmp_path: Path) -> None:
