@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage.daemon_log import KINDS, complaints, count, kind_of
@@ -61,6 +61,7 @@ def test_kinds(text: str, kind: str | None) -> None:
     assert kind_of(f"{STAMP} {text}") == kind
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_line_has_at_most_one_kind(text: str) -> None:
     assert kind_of(text) in (None, *KINDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli import knobs
@@ -61,6 +61,7 @@ def test_slack_covers_a_launch_at_any_speed(speed: float) -> None:
     assert slack_at(speed) / speed >= LAUNCH_SLACK * (1 - 1e-12)
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 100_000))
 def test_samples_are_enough_and_not_too_many(speed: float) -> None:
     run = prepared(SPAN, SPEED=f"{speed:.6f}")
