@@ -428,8 +428,10 @@ static void timers(long long length)
     if (timer_settime(timer, TIMER_ABSTIME, &stop, &setting))
         abort();
     tell_left("timer_settime", ns(setting.it_value), ns(setting.it_interval), since);
+    sigset_t pending;
+    sigpending(&pending);
     timer_gettime(timer, &setting);
-    tell_left("timer-stopped", ns(setting.it_value), 0, since);
+    tell_left("timer-stopped", ns(setting.it_value) + sigismember(&pending, SIGALRM), 0, since);
 }
 
 static void ready(long long length)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -152,6 +153,19 @@ def test_times_of_files(under: Callable[..., Under], tmp_path: Path, speed: floa
     expected = {"mtime": virtual(real.st_mtime_ns), "ctime": virtual(real.st_ctime_ns), "atime": virtual(real.st_atime_ns)}
     for name, answer in answers:
         assert answer == {**expected, "size": 4}, name
+
+
+def test_a_file_of_the_end_of_time(under: Callable[..., Under]) -> None:
+    """Beyond the last second that a time can hold there is only that second."""
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK):
+        pytest.skip("skipped: /dev/shm, whose files may have any date, is not there")
+    with NamedTemporaryFile(dir=folder) as file:
+        os.utime(file.name, (2**62, 2**62))
+        if Path(file.name).stat().st_mtime < 2**61:
+            pytest.skip("skipped: files of /dev/shm cannot have any date here")
+        modified = {answer["mtime"] for _, answer in under(1e6).probe("files", file.name)}
+    assert modified == {2**63 * SECOND - 1}
 
 
 def test_a_file_written_now_is_of_now(under: Callable[..., Under], tmp_path: Path) -> None:
