@@ -20,11 +20,9 @@ from .machine import Machine
 from .screen import about
 
 # Virtual seconds between a job's end and its time limit that cover its launch, so that a job which uses its
-# whole limit is not killed for the time that Slurm takes to start it.
+# whole limit is not killed for the time that Slurm takes to start it. The same at every speed, so that a scheduler plans by
+# the same limits: what a launch takes longer on a fast clock is left to OverTimeLimit (speed_settings.py).
 SLACK = 10.0
-# The same in real seconds: a launch and the way back take 20 to 50 ms, and on a busy host the worst hundredth took 0.23 s. On a
-# fast clock that is longer than SLACK. Rather too long: a job that is killed wrongly spoils a run, a longer limit does not.
-LAUNCH_SLACK = 0.5
 # Samples over a run, and real seconds between two at most.
 SAMPLES, LONGEST_SAMPLE = 60, 10.0
 
@@ -54,11 +52,6 @@ def speed_of(knobs: dict[str, Value]) -> float | None:
     """How many times faster than real time the cluster lives; None as long as `auto` has not picked it."""
     speed = knobs["SPEED"]
     return float(speed) if isinstance(speed, Decimal) else None
-
-
-def slack_at(speed: float) -> float:
-    """Virtual seconds between a job's end and its time limit that cover what its launch takes of them."""
-    return max(SLACK, LAUNCH_SLACK * speed)
 
 
 def machine_of(knobs: dict[str, Value]) -> Machine:
@@ -92,7 +85,7 @@ def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Wo
     return prepare(
         jobs,
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
-        slack=slack_at(speed_of(knobs) or 1.0),
+        slack=SLACK,
         jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
         offset=whole_of(knobs["OFFSET"]),
         min_runtime=number_of(knobs["MIN_RUNTIME"]),
@@ -135,11 +128,6 @@ class Prepared:
         last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
         area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
         return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
-
-    @property
-    def slack(self) -> float:
-        """Virtual seconds that OVERRUN=extend gives."""
-        return slack_at(speed_of(self.knobs) or 1.0)
 
     def real_estimate(self) -> float | None:
         """The same in real seconds; None as long as SPEED=auto has picked no speed."""
@@ -204,7 +192,7 @@ class Prepared:
             "excluded": self.workload.excluded,
             "notes": self.workload.notes,
             "limits": self.workload.limits,
-            "slack": self.slack,
+            "slack": SLACK,
             "estimate": self.estimate(),
             "estimate_real": self.real_estimate(),
         }

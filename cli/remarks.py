@@ -39,17 +39,13 @@ def remarks(run: Prepared) -> list[str]:
 
 
 def _extensions(run: Prepared) -> str:
-    """How many time limits were extended, by how much, and how many of them for the sake of a fast clock only."""
+    """How many time limits were extended, and by how much."""
     asked = (pl.col("requested") * float(run.shrink) / 100 / 60 - 1e-9).ceil().clip(1) * 60
-    touched = run.workload.jobs.filter("limit_extended").select(
-        by=pl.col("limit_minutes") * 60 - asked, for_speed=pl.col("runtime_virtual") + SLACK <= asked
-    )
+    touched = run.workload.jobs.filter("limit_extended").select(by=pl.col("limit_minutes") * 60 - asked)
     median, most = touched.select(pl.col("by").median(), most=pl.col("by").max()).row(0)
     by = about(most) if median == most else f"{about(median)} in the median, {about(most)} at most"
-    count, for_speed = touched.height, touched["for_speed"].sum()
-    because = f"; {for_speed} of them for SPEED={speed_of(run.knobs):g}" if for_speed else ""
-    jobs = "1 job" if count == 1 else f"{count} jobs"
-    return f"time limit extended: {jobs}, by {by} (OVERRUN=extend, slack {about(run.slack)}{because})"
+    jobs = "1 job" if touched.height == 1 else f"{touched.height} jobs"
+    return f"time limit extended: {jobs}, by {by} (OVERRUN=extend, slack {about(SLACK)})"
 
 
 def _limits(run: Prepared) -> list[str]:

@@ -71,6 +71,8 @@ FOLLOWERS = (
     Follower("SchedulerParameters", 500_000, 2_500_000, "bf_yield_sleep"),
 )
 _BF_INTERVAL = 30
+LAUNCH = Decimal("0.5")
+"""Real seconds of launch and end that no job is killed for: they take 20 to 50 ms, on a busy host up to a quarter of a second."""
 _LISTS = tuple(dict.fromkeys(one.setting for one in FOLLOWERS if one.word))
 
 
@@ -92,6 +94,11 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
         key = key_of(one.setting)
         if not one.word and (value := _times(key, followed.get(key, OMIT), one, speed)) is not None:
             followed[key] = value
+    # In minutes. Only slurmctld's check of time limits reads it, backfill does not (job_mgr.c).
+    if minutes := round(LAUNCH * Decimal(str(speed)) / 60):
+        key = key_of("OverTimeLimit")
+        given = followed.get(key, OMIT)
+        followed[key] = min(minutes + math.ceil(_number(key, 0 if given == OMIT else given)), _UINT16)
     largest = {"max_sched_time": int(followed[key_of("MessageTimeout")]) // 2}
     # sched/builtin takes any word that ends in `interval=` for its own interval.
     backfill = str(followed.get(key_of("SchedulerType"), "sched/backfill")).lower() == "sched/backfill"

@@ -15,7 +15,7 @@ from slurm_mirage.speed_settings import FOLLOWERS, follow
 
 PLAIN = {one.setting: one for one in FOLLOWERS if not one.word}
 WORDS = {one.word: one for one in FOLLOWERS if one.word and one.setting == "SchedulerParameters"}
-POLICY = ["KillWait", "OverTimeLimit", "SchedulerTimeSlice", "PriorityCalcPeriod", "ResumeTimeout", "SuspendTime", "CompleteWait"]
+POLICY = ["KillWait", "SchedulerTimeSlice", "PriorityCalcPeriod", "ResumeTimeout", "SuspendTime", "CompleteWait"]
 POLICY_WORDS = [
     "bf_interval",
     "bf_window",
@@ -162,6 +162,15 @@ def test_zero_and_fractions_are_the_ways_out() -> None:
     """0 switches a time-out off, and a fraction is what has the value at this speed."""
     followed = follow({"SlurmdTimeout": 0, "EioTimeout": 0.6, "BatchStartTimeout": "0.02", "MinJobAge": 0}, 500)
     assert [followed[key] for key in ("SlurmdTimeout", "EioTimeout", "BatchStartTimeout", "MinJobAge")] == [0, 300, 10, 0]
+
+
+@pytest.mark.parametrize(
+    ("given_value", "speed", "minutes"),
+    [(OMIT, 20, OMIT), (OMIT, 100, 1), (OMIT, 500, 4), (3, 500, 7), ("2", 1000, 10), (5, 20, 5)],
+)
+def test_a_launch_does_not_count_against_a_time_limit(given_value: Any, speed: float, minutes: Any) -> None:
+    settings = {} if given_value == OMIT else {"OverTimeLimit": given_value}
+    assert follow(settings, speed).get("OverTimeLimit", OMIT) == minutes
 
 
 def test_what_only_needs_some_real_time_gets_no_more() -> None:
