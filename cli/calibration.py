@@ -79,7 +79,8 @@ def demand_of(prepared: Prepared) -> Demand:
     """What the run's workload asks of the host."""
     jobs = prepared.workload.jobs
     processors = machine_of(prepared.knobs).processors
-    return Demand.of(prepared.dues, prepared.executions(), jobs["processors"].to_list(), processors)
+    limits = (jobs["limit_minutes"] * 60).to_list()
+    return Demand.of(prepared.dues, prepared.executions(), limits, jobs["processors"].to_list(), processors)
 
 
 def _thresholds(folder: Path) -> Thresholds:

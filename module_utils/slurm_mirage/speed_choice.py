@@ -8,17 +8,18 @@ virtual instant t comes at t / N, and costs a submission's or a launch's real se
 
     W(k) = X(k) - min X(1..k),    X(k) = what the events before k cost in all - arrival(k)
 
-Costs come from a calibration on the running instance (cli/calibration.py). When a job starts, how long jobs wait and how many of
-them do so at once follow from a first-fit schedule on the emulated machine: a job starts as soon as there are processors for it, so
-the mean wait, of which two bounds are a share, is rather too short than too long. It knows nothing of partitions, priorities and
-nodes.
+Costs come from a calibration on the running instance (cli/calibration.py). When jobs start, how long they wait and how many of them
+do so at once follow from an EASY schedule of the workload on the emulated machine, which knows nothing of partitions, priorities
+and nodes.
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ RESOLUTION = 1.0
 
 _SLOWEST, _BEYOND = 0.01, 100_000.0  # where limits are looked for
 _TOLERANCE = 1.001  # a limit is known to this factor, and is never above the true one
-_LOOK = 100  # waiting jobs that the first-fit schedule looks at; Slurm's own limits are of that order
+_LOOK = 100  # jobs of the queue that the EASY schedule looks at; Slurm's own limits are of that order
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,13 @@ class Demand:
     """Jobs that wait at once, at most."""
 
     @classmethod
-    def of(cls, dues: Sequence[float], runtimes: Sequence[float], widths: Sequence[int], processors: int) -> Demand:
+    def of(
+        cls, dues: Sequence[float], runtimes: Sequence[float], limits: Sequence[float], widths: Sequence[int], processors: int
+    ) -> Demand:
         """Of jobs in order of submission, none wider than the machine. Raises WrongUse if there are none."""
         if not dues:
             raise WrongUse("JOBS: a speed is chosen for a workload of at least one job")
-        starts, most_waiting = first_fit(dues, runtimes, widths, processors)
+        starts, most_waiting = easy(dues, runtimes, limits, widths, processors)
         submissions = [(due, False, False) for due in dues]
         launches = [(start, True, start == due) for start, due in zip(starts, dues, strict=True)]
         schema = {"time": pl.Float64, "is_launch": pl.Boolean, "at_once": pl.Boolean}
@@ -215,31 +218,84 @@ def _short(value: float) -> str:
     return f"{float(f'{value:.3g}'):g}"
 
 
-def first_fit(dues: Sequence[float], runtimes: Sequence[float], widths: Sequence[int], processors: int) -> tuple[list[float], int]:
-    """When jobs start that take processors as soon as there are enough, the first in the queue first; and how many wait at most."""
+def easy(
+    dues: Sequence[float], runtimes: Sequence[float], limits: Sequence[float], widths: Sequence[int], processors: int
+) -> tuple[list[float], int]:
+    """When jobs start under EASY backfill, and how many wait at most.
+
+    The first job in the queue starts as soon as there are processors for it, and others pass it when they do not put that off by
+    what the time limits say (Lifka 1995, The ANL/IBM SP scheduling system).
+    """
+    machine = _Machine(processors)
     starts = [math.nan] * len(dues)
-    ends: list[tuple[float, int]] = []
     queue: list[int] = []
-    free, most, submitted = processors, 0, 0
+    most, submitted = 0, 0
     while submitted < len(dues) or queue:
-        next_due = dues[submitted] if submitted < len(dues) else math.inf
-        now = min(next_due, ends[0][0] if ends else math.inf)
-        while ends and ends[0][0] <= now:
-            free += heapq.heappop(ends)[1]
+        now = min(dues[submitted] if submitted < len(dues) else math.inf, machine.next_end())
+        machine.end_jobs(now)
         while submitted < len(dues) and dues[submitted] <= now:
             queue.append(submitted)
             submitted += 1
-        left = []
-        for job in queue[:_LOOK]:
-            if widths[job] > free:
-                left.append(job)
-                continue
-            starts[job] = now
-            free -= widths[job]
-            heapq.heappush(ends, (now + runtimes[job], widths[job]))
-        queue[:_LOOK] = left
+        while started := _starting(queue[:_LOOK], machine, limits, widths, now):
+            for job in started:
+                starts[job] = now
+                machine.start(now + runtimes[job], now + limits[job], widths[job])
+            queue[:_LOOK] = [job for job in queue[:_LOOK] if math.isnan(starts[job])]
         most = max(most, len(queue))
     return starts, most
+
+
+class _Machine:
+    """Processors, and the jobs on them. Ends are known to nobody but it; what a scheduler knows is when limits are reached."""
+
+    def __init__(self, processors: int) -> None:
+        self.free = processors
+        self._ends: list[tuple[float, float, int]] = []
+        self.limits: list[tuple[float, int]] = []
+        """Instant and width, sorted."""
+
+    def start(self, end: float, limit: float, width: int) -> None:
+        self.free -= width
+        heapq.heappush(self._ends, (end, limit, width))
+        bisect.insort(self.limits, (limit, width))
+
+    def next_end(self) -> float:
+        return self._ends[0][0] if self._ends else math.inf
+
+    def end_jobs(self, now: float) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            _, limit, width = heapq.heappop(self._ends)
+            self.free += width
+            del self.limits[bisect.bisect_left(self.limits, (limit, width))]
+
+
+def _starting(queue: Sequence[int], machine: _Machine, limits: Sequence[float], widths: Sequence[int], now: float) -> list[int]:
+    """The jobs that start now, in this order."""
+    free, started = machine.free, []
+    waiting = deque(queue)
+    while waiting and widths[waiting[0]] <= free:
+        started.append(waiting.popleft())
+        free -= widths[started[-1]]
+    if not waiting or free == 0:
+        return started
+    ends = sorted([*machine.limits, *((now + limits[job], widths[job]) for job in started)]) if started else machine.limits
+    until, spare = _reservation(widths[waiting.popleft()], free, ends)
+    for job in waiting:
+        width, in_time = widths[job], now + limits[job] <= until
+        if width <= free and (in_time or width <= spare):
+            free -= width
+            spare -= 0 if in_time else width
+            started.append(job)
+    return started
+
+
+def _reservation(width: int, free: int, ends: Iterable[tuple[float, int]]) -> tuple[float, int]:
+    """When there will be processors for a job that is wider than what is free, and how many more than it needs."""
+    for instant, given_back in ends:
+        free += given_back
+        if free >= width:
+            return instant, free - width
+    raise AssertionError("a job is wider than the machine")
 
 
 def _is_known(name: str, cost: Cost) -> bool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_mirage import speed_choice
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.speed_choice import FASTEST, SAFETY, Cost, Demand, bounds, choose, delays, first_fit, predicted
+from slurm_mirage.speed_choice import FASTEST, SAFETY, Cost, Demand, bounds, choose, delays, easy, predicted
+from slurm_mirage.trace import read_trace
 from slurm_mirage.validity import Thresholds
+from slurm_mirage.workload import prepare
 
 COST = Cost(hold_p50=0.03, hold_p99=0.05, start=0.04, submit=0.006, launch=0.02)
 PROCESSORS = 16
@@ -27,12 +31,12 @@ jobs = st.lists(st.tuples(st.floats(0, 5000), st.integers(1, 20_000), st.integer
 
 def demand_of(rows: list[Row]) -> Demand:
     dues, runtimes, widths = zip(*rows, strict=True)
-    return Demand.of(dues, runtimes, widths, PROCESSORS)
+    return Demand.of(dues, runtimes, runtimes, widths, PROCESSORS)
 
 
 def regular(count: int = 100, gap: float = 600.0, runtime: float = 1000.0) -> Demand:
     """Jobs of one processor that never wait, on a machine that is large enough."""
-    return Demand.of([gap * k for k in range(count)], [runtime] * count, [1] * count, 10**6)
+    return Demand.of([gap * k for k in range(count)], [runtime] * count, [runtime] * count, [1] * count, 10**6)
 
 
 def limit(choice: speed_choice.Choice, name: str) -> float:
@@ -42,17 +46,23 @@ def limit(choice: speed_choice.Choice, name: str) -> float:
 # ---- the schedule ----
 
 
-def test_jobs_take_processors_as_soon_as_there_are_enough() -> None:
-    """Job 1 takes 3 of 4; 2 wants 2 and waits for its end at 10; 3 wants 1 and passes it; 4 waits for 2 to end at 15."""
-    starts, most_waiting = first_fit([0, 1, 2, 3], [10, 5, 20, 1], [3, 2, 1, 4], 4)
-    assert starts == [0, 10, 2, 22]
-    assert most_waiting == 2
+def test_a_job_passes_others_where_it_delays_nobody() -> None:
+    """On 4 processors job 1 takes 3 until 10 (its limit: 12), and job 2 wants 2. At 12 there will be 2 more than that, so job 3 may
+    have the last one although its limit lies beyond."""
+    dues, runtimes, limits, widths = [0, 1, 2, 3], [10, 5, 9, 8], [12, 5, 20, 9], [3, 2, 1, 1]
+    assert easy(dues, runtimes, limits, widths, 4) == ([0, 10, 2, 10], 2)
+    # With job 2 as wide as the machine nothing is to spare, and only what ends in time may pass it.
+    assert easy(dues, runtimes, limits, [3, 4, 1, 1], 4) == ([0, 11, 16, 3], 2)
+
+
+def test_shorter_limits_than_run_times_are_no_trouble() -> None:
+    assert easy([0, 0], [10, 10], [1, 1], [1, 1], 1) == ([0, 10], 1)
 
 
 @given(jobs)
 def test_no_job_starts_early_and_none_is_left_out(rows: list[Row]) -> None:
     dues, runtimes, widths = zip(*rows, strict=True)
-    starts, most_waiting = first_fit(dues, runtimes, widths, PROCESSORS)
+    starts, most_waiting = easy(dues, runtimes, [2 * runtime for runtime in runtimes], widths, PROCESSORS)
     assert all(start >= due for start, due in zip(starts, dues, strict=True))
     executions = [(s, s + r, w) for s, r, w in zip(starts, runtimes, widths, strict=True)]
     for now, _, _ in executions:
@@ -61,11 +71,33 @@ def test_no_job_starts_early_and_none_is_left_out(rows: list[Row]) -> None:
     assert most_waiting == max(waiting)
 
 
+@given(jobs)
+def test_the_first_in_the_queue_starts_no_later_than_limits_promise(rows: list[Row]) -> None:
+    """With limits that are met exactly, a job starts no later than when all before it in the queue have ended."""
+    dues, runtimes, widths = zip(*rows, strict=True)
+    starts, _ = easy(dues, runtimes, runtimes, widths, PROCESSORS)
+    for job in range(1, len(rows)):
+        before = max(starts[other] + runtimes[other] for other in range(job))
+        assert starts[job] <= max(before, dues[job])
+
+
 def test_a_queue_longer_than_what_is_looked_at_ends_too() -> None:
     count = 3 * speed_choice._LOOK
-    starts, most_waiting = first_fit([0.0] * count, [1.0] * count, [1] * count, 1)
+    starts, most_waiting = easy([0.0] * count, [1.0] * count, [60.0] * count, [1] * count, 1)
     assert starts == [float(k) for k in range(count)]
     assert most_waiting == count - 1
+    assert easy([0.0] * count, [1.0] * count, [60.0] * count, [1] * count, count) == ([0.0] * count, 0)
+
+
+def test_kths_wait_is_what_another_simulator_says() -> None:
+    """Mean EASY wait of this stretch: about 1,600 s."""
+    path = Path(__file__).parents[3] / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
+    if not path.exists():
+        pytest.skip(f"skipped: {path} is not there")
+    window = prepare(read_trace(path).frame, classes=[(100, 1)], slack=10, jobs=500, offset=19150).jobs
+    columns = window.select("submit_virtual", "runtime_virtual", pl.col("limit_minutes") * 60, "processors")
+    demand = Demand.of(*(column.to_list() for column in columns), 100)
+    assert demand.mean_wait == pytest.approx(1600, rel=0.05)
 
 
 # ---- the queue ----
@@ -84,7 +116,7 @@ def test_delays_are_those_of_a_queue_with_one_server(rows: list[Row], cost: Cost
 
 def test_figures_worked_out_by_hand() -> None:
     """Two jobs at once, at speed 100: submissions wait 0 and 6 ms, launches 6 ms (for the other's submission) and 26 ms."""
-    demand = Demand.of([0, 0], [100, 100], [1, 1], 2)
+    demand = Demand.of([0, 0], [100, 100], [100, 100], [1, 1], 2)
     assert delays(demand, COST, 100)["delay"].to_list() == pytest.approx([0, 0.006, 0.006, 0.026])
     figures = predicted(demand, replace(COST, backfill=0.001), 100)
     assert figures == pytest.approx(
@@ -100,7 +132,7 @@ def test_figures_worked_out_by_hand() -> None:
 
 def test_bounds_are_the_verdicts() -> None:
     """Mean run time 1000 s, mean wait 500 s: the second of two jobs on one processor waits for 1000 s."""
-    demand = Demand.of([0, 0], [1000, 1000], [1, 1], 1)
+    demand = Demand.of([0, 0], [1000, 1000], [1000, 1000], [1, 1], 1)
     assert bounds(demand, Thresholds()) == {
         "submit lag p99": 50,
         "start latency p50": 25,
@@ -134,7 +166,7 @@ def test_each_bound_has_its_limit_and_the_smallest_binds() -> None:
 def test_the_densest_stretch_binds_where_jobs_come_at_once() -> None:
     """Of 200 jobs each hour has 20 at once; what one costs would allow a clock as fast as it may be."""
     dues = [3600.0 * (k // 20) for k in range(200)]
-    demand = Demand.of(dues, [50_000.0] * 200, [1] * 200, 200)
+    demand = Demand.of(dues, [50_000.0] * 200, [50_000.0] * 200, [1] * 200, 200)
     thresholds = Thresholds(start_latency_seconds=1e6, stretch_p50_seconds=1e6)
     choice = choose(demand, COST, thresholds)
     assert choice.binding.name == "run-time stretch p99"
@@ -143,7 +175,7 @@ def test_the_densest_stretch_binds_where_jobs_come_at_once() -> None:
 
 
 def test_a_backfill_cycle_counts_where_it_was_seen() -> None:
-    demand = Demand.of([0.0] * 101, [10_000.0] * 101, [1] * 101, 1)
+    demand = Demand.of([0.0] * 101, [10_000.0] * 101, [10_000.0] * 101, [1] * 101, 1)
     assert [limit.name for limit in choose(demand, COST, Thresholds()).limits][-1] == "run-time stretch p99"
     choice = choose(demand, replace(COST, backfill=0.01), Thresholds(backfill_cycle_share=0))
     assert choice.binding.name == "longest backfill cycle"
@@ -210,7 +242,7 @@ def test_impossible_costs_are_refused(wrong: float) -> None:
 
 def test_no_jobs_are_refused() -> None:
     with pytest.raises(WrongUse, match="JOBS"):
-        Demand.of([], [], [], 1)
+        Demand.of([], [], [], [], 1)
 
 
 def test_calibration_json_has_the_limits() -> None:
@@ -222,5 +254,5 @@ def test_calibration_json_has_the_limits() -> None:
 
 def test_the_order_of_equal_instants_is_kept() -> None:
     """Submissions come before the launches of the same instant."""
-    events = Demand.of([0, 0, 5], [1, 1, 1], [1, 1, 1], 2).events
+    events = Demand.of([0, 0, 5], [1, 1, 1], [1, 1, 1], [1, 1, 1], 2).events
     assert events.select("time", "is_launch").rows() == [(0, False)] * 2 + [(0, True)] * 2 + [(5, False), (5, True)]
