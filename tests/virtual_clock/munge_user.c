@@ -12,20 +12,24 @@ int munge_encode(char **credential, void *context, const void *payload, int leng
 int munge_decode(const char *credential, void *context, void **payload, int *length, uid_t *uid, gid_t *gid);
 
 #ifndef HOST
-int talk(void)
+static long long seen(void)
 {
     struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+int talk(void)
+{
     char *credential;
     void *payload;
     int length;
     uid_t uid = 0;
     gid_t gid = 0;
     int result = munge_encode(&credential, NULL, NULL, 0);
-    printf("encoded result=%d\n", result);
+    printf("encoded result=%d value=%lld\n", result, seen());
     result = munge_decode("MUNGE:x", NULL, &payload, &length, &uid, &gid);
-    printf("decoded result=%d uid=%d gid=%d\n", result, (int)uid, (int)gid);
-    clock_gettime(CLOCK_REALTIME, &now);
-    printf("afterwards value=%lld\n", now.tv_sec * 1000000000LL + now.tv_nsec);
+    printf("decoded result=%d uid=%d gid=%d value=%lld\n", result, (int)uid, (int)gid, seen());
     return 0;
 }
 #else

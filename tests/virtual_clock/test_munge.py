@@ -28,18 +28,19 @@ def talk(one: Under, way: str, busy: int) -> list[Line]:
 
 @pytest.mark.parametrize("way", ["linked", "plugin"])
 def test_munge_sees_real_time(under: Callable[..., Under], way: str) -> None:
-    """Clocks and waits; and when it is done, the clock is virtual again."""
+    """Clocks and waits; and each time that it is done, the clock is virtual again."""
     one = under(1000.0)
     before = one.clock.virtual_now()
-    *answers, (name, values) = talk(one, way, 0)
+    answers = talk(one, way, 0)
     assert [name for name, _ in answers] == ["encode", "encoded", "decode", "decoded"]
+    for _, values in answers[1::2]:
+        assert before <= values.pop("value") <= one.clock.virtual_now()
     for call in (answers[0][1], answers[2][1]):
         assert call["raw_before"] <= call["seen_before"]
         assert call["seen_after"] <= call["raw_after"]
         assert call["seen_after"] - call["seen_before"] >= SECOND // 50
     assert answers[1][1] == {"result": 0}
     assert answers[3][1] == {"result": 0, "uid": 11, "gid": 12}
-    assert (name, before <= values["value"] <= one.clock.virtual_now()) == ("afterwards", True)
 
 
 @pytest.mark.parametrize("way", ["linked", "plugin"])
@@ -49,13 +50,13 @@ def test_a_busy_munged_is_asked_again(under: Callable[..., Under], way: str) -> 
     calls = [values for name, values in answers if name == "encode"]
     assert [values["call"] for values in calls] == [1, 2, 3, 4, 5]
     assert all(b["raw_before"] - a["raw_after"] >= SECOND // 10 for a, b in itertools.pairwise(calls))
-    assert dict(answers)["encoded"] == {"result": 0}
+    assert dict(answers)["encoded"]["result"] == 0
 
 
 def test_a_munged_that_stays_busy_is_given_up(under: Callable[..., Under]) -> None:
     answers = talk(under(1000.0), "plugin", ATTEMPTS + 3)
     assert len([name for name, _ in answers if name == "encode"]) == ATTEMPTS
-    assert dict(answers)["encoded"] == {"result": EMUNGE_SOCKET}
+    assert dict(answers)["encoded"]["result"] == EMUNGE_SOCKET
     assert dict(answers)["decoded"]["result"] == 0
 
 

@@ -52,6 +52,10 @@ def test_a_wait_on_a_fast_clock(under: Callable[..., Under], name: str) -> None:
     assert wanted // 1000 <= waited["real"] < 50 * SECOND
 
 
+def test_select_says_that_nothing_is_left(under: Callable[..., Under]) -> None:
+    assert only(under(1000.0).probe("wait", "select", 60 * SECOND))["left"] == 0
+
+
 @pytest.mark.parametrize("name", WAITS)
 def test_a_wait_on_a_slow_clock(under: Callable[..., Under], name: str) -> None:
     """A second at least for those that know whole seconds only."""
