@@ -125,7 +125,7 @@ def test_figures_worked_out_by_hand() -> None:
             "start latency p50": 100 * (0.016 + 0.04),
             "run-time stretch p50": 100 * (0.016 + 0.03),
             "run-time stretch p99": 100 * (0.006 + 0.99 * 0.02 + 0.05) + 1,
-            "longest backfill cycle": 0,
+            "longest backfill cycle": 100 * 0.026,
         }
     )
 
@@ -154,12 +154,12 @@ def test_each_bound_has_its_limit_and_the_smallest_binds() -> None:
     assert limit(choice, "run-time stretch p50") == pytest.approx(10 / 0.03, rel=0.002)
     assert limit(choice, "run-time stretch p99") == pytest.approx(49 / 0.05, rel=0.002)
     assert choice.binding.name == "start latency p50"
-    assert choice.speed == 69  # limits are looked for from below: 0.7 of almost 100
-    why = "0.7 of 100, which start latency p50 allows (at most 4 s of the cluster's; 0.040 s real a job)"
+    assert choice.speed == 49  # limits are looked for from below: 0.5 of almost 100
+    why = "0.5 of 100, which start latency p50 allows (at most 4 s of the cluster's; 0.040 s real a job)"
     assert choice.lines() == [
         "largest speed that each bound allows: submit lag p99 8330, start latency p50 100, run-time stretch p50 333, "
         "run-time stretch p99 980",
-        f"SPEED=69 is picked: {why}",
+        f"SPEED=49 is picked: {why}",
     ]
 
 
@@ -179,7 +179,8 @@ def test_a_backfill_cycle_counts_where_it_was_seen() -> None:
     assert [limit.name for limit in choose(demand, COST, Thresholds()).limits][-1] == "run-time stretch p99"
     choice = choose(demand, replace(COST, backfill=0.01), Thresholds(backfill_cycle_share=0))
     assert choice.binding.name == "longest backfill cycle"
-    assert limit(choice, "longest backfill cycle") == pytest.approx(30 / (100 * 0.01), rel=0.002)
+    # The last submission waits for 100 others.
+    assert limit(choice, "longest backfill cycle") == pytest.approx(30 / (100 * 0.01 + 100 * 0.006), rel=0.002)
     assert "1.000 s real with 100 waiting" in choice.reason()
 
 
@@ -247,7 +248,7 @@ def test_no_jobs_are_refused() -> None:
 
 def test_calibration_json_has_the_limits() -> None:
     told = choose(regular(), COST, Thresholds()).as_json()
-    assert told["speed"] == 69
+    assert told["speed"] == 49
     assert [entry["name"] for entry in told["limits"]][:2] == ["submit lag p99", "start latency p50"]
     assert set(told["limits"][0]) == {"name", "bound", "speed", "why"}
 
