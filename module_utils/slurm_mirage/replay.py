@@ -110,6 +110,8 @@ class Replay:
         """Wait for the controller, and set the instant to which all dues are anchored."""
         submitter = self.submitter
         path = submitter.completion_path()
+        submitter.patiently(self.slurm.controller)
+        launch_cost = submitter.measure_launch_cost()
         offset = daemon_log.size(path)
         controller = submitter.patiently(self.slurm.controller)
         queue = submitter.patiently(lambda: self.slurm.queue(ended=True))
@@ -128,6 +130,7 @@ class Replay:
             plan_sha256=self.settings.plan_sha256,
             completion_offset=offset,
             controller_log_offset=daemon_log.size(self._daemon_logs() / "slurmctld.log"),
+            launch_cost=launch_cost,
             earlier_ids=[job.slurm_id for job in earlier],
         )
         log.info("started: %d jobs, Slurm %s", len(self.plan), controller.version)
@@ -231,6 +234,7 @@ class Replay:
             "retries": history.retries,
             "cancelled": len(history.cancelled),
             "states": dict(self._states()),
+            "launch_cost": self.submitter.launch_cost(),
             "lag_p50": lags[len(lags) // 2] if lags else None,
             "lag_p99": lags[len(lags) * 99 // 100] if lags else None,
             "lag_max": lags[-1] if lags else None,

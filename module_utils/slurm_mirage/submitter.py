@@ -8,10 +8,11 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from . import launch_cost
 from .clock import Clock
 from .journal import History, Journal
 from .monitor import Status
@@ -221,22 +222,52 @@ class Submitter:
         return next((job.slurm_id for job in self.read_completed() if job.name == name), None)
 
     def _submission(self, row: PlanRow) -> Submission:
-        settings = self.settings
-        words = [settings.sigsleep, "--id", str(row.id), "--cores", str(row.processors)]
-        words += ["--priority", row.partition[:31] or "default"]
-        words += ["--submit", f"{self.clock.virtual_now() / 1e9:.6f}", "--runtime", f"{row.runtime:.9f}"]
-        words += ["--log", settings.sigsleep_log]
-        if settings.clock:
-            words += ["--clock", settings.clock]
+        launch = self.clock.real_to_virtual(self.launch_cost())
         return Submission(
             name=row.name,
-            command=f"exec {shlex.join(words)}",
+            command=self._program(row, max(0.0, row.runtime - launch), self.settings.sigsleep_log),
             processors=row.processors,
             nodes=row.nodes,
             limit_minutes=row.limit_minutes,
             partition=row.partition,
-            directory=settings.instance,
+            directory=self.settings.instance,
         )
+
+    def _program(self, row: PlanRow, runtime: float, record: str) -> str:
+        settings = self.settings
+        words = [settings.sigsleep, "--id", str(row.id), "--cores", str(row.processors)]
+        words += ["--priority", row.partition[:31] or "default"]
+        words += ["--submit", f"{self.clock.virtual_now() / 1e9:.6f}", "--runtime", f"{runtime:.9f}"]
+        words += ["--log", record]
+        if settings.clock:
+            words += ["--clock", settings.clock]
+        return f"exec {shlex.join(words)}"
+
+    # ---- what a launch costs ----
+
+    def launch_cost(self) -> float:
+        """Real seconds by which the programs of this run's jobs run shorter; see launch_cost.py. Not known before its start."""
+        return float((self.history.start or {}).get("launch_cost", 0.0))
+
+    def measure_launch_cost(self) -> float:
+        """Real seconds that a launch costs now; 0 where Slurm lives in real time, in which it costs next to nothing."""
+        if self.clock.speed <= 1:
+            return 0.0
+        path = self.completion_path()
+
+        def submission(runtime: float) -> Submission:
+            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
+            log_of_these = str(self.folder / "launch.log")
+            return replace(self._submission(row), command=self._program(row, runtime, log_of_these))
+
+        def measure() -> float:
+            completions = CompletionLog(path, path.stat().st_size if path.exists() else 0)
+            return launch_cost.measure(self.slurm, completions, self.clock, submission, self.waker.sleep)
+
+        self.status.message = "measuring what a launch costs"
+        cost = self.patiently(measure, "measuring what a launch costs: ")
+        self.status.message = ""
+        return cost
 
     def cancel_next(self, ended: frozenset[int]) -> None:
         """Do the first of the cancellations, unless its job has ended."""
