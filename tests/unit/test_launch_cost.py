@@ -45,11 +45,10 @@ class Commands:
     def __init__(self, folder: Path, held: int | None) -> None:
         self.folder = folder
         self.log = folder / "jobcomp.log"
-        record = "JobId=$id Name=r.launch JobState=COMPLETED StartTime=2026-11-21T10:00:00 EndTime=2026-11-21T10:00:{held:02} NodeList=n1"
-        ending = f'echo "{record.format(held=held)}" >> {self.log}' if held is not None else ":"
-        self.program(
-            "sbatch", f"id=$(cat {folder}/id 2>/dev/null || echo 0); id=$((id + 1)); echo $id > {folder}/id; echo $id; {ending}"
-        )
+        times = f"StartTime=2026-11-21T10:00:00 EndTime=2026-11-21T10:00:{held}"
+        record = f'echo "JobId=$id Name=r.launch JobState=COMPLETED {times} NodeList=n1" >> {self.log}'
+        count = f"id=$(($(cat {folder}/id 2>/dev/null || echo 0) + 1)); echo $id > {folder}/id; echo $id"
+        self.program("sbatch", f"{count}; {record if held is not None else ':'}")
         self.program("scancel", f'echo "$@" > {folder}/cancelled')
 
     def program(self, name: str, text: str) -> None:
