@@ -59,6 +59,7 @@ def test_shorter_limits_than_run_times_are_no_trouble() -> None:
     assert easy([0, 0], [10, 10], [1, 1], [1, 1], 1) == ([0, 10], 1)
 
 
+@settings(deadline=None)
 @given(jobs)
 def test_no_job_starts_early_and_none_is_left_out(rows: list[Row]) -> None:
     dues, runtimes, widths = zip(*rows, strict=True)
@@ -71,14 +72,16 @@ def test_no_job_starts_early_and_none_is_left_out(rows: list[Row]) -> None:
     assert most_waiting == max(waiting)
 
 
+@settings(deadline=None)
 @given(jobs)
-def test_the_first_in_the_queue_starts_no_later_than_limits_promise(rows: list[Row]) -> None:
-    """With limits that are met exactly, a job starts no later than when all before it in the queue have ended."""
-    dues, runtimes, widths = zip(*rows, strict=True)
+def test_jobs_behind_it_do_not_delay_the_first_that_has_to_wait(rows: list[Row]) -> None:
+    """With limits that are met exactly. Those further back in the queue may well be delayed: EASY promises them nothing."""
+    dues, runtimes, widths = (list(column) for column in zip(*rows, strict=True))
     starts, _ = easy(dues, runtimes, runtimes, widths, PROCESSORS)
-    for job in range(1, len(rows)):
-        before = max(starts[other] + runtimes[other] for other in range(job))
-        assert starts[job] <= max(before, dues[job])
+    first = next((job for job, start in enumerate(starts) if start > dues[job]), len(rows) - 1)
+    until = slice(first + 1)
+    alone, _ = easy(dues[until], runtimes[until], runtimes[until], widths[until], PROCESSORS)
+    assert starts[until] == alone
 
 
 def test_a_queue_longer_than_what_is_looked_at_ends_too() -> None:
@@ -103,6 +106,7 @@ def test_kths_wait_is_what_another_simulator_says() -> None:
 # ---- the queue ----
 
 
+@settings(deadline=None)
 @given(jobs, costs, st.floats(1, 1000))
 def test_delays_are_those_of_a_queue_with_one_server(rows: list[Row], cost: Cost, speed: float) -> None:
     demand = demand_of(rows)
@@ -196,7 +200,7 @@ def test_a_host_that_is_too_slow_for_real_time_is_told_so() -> None:
     assert "hardly be valid" in choice.reason()
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(jobs, costs, costs)
 def test_a_slower_host_never_gets_a_larger_speed(rows: list[Row], cost: Cost, more: Cost) -> None:
     slower = Cost(
@@ -211,7 +215,7 @@ def test_a_slower_host_never_gets_a_larger_speed(rows: list[Row], cost: Cost, mo
     assert choose(demand, slower, Thresholds()).speed <= choose(demand, cost, Thresholds()).speed
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(jobs, costs)
 def test_the_bounds_hold_at_the_speed_that_is_picked(rows: list[Row], cost: Cost) -> None:
     demand = demand_of(rows)
@@ -223,6 +227,7 @@ def test_the_bounds_hold_at_the_speed_that_is_picked(rows: list[Row], cost: Cost
         assert choice.speed <= SAFETY * choice.binding.speed
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 1e6))
 def test_two_digits_are_kept(value: float) -> None:
     cut = speed_choice.rounded_down(value)
