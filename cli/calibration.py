@@ -137,7 +137,7 @@ def measure(folder: Path) -> Found:
     cost = Cost(
         hold_p50=hold_p50,
         hold_p99=max(hold_p50, (_quantile(alone["stretch"], 0.99) - speed_choice.RESOLUTION) / speed),
-        start=max(0.0, _quantile(alone["start"] - alone["submit"], 0.5) / speed),
+        start=max(0.0, (_quantile(alone["start"] - alone["submit"], 0.5) - speed_choice.RESOLUTION) / speed),
         submit=submit,
         launch=max(0.0, seconds - submit),
         backfill=_backfill(read_figures(folder / "sdiag.csv"), speed),

@@ -36,7 +36,7 @@ calibration."""
 FASTEST = 1000
 """Timeouts of Slurm that are 60 s can follow a clock up to 65533 / 60 (speed_settings.py); nothing faster is picked."""
 RESOLUTION = 1.0
-"""Virtual seconds by which Slurm's whole seconds lengthen the largest stretches."""
+"""Virtual seconds by which Slurm's whole seconds may lengthen a start latency, and do lengthen the largest stretches."""
 
 # A run's longest backfill cycle took 1 to 7 times what the calibration's longest makes of it, for it is the one of thousands that
 # had to wait longest for slurmctld's locks.
@@ -55,7 +55,7 @@ class Cost:
     hold_p99: float
     """The same, 99th percentile, without what Slurm's whole seconds add."""
     start: float
-    """From its submission to its start on an idle machine, median."""
+    """From its submission to its start on an idle machine, median, without what Slurm's whole seconds add."""
     submit: float
     """A submission, of many at once."""
     launch: float
@@ -197,7 +197,8 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
         "longest backfill cycle": _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }
     virtual = {name: seconds * speed for name, seconds in real.items()}
-    virtual["run-time stretch p99"] += RESOLUTION
+    for name in ("start latency p50", "run-time stretch p99"):
+        virtual[name] += RESOLUTION
     return virtual
 
 

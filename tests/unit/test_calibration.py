@@ -57,7 +57,8 @@ def test_costs_are_read_from_the_records(tmp_path: Path) -> None:
     # Slurm prints whole seconds, 10 ms at this speed; the run times are spread over one.
     assert cost.hold_p50 == pytest.approx(LAUNCH + WAY_BACK, abs=0.004)
     assert cost.hold_p50 <= cost.hold_p99 <= LAUNCH + WAY_BACK + 0.011
-    assert cost.start == pytest.approx(LAUNCH, abs=0.001)
+    # A second of Slurm's is taken off: what is left at 12 ms, and at any instant within the second before, is next to nothing.
+    assert 0 <= cost.start <= 0.003
     assert cost.submit == pytest.approx(SUBMIT, abs=0.001)
     assert found.rate == pytest.approx(RATE, rel=0.02)
     assert cost.submit + cost.launch == pytest.approx(1 / found.rate)
@@ -138,10 +139,10 @@ def test_auto_calibrates_once_and_keeps_what_it_picked(tmp_path: Path) -> None:
     speed, told = speed_of(folder, run, host.replay)
     assert host.asked == [("r.calibration", SPEED)]
     assert host.narrowest == 2
-    # No job waits: the start latency may be 4 s, and it is 12 ms: 0.5 * 4 / 0.012, less what rounding takes.
-    assert 150 <= speed <= 170
+    # Run times of 3000 s: 1 % is 30 s, and a job is held for 32 ms (and 10 ms that Slurm's seconds are unsure of) beyond its own.
+    assert 350 <= speed <= 550
     assert 3 <= len(told) <= 6
-    assert told[-1].startswith(f"SPEED={speed} is picked: 0.5 of 3")
+    assert told[-1].startswith(f"SPEED={speed} is picked: 0.5 of ")
     stored = read_json(folder / "calibration.json")
     assert stored is not None and Decimal(str(stored["speed"])) == speed
     assert stored["found"]["cost"]["submit"] == pytest.approx(SUBMIT, abs=0.001)

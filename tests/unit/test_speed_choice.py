@@ -126,7 +126,7 @@ def test_figures_worked_out_by_hand() -> None:
     assert figures == pytest.approx(
         {
             "submit lag p99": 100 * (0.99 * 0.006 + 0.006),
-            "start latency p50": 100 * (0.016 + 0.04),
+            "start latency p50": 100 * (0.016 + 0.04) + 1,
             "run-time stretch p50": 100 * (0.016 + 0.03),
             "run-time stretch p99": 100 * (0.006 + 0.99 * 0.02 + 0.05) + 1,
             "longest backfill cycle": 0,
@@ -154,16 +154,16 @@ def test_each_bound_has_its_limit_and_the_smallest_binds() -> None:
     """Run times of 1000 s, no waits, jobs far apart: no queue, so each limit is bound / cost."""
     choice = choose(regular(), COST, Thresholds())
     assert limit(choice, "submit lag p99") == pytest.approx(50 / 0.006, rel=0.002)
-    assert limit(choice, "start latency p50") == pytest.approx(4 / 0.04, rel=0.002)
+    assert limit(choice, "start latency p50") == pytest.approx(3 / 0.04, rel=0.002)
     assert limit(choice, "run-time stretch p50") == pytest.approx(10 / 0.03, rel=0.002)
     assert limit(choice, "run-time stretch p99") == pytest.approx(49 / 0.05, rel=0.002)
     assert choice.binding.name == "start latency p50"
-    assert choice.speed == 49  # limits are looked for from below: 0.5 of almost 100
-    why = "0.5 of 100, which start latency p50 allows (at most 4 s of the cluster's; 0.040 s real a job)"
+    assert choice.speed == 37
+    why = "0.5 of 74.9, which start latency p50 allows (at most 4 s of the cluster's; 0.040 s real a job)"
     assert choice.lines() == [
-        "largest speed that each bound allows: submit lag p99 8330, start latency p50 100, run-time stretch p50 333, "
+        "largest speed that each bound allows: submit lag p99 8330, start latency p50 74.9, run-time stretch p50 333, "
         "run-time stretch p99 980",
-        f"SPEED=49 is picked: {why}",
+        f"SPEED=37 is picked: {why}",
     ]
 
 
@@ -252,7 +252,7 @@ def test_no_jobs_are_refused() -> None:
 
 def test_calibration_json_has_the_limits() -> None:
     told = choose(regular(), COST, Thresholds()).as_json()
-    assert told["speed"] == 49
+    assert told["speed"] == 37
     assert [entry["name"] for entry in told["limits"]][:2] == ["submit lag p99", "start latency p50"]
     assert set(told["limits"][0]) == {"name", "bound", "speed", "why"}
 
