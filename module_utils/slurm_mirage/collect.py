@@ -1,8 +1,9 @@
 """What happened in a run: sigsleep's log and Slurm's record joined, one line a job, in the trace's own time.
 
-Two records exist of a job. sigsleep's (nanoseconds, suspensions) gives start, end and suspensions of jobs
-that ran; Slurm's gives state, eligibility and nodes, and everything about jobs that never ran, or were killed
-before they could write. Slurm's instants are whole seconds, cut off: one printed as S lies in [S, S + 1 s).
+Two records exist of a job. Slurm's gives state, eligibility and nodes, the second of start and end, and everything about jobs
+that never ran, or were killed before they could write. sigsleep's (nanoseconds) gives suspensions, and the instants of start and
+end within Slurm's seconds: one printed as S lies in [S, S + 1 s). From Slurm's start of a job to sigsleep's it takes a launch, in
+real time: on a fast clock that is many virtual seconds, and a start by sigsleep alone would count them as waiting.
 
 Let v be an instant of virtual time, v0 that of the replay's start, and t0 the trace's first submission:
 
@@ -112,7 +113,7 @@ class Collected:
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
-    run_time: execution in the last execution
+    run_time: execution in the last execution; of a job that started once end - start - suspended
     launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too much (Slurm cuts it off)
     stretch: for how much longer than the wanted run time (and suspensions) Slurm held processors for it, +- 1 virtual
         second; null for jobs that did not complete at the first start
@@ -157,6 +158,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         last_lines(lines),
         read_scontrol(run_dir / "suspended.jsonl", submitted),
         executions(records),
+        pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
@@ -224,7 +226,7 @@ def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
 
 
 def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds which record holds, and what follows: state, v_eligible, v_start, v_end, v_suspended."""
+    """Adds which records hold, and what follows: state, v_eligible, v_start, v_end, v_suspended."""
     found = pl.any_horizontal(col("s_state", "c_state", "r_start").is_not_null())
     by_sigsleep = pl.when("completed").then(pl.lit("COMPLETED")).when("cancel_wanted").then(pl.lit("CANCELLED"))
     # A job that was requeued, then killed before it could write again, has a record of an earlier execution only.
@@ -239,11 +241,20 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
     slurm_start = pl.coalesce("s_first_start", pl.when(col("s_state").is_null()).then("c_start"))
     ended = ~col("state").is_in([*NOT_ENDED, "LOST"])
     frame = frame.with_columns(
+        # Both records, of one execution. A requeued job has several, and not each of them need be in both.
+        shared=ended & col("recorded") & col("s_state").is_not_null() & (col("restarts") == 0),
         v_eligible=_not_before_submission(pl.coalesce("s_eligible", "c_eligible")),
-        v_start=pl.when((col("r_first_restart") == 0) | slurm_start.is_null())
+    )
+    frame = frame.with_columns(
+        v_start=pl.when("shared")
+        .then(_shared_start())
+        .when((col("r_first_restart") == 0) | slurm_start.is_null())
         .then("r_first_start")
         .otherwise(_not_before_submission(slurm_start)),
-        v_end=pl.when(ended & col("recorded"))
+    ).with_columns(
+        v_end=pl.when("shared")
+        .then(_shared_end())
+        .when(ended & col("recorded"))
         .then("r_end")
         .when(ended)
         .then(_not_before_submission(pl.coalesce("s_end", "c_end"))),
@@ -251,6 +262,24 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
     never_ran = col("v_start").is_null()
     suspended = pl.coalesce("r_suspended", "c_suspended") + col("v_away").fill_null(0)
     return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
+
+
+def _in_second(instant: str, printed: str) -> pl.Expr:
+    """sigsleep's instant, moved into the second that Slurm printed: to its beginning or end, whichever is nearer."""
+    return pl.max_horizontal(printed, pl.min_horizontal(instant, col(printed) + NS))
+
+
+def _shared_start() -> pl.Expr:
+    """Start of an execution that both records have. Where Slurm's second is over before the submission (its clock is a little
+    behind the replay's), but sigsleep's start comes after it, the start is the submission."""
+    return _not_before_submission(pl.max_horizontal(_in_second("r_start", "s_start"), pl.min_horizontal("r_start", "v_submit")))
+
+
+def _shared_end() -> pl.Expr:
+    """End of an execution that both records have: not before its start, nor before it was resumed for the last time. (Slurm ends a
+    job that is cancelled while it is suspended at the instant of its suspension.)"""
+    resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
+    return pl.max_horizontal(_in_second("r_end", "s_end"), "v_start", resumed)
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
@@ -285,7 +314,13 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
-    executed = pl.when("recorded").then("r_executed").otherwise(held - col("c_suspended"))
+    executed = (
+        pl.when("shared")
+        .then(col("v_end") - col("v_start") - col("v_suspended"))
+        .when("recorded")
+        .then("r_executed")
+        .otherwise(held - col("c_suspended"))
+    )
     wanted = col("runtime_virtual") * time.second
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
     return joined.select(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_folders import ORIGIN, RunFolder, kinds, ns, row
+from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
 from slurm_mirage import run_files, swf
 from slurm_mirage.clock import Clock
@@ -110,6 +112,132 @@ def test_job_that_has_not_ended(tmp_path: Path) -> None:
     job = row(made.collect(), number)
     assert (job["state"], job["end"]) == ("RUNNING", None)
     assert job["start"] == near(ORIGIN + 0.01)  # 2000000000, raised to the submission
+
+
+# ---- both records: sigsleep's instants within Slurm's seconds ----
+
+
+def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
+    """At 500 times a launch, and the way back, of 0.03 s are 15 s each."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=1000.0)
+    made.played(number, start=20.0)
+    run = made.collect()
+    # Slurm printed 2000000020 and 2000001050; the replay began at 2000000000.5.
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.5), near(ORIGIN + 1049.5))
+    assert run.evidence["run_time"].item() == near(1029.0)
+    # What the records say of a launch is not touched.
+    assert run.evidence["launch"].item() == near(15.5 / 500)
+    assert kinds(run) == []
+
+
+@pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
+def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_after: float | None) -> None:
+    """The signal reaches the job 10 virtual seconds later."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=5000.0, limit_minutes=15, cancel_after=cancel_after)
+    made.record(number, 35.0, 930.0, completed=False)
+    made.slurm(number, start=20.0, end=920.0, state=state)
+    run = made.collect()
+    assert row(run, number)["end"] == near(ORIGIN + 920.5)
+    assert kinds(run) == []
+
+
+def test_suspension_is_within_a_job_that_was_cancelled_in_it(tmp_path: Path) -> None:
+    """Slurm ends such a job at the instant of its suspension."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=5000.0, cancel_after=900.0)
+    made.record(number, 35.0, 935.0, (400.0, 935.0), completed=False)
+    made.slurm(number, start=20.0, end=395.0, state="CANCELLED")
+    run = made.collect()
+    job = row(run, number)
+    assert (job["end"], job["suspended"]) == (near(ORIGIN + 935.0), near(535.0))
+    assert run.evidence["run_time"].item() == near(400.0 - 20.5)
+
+
+def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_path: Path) -> None:
+    """Slurm's clock is 0.01 real seconds behind the replay's, which is no disagreement, and 5 s at 500 times."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=1.0)
+    made.slurm(number, start=-5.0, end=-3.0, submit=-5.0)
+    made.record(number, 10.0, 11.0)
+    run = made.collect()
+    job = row(run, number)
+    assert job["submit"] == job["start"] == job["end"] == near(ORIGIN + 2.5)  # when sbatch was called
+    assert kinds(run) == []
+
+
+def test_start_before_the_end_of_sbatch_is_the_submission(tmp_path: Path) -> None:
+    """Both are in one second of Slurm's: sbatch may end when the job runs already."""
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, lag=0.3)
+    made.played(number, start=0.2)
+    assert row(made.collect(), number)["start"] == near(ORIGIN + 0.3)
+
+
+def test_requeued_job_keeps_its_own_instants(tmp_path: Path) -> None:
+    """Not each of its executions need be in both records."""
+    made = RunFolder(tmp_path, speed=500.0)
+    number = made.job(due=0.0, runtime=1000.0)
+    made.record(number, 35.0, 500.0, completed=False)
+    made.slurm(number, start=20.0, end=490.0, state="PENDING")
+    made.record(number, 1035.0, 2035.0, restart=1)
+    made.slurm(number, start=1020.0, end=2050.0, submit=490.0)
+    run = made.collect()
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 35.0), near(ORIGIN + 2035.0))
+    assert run.evidence["run_time"].item() == near(1000.0)
+
+
+def second(instant: float) -> float:
+    """Beginning of the second that Slurm prints, in virtual seconds after the replay's start."""
+    return math.floor(VIRTUAL_ZERO + instant) - VIRTUAL_ZERO
+
+
+_TENTHS = st.integers(0, 200).map(lambda tenths: tenths / 10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    speed=st.sampled_from([1.0, 20.0, 500.0]),
+    state=st.sampled_from(["COMPLETED", "TIMEOUT", "CANCELLED"]),
+    drawn=st.lists(
+        st.tuples(_TENTHS, _TENTHS, _TENTHS, st.just(0.0) | _TENTHS, _TENTHS | _TENTHS.map(lambda back: -back)),
+        min_size=1,
+        max_size=8,
+    ),
+)
+def test_instants_of_both_records_are_in_slurms_seconds(speed: float, state: str, drawn: list[tuple[float, ...]]) -> None:
+    """Whatever a launch, a suspension and the way back take; where they are in Slurm's seconds anyway they stay what they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = RunFolder(Path(folder), speed)
+        for place, (wait, launch, run, pause, back) in enumerate(drawn):
+            number = made.job(due=100.0 * place, runtime=run, lag=0.0, limit_minutes=1)
+            begun = made.accepted(number) + wait + launch
+            resumed = begun + pause
+            ended = resumed + run + max(0.0, -back)
+            made.record(number, begun, ended, *([(begun, resumed)] if pause else []), completed=state == "COMPLETED")
+            made.slurm(number, begun - launch, ended + back, state=state)
+        found = made.collect()
+    slack = 1e-3  # the journal's real instants are good for 0.2 us, times the speed
+    for job, run_time, (wait, launch, run, pause, back) in zip(
+        found.jobs.to_dicts(), found.evidence["run_time"], drawn, strict=True
+    ):
+        submit, start, end = (job[name] - ORIGIN for name in ("submit", "start", "end"))
+        due = 100.0 * (job["id"] - 1)
+        begun = due + wait + launch
+        resumed = begun + pause if pause else begun
+        ended = begun + pause + run + max(0.0, -back)
+        first, last = second(begun - launch), second(ended + back)
+        assert first - slack <= start <= first + 1 + slack
+        assert last - slack <= end <= max(last + 1, start, resumed) + slack
+        assert end >= resumed - slack or not pause
+        assert submit - slack <= start <= end + slack
+        assert run_time == near(end - start - job["suspended"])
+        assert job["suspended"] == near(pause)
+        if first <= begun < first + 1:
+            assert start == pytest.approx(begun, abs=slack)
+        if last <= ended < last + 1:
+            assert end == pytest.approx(max(ended, start), abs=slack)
 
 
 # ---- requeues, resubmissions ----
@@ -369,8 +497,9 @@ def test_clock_and_shrink_are_undone(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, second)
     assert job["submit_lag"] == near(4.0) and job["submit"] == near(ORIGIN + 600.0 + 4.0)
-    assert job["start"] == near(ORIGIN + 620.0 + 0.03 * 40)
-    assert job["end"] - job["start"] == near(100.0) == job["runtime"]
+    # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it. Its end is in Slurm's.
+    assert job["start"] == near(ORIGIN + 620.0 + 1.0)
+    assert job["end"] == near(ORIGIN + 620.0 + 0.03 * 40 + 100.0)
     assert run.evidence["limit"].to_list() == [7200.0, 7200.0]
     assert kinds(run) == []
 

@@ -202,8 +202,23 @@ def test_submit_lag_is_measured_by_the_run_time(tmp_path: Path, lag: float, reas
 
 
 def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
-    (reason,) = [one for one in reasons(good_run(tmp_path, speed=20, launch=3.0).collect()) if "start latency" in one]
+    made = RunFolder(tmp_path, speed=20.0)
+    for job in range(20):
+        made.played(made.job(due=50.0 * job, runtime=100.0), start=50.0 * job + 60.0)
+    (reason,) = [one for one in reasons(made.collect()) if "start latency" in one]
     assert reason.endswith(": lower SPEED to 1.3 or less")
+
+
+def test_launches_are_no_start_latency(tmp_path: Path) -> None:
+    """At 500 times a launch of 0.03 s is 15 s, in which Slurm holds the processors: a stretch, not a wait."""
+    made = RunFolder(tmp_path, speed=500.0)
+    for job in range(20):
+        made.played(made.job(due=5000.0 * job, runtime=2000.0), start=5000.0 * job + 8.0)
+    found = verdict(made.collect())
+    # From the submission (5.0) to the end of the second in which Slurm started it.
+    assert found["start_latency_p50"] == pytest.approx(3.5, abs=1e-3)
+    assert found["launch_latency_p50"] == pytest.approx(15.0, abs=1e-3)
+    assert found["runtime_stretch_p50"] == pytest.approx(30.0, abs=1e-3)
 
 
 @given(st.floats(min_value=1e-3, max_value=1e5))
@@ -339,7 +354,7 @@ def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
     for job in range(4):
         made.played(made.job(due=10000.0 * job, runtime=5000.0), start=10000.0 * job + 1000.0)
     found = verdict(made.collect())["bounds"]
-    wait = 0.05 * 2 * (1000.0 + 0.03 * 500 - 0.01 * 500)
+    wait = 0.05 * 2 * (1000.5 - 0.01 * 500)  # to the end of the second in which Slurm started them
     assert found == {
         "submit_lag_p99": 500.0, "start_latency_p50": pytest.approx(wait, rel=1e-3), "runtime_stretch_p50": 100.0,
         "runtime_stretch_p99": 500.0, "backfill_cycle_max": pytest.approx(wait, rel=1e-3), "interrupted": 500.0, "halted": 500.0,
