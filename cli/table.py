@@ -17,6 +17,7 @@ from .screen import Screen, about
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
+    ("launch_cost", "run time taken off each job, because a launch takes as long", "s"),
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),

@@ -131,6 +131,8 @@ class Collected:
     """For how long the replay was down in all, and put off what was still due."""
     halted: float
     """For how long nothing could start, because slurmctld had died, from its last answer on."""
+    launch_cost: float
+    """By how much the jobs' programs ran shorter than the jobs, because a launch takes as long (launch_cost.py)."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
 
@@ -181,6 +183,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
+        launch_cost=clock.real_to_trace(journal.launch_cost),
         unsubmitted=plan.height - submitted.height,
     )
 
@@ -277,9 +280,14 @@ def _shared_start() -> pl.Expr:
 
 def _shared_end() -> pl.Expr:
     """End of an execution that both records have: not before its start, nor before it was resumed for the last time. (Slurm ends a
-    job that is cancelled while it is suspended at the instant of its suspension.)"""
+    job that is cancelled while it is suspended at the instant of its suspension.)
+
+    Where sigsleep's is more than a second earlier it tells nothing of where in Slurm's second the end was: it is taken to be the
+    end of that second, as the start is then, and the submission. So lengths are right in the mean.
+    """
     resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
-    return pl.max_horizontal(_in_second("r_end", "s_end"), "v_start", resumed)
+    ended = pl.when(col("r_end") < col("s_end") - NS).then(col("s_end") + NS).otherwise(_in_second("r_end", "s_end"))
+    return pl.max_horizontal(ended, "v_start", resumed)
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:

@@ -68,8 +68,8 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
         "Partition": "\n".join(f"{number} {name}" for number, name in enumerate(names, 1)),
         "Note": (
             "A replay of a workload, not a log of use. Submissions are those that were made.\n"
-            "Waits and run times are from the jobs' own records (sigsleep's), or for jobs that could not write one\n"
-            "from Slurm's record (jobcomp, whole seconds). Times are the trace's own seconds:\n"
+            "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
+            "own records (sigsleep's). Times are the trace's own seconds:\n"
             f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone."
         ),
     }

@@ -47,6 +47,8 @@ class Journal:
     """Real seconds for which the replay was down, and by which it put off what was still due."""
     halted: float
     """Real seconds for which no job could start, because slurmctld had died."""
+    launch_cost: float
+    """Real seconds by which the jobs' programs ran shorter, because a launch takes as long."""
 
 
 def read_text(path: Path) -> str:
@@ -85,6 +87,7 @@ def read_journal(path: Path) -> Journal:
         resubmitted=history.resubmitted,
         interrupted=history.shift,
         halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
+        launch_cost=float(history.start.get("launch_cost", 0.0)),
     )
 
 

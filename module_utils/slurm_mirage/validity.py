@@ -139,6 +139,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, p
         "requeued": evidence.filter(col("restarts") > 0).height,
         "interrupted": _rounded(collected.interrupted),
         "halted": _rounded(collected.halted),
+        "launch_cost": _rounded(collected.launch_cost),
         "limits_extended": evidence.filter("limit_extended").height,
         "host_cpu": _rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "clock_speed": _clock_speed(collected),

@@ -124,8 +124,8 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     made.played(number, start=20.0)
     run = made.collect()
     # Slurm printed 2000000020 and 2000001050; the replay began at 2000000000.5.
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.5), near(ORIGIN + 1049.5))
-    assert run.evidence["run_time"].item() == near(1029.0)
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.5), near(ORIGIN + 1050.5))
+    assert run.evidence["run_time"].item() == near(1030.0)
     # What the records say of a launch is not touched.
     assert run.evidence["launch"].item() == near(15.5 / 500)
     assert kinds(run) == []

@@ -22,6 +22,7 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
+    "launch_cost",
 }  # fmt: skip
 
 
@@ -460,7 +461,8 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
     schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
     run = Collected(
         jobs=frame, suspensions=pl.DataFrame(schema=schema), evidence=frame.select("id", whole_nodes=pl.lit(False)),
-        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, unsubmitted=0,  # type: ignore[arg-type]
+        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
+        unsubmitted=0,
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 
