@@ -30,9 +30,10 @@ from .errors import WrongUse
 from .validity import Thresholds
 
 SAFETY = 0.5
-"""Of the smallest limit. On a fast clock the backfill scheduler hardly pauses, and its locks hold others up: at SPEED=1000 the
-99th percentiles of a run were twice what the queue alone makes of them. Besides, a host is not always as it was during the
-calibration."""
+"""Of each limit but that of the backfill cycle, which has a factor of its own. On a fast clock the backfill scheduler hardly
+pauses, and its locks hold others up: at SPEED=1000 the 99th percentiles of a run were twice what the queue alone makes of them.
+Besides, a host is not always as it was during the calibration."""
+CYCLE = "longest backfill cycle"
 FASTEST = 1000
 """Timeouts of Slurm that are 60 s can follow a clock up to 65533 / 60 (speed_settings.py); nothing faster is picked."""
 RESOLUTION = 1.0
@@ -108,6 +109,16 @@ class Limit:
     """The largest speed at which the bound holds; at least 0.01 and at most 100,000, where nothing further is looked for."""
     why: str
 
+    @property
+    def safety(self) -> float:
+        """The part of it that is taken."""
+        return 1.0 if self.name == CYCLE else SAFETY
+
+    @property
+    def safe(self) -> float:
+        """The largest speed that is taken on its account."""
+        return self.speed * self.safety
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -118,18 +129,19 @@ class Choice:
 
     @property
     def binding(self) -> Limit:
-        """The smallest limit."""
-        return min(self.limits, key=lambda limit: limit.speed)
+        """The limit that lets the speed be least."""
+        return min(self.limits, key=lambda limit: limit.safe)
 
     def reason(self) -> str:
         """Why it is this speed and no other."""
         limit = self.binding
-        if limit.speed * SAFETY >= FASTEST:
+        if limit.safe >= FASTEST:
             return f"Slurm's timeouts can follow no faster clock; {limit.name} would allow {_short(limit.speed)}"
         if limit.speed < 1:
             return f"there is no slower clock, but {limit.name} allows only {_short(limit.speed)}: the run will hardly be valid"
         allows = f"{limit.name} allows (at most {_short(limit.bound)} s of the cluster's; {limit.why})"
-        return f"{SAFETY:g} of {_short(limit.speed)}, which {allows}"
+        part = "" if limit.safety == 1 else f"{limit.safety:g} of "
+        return f"{part}{_short(limit.speed)}, which {allows}"
 
     def lines(self) -> list[str]:
         """What each bound allows, and what was picked."""
@@ -148,18 +160,18 @@ class Choice:
 
 
 def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
-    """The speed for this workload on this host: SAFETY of the smallest limit, rounded down to two digits, from 1 to FASTEST."""
+    """The speed for this workload on this host: the smallest safe one, rounded down to two digits, from 1 to FASTEST."""
     figures = (
         "submit lag p99",
         "start latency p50",
         "run-time stretch p50",
         "run-time stretch p99",
-        "longest backfill cycle",
+        CYCLE,
     )
     allowed = bounds(demand, thresholds)
     limits = tuple(_limit(name, allowed[name], demand, cost) for name in figures if _is_known(name, cost))
-    smallest = min(limit.speed for limit in limits)
-    return Choice(min(FASTEST, max(1.0, rounded_down(smallest * SAFETY))), limits)
+    smallest = min(limit.safe for limit in limits)
+    return Choice(min(FASTEST, max(1.0, rounded_down(smallest))), limits)
 
 
 def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
@@ -174,7 +186,7 @@ def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
         "start latency p50": larger("start_latency", demand.mean_wait),
         "run-time stretch p50": larger("stretch_p50", demand.mean_runtime),
         "run-time stretch p99": larger("stretch_p99", demand.mean_runtime),
-        "longest backfill cycle": larger("backfill_cycle", demand.mean_wait),
+        CYCLE: larger("backfill_cycle", demand.mean_wait),
     }
 
 
@@ -194,7 +206,7 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
         "start latency p50": usual + cost.start,
         "run-time stretch p50": usual + cost.hold_p50,
         "run-time stretch p99": quantile(launches, 0.99) + max(cost.hold_p50, cost.hold_p99),
-        "longest backfill cycle": _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
+        CYCLE: _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }
     virtual = {name: seconds * speed for name, seconds in real.items()}
     for name in ("start latency p50", "run-time stretch p99"):
@@ -305,7 +317,7 @@ def _reservation(width: int, free: int, ends: Iterable[tuple[float, int]]) -> tu
 
 
 def _is_known(name: str, cost: Cost) -> bool:
-    return name != "longest backfill cycle" or cost.backfill is not None
+    return name != CYCLE or cost.backfill is not None
 
 
 def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
@@ -332,9 +344,9 @@ def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
         "start latency p50": cost.start,
         "run-time stretch p50": cost.hold_p50,
         "run-time stretch p99": max(cost.hold_p50, cost.hold_p99),
-        "longest backfill cycle": _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
+        CYCLE: _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }[name]
-    if name == "longest backfill cycle":
+    if name == CYCLE:
         return f"{alone:.3f} s real with {demand.most_waiting} waiting"
     if predicted(demand, cost, speed)[name] < 2 * alone * speed:
         return f"{alone:.3f} s real a job"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slurm_mirage import speed_choice
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.speed_choice import FASTEST, SAFETY, Cost, Demand, bounds, choose, delays, easy, predicted
+from slurm_mirage.speed_choice import FASTEST, Cost, Demand, bounds, choose, delays, easy, predicted
 from slurm_mirage.trace import read_trace
 from slurm_mirage.validity import Thresholds
 from slurm_mirage.workload import prepare
@@ -185,6 +185,7 @@ def test_a_backfill_cycle_counts_where_it_was_seen() -> None:
     assert choice.binding.name == "longest backfill cycle"
     assert limit(choice, "longest backfill cycle") == pytest.approx(30 / (100 * 0.01 * 5), rel=0.002)
     assert "5.000 s real with 100 waiting" in choice.reason()
+    assert choice.speed == 5.9, "its factor of five is safety enough"
 
 
 def test_nothing_is_faster_than_slurms_timeouts_allow() -> None:
@@ -223,7 +224,7 @@ def test_the_bounds_hold_at_the_speed_that_is_picked(rows: list[Row], cost: Cost
     if choice.speed > 1:
         figures, allowed = predicted(demand, cost, choice.speed), bounds(demand, Thresholds())
         assert all(figures[name] <= allowed[name] for name in (limit.name for limit in choice.limits))
-        assert choice.speed <= SAFETY * choice.binding.speed
+        assert choice.speed <= choice.binding.safe <= choice.binding.speed
 
 
 @settings(deadline=None)
