@@ -8,7 +8,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -221,27 +221,25 @@ class Submitter:
             return min(queued)
         return next((job.slurm_id for job in self.read_completed() if job.name == name), None)
 
-    def _submission(self, row: PlanRow) -> Submission:
-        launch = self.clock.real_to_virtual(self.launch_cost())
+    def _submission(self, row: PlanRow, record: str | None = None) -> Submission:
+        """What sbatch is told of a job; `record` is where its program writes, the run's log by default."""
+        settings = self.settings
+        runtime = max(0.0, row.runtime - self.clock.real_to_virtual(self.launch_cost()))
+        words = [settings.sigsleep, "--id", str(row.id), "--cores", str(row.processors)]
+        words += ["--priority", row.partition[:31] or "default"]
+        words += ["--submit", f"{self.clock.virtual_now() / 1e9:.6f}", "--runtime", f"{runtime:.9f}"]
+        words += ["--log", record or settings.sigsleep_log]
+        if settings.clock:
+            words += ["--clock", settings.clock]
         return Submission(
             name=row.name,
-            command=self._program(row, max(0.0, row.runtime - launch), self.settings.sigsleep_log),
+            command=f"exec {shlex.join(words)}",
             processors=row.processors,
             nodes=row.nodes,
             limit_minutes=row.limit_minutes,
             partition=row.partition,
-            directory=self.settings.instance,
+            directory=settings.instance,
         )
-
-    def _program(self, row: PlanRow, runtime: float, record: str) -> str:
-        settings = self.settings
-        words = [settings.sigsleep, "--id", str(row.id), "--cores", str(row.processors)]
-        words += ["--priority", row.partition[:31] or "default"]
-        words += ["--submit", f"{self.clock.virtual_now() / 1e9:.6f}", "--runtime", f"{runtime:.9f}"]
-        words += ["--log", record]
-        if settings.clock:
-            words += ["--clock", settings.clock]
-        return f"exec {shlex.join(words)}"
 
     # ---- what a launch costs ----
 
@@ -257,8 +255,7 @@ class Submitter:
 
         def submission(runtime: float) -> Submission:
             row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
-            log_of_these = str(self.folder / "launch.log")
-            return replace(self._submission(row), command=self._program(row, runtime, log_of_these))
+            return self._submission(row, str(self.folder / "launch.log"))
 
         def measure() -> float:
             completions = CompletionLog(path, path.stat().st_size if path.exists() else 0)
