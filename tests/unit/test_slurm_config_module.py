@@ -118,7 +118,7 @@ def test_time_outs_follow_the_clock_wherever_they_are_read(call: Caller, params:
     before = call("slurm_config", **params)
     fast = call("slurm_config", **params, speed=20)
     for name in ("slurm.conf", "common.conf"):
-        assert {"MinJobAge=6000", "MessageTimeout=200", "AuthInfo=cred_expire=2400"} <= set(content(tmp_path)[name].splitlines())
+        assert {"MinJobAge=2000", "MessageTimeout=200", "AuthInfo=cred_expire=120"} <= set(content(tmp_path)[name].splitlines())
     assert digests(fast) != digests(before) and fast["slurmctld_digest"] != before["slurmctld_digest"]
     assert call("slurm_config", **params, speed=20)["changed"] is False
     wrong = call("slurm_config", **{**params, "settings": {"MinJobAge": "long"}}, speed=20)
@@ -237,6 +237,6 @@ def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
     fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
     assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
     assert {"MessageTimeout=1200", "TCPTimeout=60", "KillWait=20", "SlurmctldTimeout=2400"} <= set(fast)
-    assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=2400" in fast
+    assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=120" in fast
     (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
