@@ -27,7 +27,7 @@ from slurm_mirage.files import read_json, write_json
 from slurm_mirage.run_records import NS
 from slurm_mirage.speed_choice import Choice, Cost, Demand
 from slurm_mirage.submissions import PlanRow, write_plan
-from slurm_mirage.validity import Thresholds, read_figures
+from slurm_mirage.validity import Thresholds, read_configuration, read_figures
 
 from .endings import Failed
 from .prepare import Prepared, machine_of
@@ -85,8 +85,7 @@ def demand_of(prepared: Prepared) -> Demand:
 
 def _thresholds(folder: Path) -> Thresholds:
     """Those that the run will be judged by: some bounds are Slurm's own settings."""
-    configuration = folder / "scontrol.txt"
-    return Thresholds.in_force({}, configuration.read_text(errors="replace") if configuration.exists() else "")
+    return Thresholds.in_force({}, read_configuration(folder))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
 
     folder = Path(params["run_dir"])
     machine = {"processors": params["processors"], "nodes": params["nodes"]}
-    thresholds = validity.Thresholds.in_force(params["thresholds"], _configuration(folder))
+    thresholds = validity.Thresholds.in_force(params["thresholds"], validity.read_configuration(folder))
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -100,12 +100,6 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
     kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return files, found, dict(kinds)
-
-
-def _configuration(folder: Path) -> str:
-    """Slurm's configuration in force during the run; empty if it was not brought."""
-    path = folder / "scontrol.txt"
-    return path.read_text(errors="replace") if path.exists() else ""
 
 
 def main() -> None:

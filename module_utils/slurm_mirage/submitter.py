@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from . import launch_cost
+from . import daemon_log, launch_cost
 from .clock import Clock
 from .journal import History, Journal
 from .monitor import Status
@@ -258,7 +258,7 @@ class Submitter:
             return self._submission(row, str(self.folder / "launch.log"))
 
         def measure() -> float:
-            completions = CompletionLog(path, path.stat().st_size if path.exists() else 0)
+            completions = CompletionLog(path, daemon_log.size(path))
             return launch_cost.measure(self.slurm, completions, self.clock, submission, self.waker.sleep)
 
         self.status.message = "measuring what a launch costs"

@@ -79,6 +79,12 @@ class Thresholds:
         return cls.of({"backfill_cycle_seconds": float(found[-1])} | dict(changes) if found else changes)
 
 
+def read_configuration(folder: Path) -> str:
+    """Slurm's configuration in force during the run in `folder`, for Thresholds.in_force; empty if it was not brought."""
+    path = folder / "scontrol.txt"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
 def read_figures(path: Path) -> pl.DataFrame:
     """samples.csv or sdiag.csv, all numbers (null: none, or a torn line); without columns if the file is not there or empty."""
     if not path.exists() or path.stat().st_size == 0:
