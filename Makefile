@@ -53,8 +53,20 @@ experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results 
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@
 
+.PHONY: simulate
+simulate: $(STAMP) ## the quick answer beside the emulation: simple schedulers (POLICY) in a simulation without Slurm
+	$(CLI) $@
+
 .PHONY: workload
 workload: $(STAMP) ## generate a workload (MODEL, JOBS, SEED) or convert one (TRACE) into OUT
+	$(CLI) $@
+
+.PHONY: workload-report
+workload-report: $(STAMP) ## a page about a workload (TRACE or MODEL): sizes, run times, submissions, estimates, load
+	$(CLI) $@
+
+.PHONY: figure-load
+figure-load: $(STAMP) ## average load of conservative backfilling against the accuracy of estimates, simulated
 	$(CLI) $@
 
 .PHONY: status
@@ -125,6 +137,6 @@ clean: ## remove .venv, caches and what was compiled; results stay
 .PHONY: help
 help: ## this text
 	@echo 'Slurm Mirage: real Slurm daemons, many more of them than machines, and real workload logs replayed on them.'
-	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 	@printf '\nKnobs, as in: make experiment NODES=100 SHRINK=50\n'
 	@$(PYTHON) -c 'from cli import knobs; print(knobs.help_text())'

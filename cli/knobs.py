@@ -119,6 +119,27 @@ def shrink(text: str) -> tuple[Decimal, ...]:
     return tuple(first + sign * step * k for k in range(int(count) + 1))
 
 
+def instant(text: str) -> str:
+    """An instant of a log: seconds of the trace, or a date with or without a time (ISO 8601, no zone)."""
+    if not re.fullmatch(r"\d+(\.\d+)?|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?", text, re.ASCII):
+        raise NotThis
+    return text
+
+
+def names(text: str) -> str:
+    """Names or numbers separated by commas; none of them is all of them."""
+    if text and not all(part.strip() for part in text.split(",")):
+        raise NotThis
+    return path_text(text)
+
+
+def cut(text: str) -> str:
+    """A length of a schedule: seconds, or per cent of it."""
+    if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):
+        raise NotThis
+    return text
+
+
 def speed(text: str) -> Decimal | str:
     """Factor of the virtual clock, or `auto`. The clock's file keeps nine decimals."""
     if text == "auto":
@@ -148,7 +169,8 @@ class Knob:
 _CLUSTER = ("cluster", "experiment", "status", "shell", "teardown", "infra")
 _BUILD = ("cluster", "experiment")
 _RUN = ("experiment",)
-_SELECT = ("experiment", "workload", "metrics")
+_OFFLINE = ("workload", "workload-report", "metrics", "simulate")
+_SELECT = (*_RUN, *_OFFLINE)
 
 # What WrongUse says of a word that the contract knows and this release does not.
 LATER = {
@@ -191,7 +213,7 @@ TABLE = (
         at_least(1, most=MOST_NODES),
         f"a whole number from 1 to {MOST_NODES}",
         "emulated nodes (slurmd) over all the compute hosts",
-        (*_BUILD, "workload", "metrics"),
+        (*_BUILD, *_OFFLINE),
         is_input=True,
     ),
     Knob(
@@ -200,7 +222,7 @@ TABLE = (
         at_least(1, most=MOST_CPUS),
         f"a whole number from 1 to {MOST_CPUS}",
         "processors of each node",
-        (*_BUILD, "workload", "metrics"),
+        (*_BUILD, *_OFFLINE),
         is_input=True,
     ),
     Knob(
@@ -209,7 +231,7 @@ TABLE = (
         optional(classes),
         "the path of a YAML list of classes of nodes, like machines/example.yml",
         "file with classes of nodes, instead of NODES and CPUS, like machines/example.yml",
-        (*_BUILD, "workload", "metrics"),
+        (*_BUILD, *_OFFLINE),
         shown="all nodes are equal",
         is_input=True,
     ),
@@ -249,6 +271,64 @@ TABLE = (
         "a number of seconds from 0 on",
         "leave out jobs that ran less (seconds of the trace)",
         _SELECT,
+        is_input=True,
+    ),
+    Knob(
+        "FROM",
+        "",
+        optional(instant),
+        "seconds of the trace from 0 on, or a date: 2016-04-01, 2016-04-01T12:00:00",
+        "take jobs submitted from then on: seconds of the trace, or a date",
+        _SELECT,
+        shown="the beginning",
+        is_input=True,
+    ),
+    Knob(
+        "TO",
+        "",
+        optional(instant),
+        "seconds of the trace from 0 on, or a date: 2016-05-01, 2016-04-01T18:00:00",
+        "take jobs submitted before then",
+        _SELECT,
+        shown="the end",
+        is_input=True,
+    ),
+    Knob(
+        "QUEUES",
+        "",
+        names,
+        "numbers of the log's queues, or their names in its header, separated by commas: 1,3",
+        "take jobs of these queues (numbers or names, separated by commas)",
+        _SELECT,
+        shown="all",
+        is_input=True,
+    ),
+    Knob(
+        "USERS",
+        "",
+        names,
+        "numbers of the log's users, separated by commas: 12,40",
+        "take jobs of these users (numbers, separated by commas)",
+        _SELECT,
+        shown="all",
+        is_input=True,
+    ),
+    Knob(
+        "SIZES",
+        "keep",
+        one_of("keep", "scale", "fit"),
+        "keep, scale or fit",
+        "jobs made for another machine: keep their sizes, scale them to this one, or leave out what does not fit",
+        (*_RUN, "workload", "simulate"),
+        is_input=True,
+    ),
+    Knob(
+        "PRESET",
+        "none",
+        one_of("none", "running", "all"),
+        "none, running or all",
+        "also take jobs that were running (all: or queued) when the selection begins, as far as they were not over",
+        (*_RUN, "workload", "simulate"),
         is_input=True,
     ),
     Knob(
@@ -354,16 +434,73 @@ TABLE = (
         "raijin",
         name_like(r"[a-z0-9][a-z0-9_-]*"),
         "the name of a workload model",
-        "workload model for make workload",
-        ("workload",),
+        "workload model, where there is no TRACE: raijin, lublin, lublin-batch, lublin-interactive, feitelson96, lomonosov, susu",
+        ("workload", "workload-report", "simulate"),
+    ),
+    Knob(
+        "LOAD",
+        "",
+        optional(at_least(0, whole=False)),
+        "the share of the machine that jobs ask for, above 0: 0.8",
+        "offered load of a generated workload, by the time between submissions",
+        ("workload", "workload-report", "simulate"),
+        shown="the model's own",
+    ),
+    Knob(
+        "ESTIMATES",
+        "keep",
+        name_like(r"keep|exact|tsafrir|(0|1|0?\.\d{1,9})"),
+        "keep, exact, tsafrir, or an accuracy from 0 to 1: 0.3",
+        "requested times: those of the log or model, exact, of Tsafrir's model, or of an accuracy from 0 to 1",
+        ("workload", "simulate"),
+    ),
+    Knob(
+        "POLICY",
+        "easy",
+        one_of("fcfs", "easy", "conservative"),
+        "fcfs, easy or conservative",
+        "scheduler of make simulate",
+        ("simulate",),
+    ),
+    Knob(
+        "TAU",
+        "10",
+        at_least(0, whole=False),
+        "a number of seconds above 0",
+        "shortest run time that the bounded slowdown divides by",
+        ("metrics", "simulate"),
+    ),
+    Knob(
+        "W2",
+        "magnitude",
+        one_of("magnitude", "log"),
+        "magnitude or log",
+        "reading of the index W2: wait over 10^floor(log10 t), or over ln t",
+        ("metrics", "simulate"),
+    ),
+    Knob(
+        "WARMUP_CUT",
+        "0",
+        cut,
+        "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
+        "cut from the schedule's beginning before it is measured: seconds, or per cent (5%)",
+        ("metrics", "simulate"),
+    ),
+    Knob(
+        "COOLDOWN_CUT",
+        "0",
+        cut,
+        "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
+        "the same at its end",
+        ("metrics", "simulate"),
     ),
     Knob(
         "OUT",
         "",
         path_text,
         "the path of the file to write",
-        "file to write: workload's SWF, metrics' JSON",
-        ("workload", "metrics"),
+        "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; workload-report's folder",
+        _OFFLINE,
     ),
 )
 

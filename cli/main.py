@@ -97,16 +97,37 @@ def shell(values: Knobs, screen: Screen) -> Ending:
 
 def workload(values: Knobs, screen: Screen) -> Ending:
     """Generate or convert a workload."""
-    from .offline import workload as make
+    from .workload import workload as make
 
     return make(values, screen)
 
 
 def metrics(values: Knobs, screen: Screen) -> Ending:
     """Metrics of a recorded schedule."""
-    from .offline import metrics as measure
+    from .metrics import metrics as measure
 
     return measure(values, screen)
+
+
+def workload_report(values: Knobs, screen: Screen) -> Ending:
+    """A page about a workload."""
+    from .workload_report import workload_report as report
+
+    return report(values, screen)
+
+
+def simulate(values: Knobs, screen: Screen) -> Ending:
+    """A simple scheduler's schedule of a workload, and its metrics."""
+    from .simulate import simulate as run
+
+    return run(values, screen)
+
+
+def figure_load(values: Knobs, screen: Screen) -> Ending:
+    """Average load against the accuracy of estimates."""
+    from .figure_load import figure_load as draw
+
+    return draw(values, screen)
 
 
 TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
@@ -114,6 +135,9 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "experiment": experiment,
     "metrics": metrics,
     "workload": workload,
+    "workload-report": workload_report,
+    "simulate": simulate,
+    "figure-load": figure_load,
     "status": status,
     "shell": shell,
     "teardown": teardown,

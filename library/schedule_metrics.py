@@ -96,17 +96,17 @@ from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 def measure(params: dict[str, Any]) -> dict[str, Any]:
     """The module's result without `changed`. Raises WrongUse for a file or a setting that cannot be used."""
     # Imported late, so that a machine without polars gets a message and no traceback.
-    from ansible.module_utils.slurm_mirage import metrics, trace
+    from ansible.module_utils.slurm_mirage import metrics, schedule
 
-    schedule = trace.read_schedule(params["src"])
+    recorded = schedule.read_schedule(params["src"])
     processors, nodes = params["processors"], params["nodes"]
-    if processors is None and schedule.processors is None:
+    if processors is None and recorded.processors is None:
         raise WrongUse(f"processors: {params['src']} does not say how many the machine has, so they must be given")
     if processors is None:
-        processors, nodes = schedule.processors, nodes or schedule.nodes
-    found = metrics.compute(schedule.jobs, processors, nodes, params["tau"], suspensions=schedule.suspensions)
+        processors, nodes = recorded.processors, nodes or recorded.nodes
+    found = metrics.compute(recorded.jobs, processors, nodes, params["tau"], suspensions=recorded.suspensions)
     table = [list(row) for row in metrics.table(found)]
-    return {"metrics": found, "format": schedule.format, "notes": schedule.notes, "table": table}
+    return {"metrics": found, "format": recorded.format, "notes": recorded.notes, "table": table}
 
 
 def write(dest: Path, metrics: dict[str, Any], check_mode: bool) -> bool:

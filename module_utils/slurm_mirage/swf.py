@@ -86,7 +86,7 @@ def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, 
 
     Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; the lines of a
     label that occurs several times, or goes on over several lines, are joined by newlines) and the oddities
-    found, each with the number of jobs it concerns (see docs/workloads.md). Raises WrongUse, with the line
+    found, each with the number of jobs it concerns (see docs/formats.md). Raises WrongUse, with the line
     number, for what is not SWF.
     """
     return parse_swf(load(path), str(path))
