@@ -12,6 +12,7 @@ import polars as pl
 
 from slurm_mirage import models, submissions, swf
 from slurm_mirage.files import read_json, write_json
+from slurm_mirage.selection import Selection
 from slurm_mirage.trace import read_trace
 from slurm_mirage.workload import Workload, prepare
 
@@ -59,6 +60,20 @@ def machine_of(knobs: dict[str, Value]) -> Machine:
     if isinstance(machine := knobs["CLASSES"], Machine):
         return machine
     return Machine.of_equal_nodes(whole_of(knobs["NODES"]), whole_of(knobs["CPUS"]))
+
+
+def selection_of(knobs: dict[str, Value]) -> Selection:
+    """Which jobs of a log are wanted."""
+    queues, users = (tuple(name.strip() for name in str(knobs[knob]).split(",") if name) for knob in ("QUEUES", "USERS"))
+    return Selection(
+        jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
+        offset=whole_of(knobs["OFFSET"]),
+        min_runtime=number_of(knobs["MIN_RUNTIME"]),
+        begin=str(knobs["FROM"] or ""),
+        end=str(knobs["TO"] or ""),
+        queues=queues,
+        users=users,
+    )
 
 
 def source(knobs: dict[str, Value]) -> Source:
