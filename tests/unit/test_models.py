@@ -67,11 +67,11 @@ def test_the_default_workload_can_be_submitted() -> None:
 def test_raijins_shares_of_sizes(processors: int) -> None:
     jobs = models.generate("raijin", 20000, 1, processors)
     counts = dict(jobs["allocated_processors"].value_counts().iter_rows())
-    fitting = {size: share for size, share in models.RAIJIN_SIZES.items() if size <= processors}
-    total = sum(fitting.values()) + models.RAIJIN_OTHERS
+    fitting = {size: share for size, share in models.default.RAIJIN_SIZES.items() if size <= processors}
+    total = sum(fitting.values()) + models.default.RAIJIN_OTHERS
     for size, share in fitting.items():
         assert counts.pop(size) / 20000 == pytest.approx(share / total, abs=0.01)
-    assert sum(counts.values()) / 20000 == pytest.approx(models.RAIJIN_OTHERS / total, abs=0.01)
+    assert sum(counts.values()) / 20000 == pytest.approx(models.default.RAIJIN_OTHERS / total, abs=0.01)
     assert max(counts) <= processors
 
 

@@ -14,10 +14,8 @@ from random import Random
 
 import polars as pl
 
-from . import swf
-from .errors import WrongUse
-
-MODELS = ("raijin",)
+from .. import swf
+from ..errors import WrongUse
 
 # The thesis's Table 4.1: share in per cent of jobs by their number of cores, NCI Raijin 2016.
 RAIJIN_SIZES = {1: 49, 2: 11, 4: 5, 8: 7, 16: 8, 48: 4, 64: 6}
@@ -42,16 +40,14 @@ _SHORT_JOBS, _SHORT_SPAN = 200, 120
 _USERS = 20
 
 
-def generate(model: str, jobs: int, seed: int, processors: int) -> pl.DataFrame:
+def generate(jobs: int, seed: int, processors: int) -> pl.DataFrame:
     """A workload of `jobs` jobs for a machine of `processors` processors, as an SWF frame (waits unknown).
 
     "raijin": sizes as in the thesis's Table 4.1 (those that do not fit are left out and the shares of the
     others grow), run times of the same distribution for all sizes, submissions uniform in time (its Figure
-    4.2) at a rate that offers the machine 80 % of its capacity. Raises WrongUse for an unknown model or
-    nothing to generate.
+    4.2) at a rate that offers the machine 80 % of its capacity. Raises WrongUse for nothing to
+    generate.
     """
-    if model not in MODELS:
-        raise WrongUse(f"MODEL: {model!r} may be {' or '.join(MODELS)}")
     if jobs < 1:
         raise WrongUse(f"JOBS: {jobs} may be 1 or more")
     _check_processors(processors)
