@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from . import swf
+from . import log_text, swf
 from .errors import WrongUse
 
 _DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{9,}"
@@ -68,7 +68,7 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     field; `run_time` is without it, as sacct's Elapsed is. Raises WrongUse, with the line number, for what
     cannot be read with certainty.
     """
-    return parse_sacct(swf.load(path), str(path))
+    return parse_sacct(log_text.load(path).data, str(path))
 
 
 def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:

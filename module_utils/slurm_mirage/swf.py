@@ -10,15 +10,18 @@ and units (seconds, kB per processor), with -1 where the file says -1.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import io
 import re
-import zlib
+from itertools import islice
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 
+from . import log_text
 from .errors import WrongUse
 from .files import write_atomically
 
@@ -54,31 +57,15 @@ LABELS = (
     "MaxPartitions", "Partitions", "Partition", "Note",
 )  # fmt: skip
 
+# Of polars.read_csv.
+_AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefix": ";", "quote_char": None}
+_PIECE = 1 << 20
+
 _LABEL = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:(?:\s+(.*)|)$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _EPOCH = 5e8  # submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning
-
-
-def load(path: Path | str) -> bytes:
-    """The file's bytes, unpacked if it is gzip whatever its name; WrongUse if unreadable or no text."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise WrongUse(f"TRACE: {path}: is a damaged or truncated gzip file ({error})") from error
-    if len(data.translate(None, _CONTROL)) != len(data):
-        raise WrongUse(f"TRACE: {path}: is not a text file; it may be SWF or sacct -P output, plain or gzip")
-    data = data.removeprefix(codecs.BOM_UTF8)
-    if not data.strip():
-        raise WrongUse(f"TRACE: {path}: is empty")
-    return data
 
 
 def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
@@ -89,75 +76,111 @@ def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, 
     found, each with the number of jobs it concerns (see docs/formats.md). Raises WrongUse, with the line
     number, for what is not SWF.
     """
-    return parse_swf(load(path), str(path))
+    return parse_swf(log_text.load(path).data, str(path))
 
 
 def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """`read_swf` of a file's content; `name` is what errors call the file."""
-    fields = _split(data)
-    if fields is None or fields.height == 0:
-        raise WrongUse(f"TRACE: {name}: has no jobs, only comments")
-    real = fields.select(COLUMNS)
-    if not real.select(pl.all_horizontal((pl.all().abs() <= _LARGEST).fill_null(False).all())).item():
-        raise _fault(data, name)
+    frame = _strict(data)
+    notes: dict[str, int] = {}
+    if frame is None:
+        frame, notes = _lenient(data, name)
     header = _header(data)
-    whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
-    notes = {
-        "missing_header": int(not header),
-        "extra_columns": fields.height - fields["extra"].null_count(),
-        "fractions_rounded_up": real.filter(pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)).height,
-    }
-    frame = real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole)
-    notes |= oddities(frame)
+    notes = {"missing_header": int(not header)} | notes | oddities(frame)
     return frame, header, {reason: count for reason, count in notes.items() if count}
 
 
-def _split(data: bytes) -> pl.DataFrame | None:
-    """The 18 fields of every job as floats (null: missing or no number) and the rest of its line.
+def _strict(text: bytes) -> pl.DataFrame | None:
+    """The jobs, if every line is 18 numbers between single blanks, whole where SWF wants them, or a comment; else None.
 
-    None if there are no jobs.
-
-    Runs of blanks are made one separator in a few passes over the whole text, and a CSV reader does the
-    rest: far faster than splitting line by line. Line numbers are lost, `_fault` finds them again when one
-    is needed.
+    That is the fast way: the text goes to a CSV reader as it is, and most logs need no other.
     """
-    text = data.translate(_BLANKS)
-    while b"  " in text:
-        text = text.replace(b"  ", b" ")
-    text = text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" \n")
-    while b"\n\n" in text:
-        text = text.replace(b"\n\n", b"\n")
     try:
-        return pl.read_csv(
-            io.BytesIO(text),
-            separator=" ",
-            has_header=False,
+        frame = pl.read_csv(text, schema=SCHEMA, **_AS_CSV)
+    except pl.exceptions.PolarsError:
+        return None
+    return frame if frame.height and _fault(frame) is None else None
+
+
+def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The jobs of any SWF, and the oddities that only the text shows; WrongUse with the line if it is none."""
+    text = _tidied(data)
+    frame = _strict(text)
+    if frame is not None:
+        return frame, {}
+    try:
+        fields = pl.read_csv(
+            text,
             schema={**dict.fromkeys(COLUMNS, pl.Float64), "extra": pl.String},
             missing_columns="insert",
             extra_columns="ignore",
             truncate_ragged_lines=True,
             ignore_errors=True,
-            comment_prefix=";",
-            quote_char=None,
             encoding="utf8-lossy",
+            **_AS_CSV,
         )
     except pl.exceptions.NoDataError:
+        fields = pl.DataFrame()
+    if fields.height == 0:
+        raise WrongUse(f"TRACE: {name}: has no jobs, only comments")
+    real = fields.select(COLUMNS)
+    fault = _fault(real)
+    if fault is not None:
+        raise _told(data, name, fault)
+    whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
+    notes = {
+        "extra_columns": fields.height - fields["extra"].null_count(),
+        "fractions_rounded_up": real.filter(pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)).height,
+    }
+    return real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole), notes
+
+
+def _tidied(data: bytes) -> bytes:
+    """The text with one blank between fields, none around a line and no empty line.
+
+    Piece by piece, so that a piece and its masks stay in the processor's cache. A run of blanks that a piece's end
+    cuts in two is left as two; they are rare, and the search for double blanks at the end finds them.
+    """
+    text = data.translate(_BLANKS)
+    pieces = []
+    for start in range(0, len(text), _PIECE):
+        piece = np.frombuffer(text, np.uint8, min(_PIECE, len(text) - start), start)
+        blank = piece <= 32
+        keep = np.ones(len(piece), bool)
+        keep[:-1] = ~((piece[:-1] == 32) & blank[1:])
+        pieces.append(piece[keep].tobytes())
+    text = b"".join(pieces)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" \n")
+    while b"\n\n" in text:
+        text = text.replace(b"\n\n", b"\n")
+    return text
+
+
+def _fault(frame: pl.DataFrame) -> int | None:
+    """The first row with a field that is missing, no number, not finite or too large; None if there is none."""
+    col = pl.col(COLUMNS)
+    lowest, highest, total = (frame.lazy().select(of).collect().row(0) for of in (col.min(), col.max(), col.sum()))
+    # A NaN is in no minimum or maximum, but in the sum.
+    if not any(frame.null_count().row(0)) and all(
+        -_LARGEST <= low <= high <= _LARGEST and isfinite(value) for low, high, value in zip(lowest, highest, total, strict=True)
+    ):
         return None
+    bad = frame.select(~pl.all_horizontal((col.abs() <= _LARGEST).fill_null(False))).to_series()
+    return bad.arg_max()
 
 
-def _fault(data: bytes, name: str) -> WrongUse:
-    """What is wrong in the first line that is no job. Slow, but needed at most once."""
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        fields = line.split()
-        if not fields or fields[0].startswith(";"):
-            continue
-        where = f"TRACE: {name} line {number}:"
-        for position, field in enumerate(fields[:18], 1):
-            if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
-                return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
-        if len(fields) < 18:
-            return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
-    return WrongUse(f"TRACE: {name}: is not SWF")
+def _told(data: bytes, name: str, row: int) -> WrongUse:
+    """What is wrong in the line of this row. Slow, but needed at most once."""
+    lines = ((n, line) for n, line in enumerate(io.BytesIO(data), 1) if line.lstrip()[:1] not in (b"", b";"))
+    number, line = next(islice(lines, row, None))
+    where = f"TRACE: {name} line {number}:"
+    fields = line.decode("utf-8", "replace").split()
+    for position, field in enumerate(fields[:18], 1):
+        if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
+            return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
+    return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
 
 
 def _header(data: bytes) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from . import sacct, swf
+from . import log_text, sacct, swf
 from .errors import WrongUse
 
 
@@ -43,11 +42,11 @@ class Trace:
 
 def read_trace(path: Path | str) -> Trace:
     """Reads an SWF log or what `sacct -P` printed, plain or gzip. Raises WrongUse for anything else."""
-    data, name = swf.load(path), str(path)
-    kind = _kind(data, name)
+    text, name = log_text.load(path), str(path)
+    kind = _kind(text.data, name)
     parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct}[kind]
-    frame, header, notes = parse(data, name)
-    return Trace(frame, header, notes, kind, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    frame, header, notes = parse(text.data, name)
+    return Trace(frame, header, notes, kind, text.sha256)
 
 
 def _kind(data: bytes, name: str) -> str:

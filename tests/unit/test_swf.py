@@ -124,22 +124,22 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             path.write_bytes(content)
         with pytest.raises(WrongUse) as error:
             swf.read_swf(path)
-        assert str(error.value).startswith(f"TRACE: {path}: {message}")
+        assert str(error.value).startswith(f"TRACE: {path}{message}")
         assert "\n" not in str(error.value)
 
     packed = gzip.compress(b"".join(job(n).encode() + b"\n" for n in range(1000)))
     noise = random.Random(1).randbytes(5000)
-    refused("missing.swf", None, "cannot be read (No such file or directory)")
-    refused("empty.swf", b"", "is empty")
-    refused("blank.swf", b"\n \r\n", "is empty")
-    refused("empty.swf.gz", gzip.compress(b""), "is empty")
-    refused("cut.swf.gz", packed[: len(packed) // 2], "is a damaged or truncated gzip file")
-    refused("tail.swf.gz", packed[:-3], "is a damaged or truncated gzip file")
-    refused("flipped.swf.gz", packed[:200] + bytes([packed[200] ^ 255]) + packed[201:], "is a damaged")
-    refused("noise.swf", noise, "is not a text file")
-    refused("noise.swf.gz", gzip.compress(noise), "is not a text file")
+    refused("missing.swf", None, ": cannot be read (No such file or directory)")
+    refused("empty.swf", b"", ": is empty")
+    refused("blank.swf", b"\n \r\n", ": is empty")
+    refused("empty.swf.gz", gzip.compress(b""), ": is empty")
+    refused("cut.swf.gz", packed[: len(packed) // 2], ": is a damaged or truncated gzip file")
+    refused("tail.swf.gz", packed[:-3], ": is a damaged or truncated gzip file")
+    refused("flipped.swf.gz", packed[:200] + bytes([packed[200] ^ 255]) + packed[201:], ": is a damaged")
+    refused("noise.swf", noise, " line 1: is not a text file")
+    refused("noise.swf.gz", gzip.compress(noise), " line 1: is not a text file")
     (tmp_path / "folder.swf").mkdir()
-    refused("folder.swf", None, "cannot be read (Is a directory)")
+    refused("folder.swf", None, ": cannot be read (Is a directory)")
 
 
 def test_gzip_is_known_by_content_not_by_name(tmp_path: Path) -> None:
