@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import polars as pl
 
-# Submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning.
-_EPOCH = 5e8
+from .selection import unix_start
+from .trace import Trace
+
 # Within these a date has four digits for its year: Unix time of the years 1970 to 9999.
 _DATES = (0.0, 253_402_214_400.0)
-_DAY = 86400
 
 
 @dataclass(frozen=True)
@@ -32,25 +31,22 @@ class LocalTime:
     words: str = "UTC"
 
     @classmethod
-    def of(cls, header: Mapping[str, str], frame: pl.DataFrame, format: str = "swf") -> LocalTime:
-        """What the header of an SWF log says: UnixStartTime, and TimeZoneString or TimeZone (else UTC).
+    def of(cls, trace: Trace) -> LocalTime:
+        """What the header of a log says: UnixStartTime, and TimeZoneString or TimeZone (else UTC).
 
-        Submissions that are dates by themselves (UnixStartTime 0, as in some logs) need no beginning. sacct prints the
-        cluster's own clock without its zone, so that its hours are right as they are.
+        sacct prints the cluster's own clock without its zone, so that its hours are right as they are.
         """
-        given = _number(header.get("UnixStartTime"))
-        dates = (frame.select(pl.col("submit").median()).item() or 0) > _EPOCH
-        begin = 0.0 if dates else given if given and given > 0 else None
+        begin = unix_start(trace)
         if begin is None:
             return cls(words="counted from the log's second 0, because it does not say when that was")
-        if format == "sacct":
+        if trace.format == "sacct":
             return cls(begin, words="the cluster's own clock")
-        name = header.get("TimeZoneString", "").strip()
+        name = trace.header.get("TimeZoneString", "").strip()
         if _is_zone(name):
             return cls(begin, name, words=name)
-        offset = _number(header.get("TimeZone"))
-        if offset is not None and abs(offset) <= _DAY:
-            return cls(begin, offset=offset, words=f"UTC{offset / 3600:+g} h")
+        offset = re.fullmatch(r"\s*([+-]?\d{1,5})\s*", trace.header.get("TimeZone", ""), re.ASCII)
+        if offset:
+            return cls(begin, offset=float(offset[1]), words=f"UTC{int(offset[1]) / 3600:+g} h")
         return cls(begin, words="UTC; the log names no time zone")
 
     def local(self, seconds: pl.Expr) -> pl.Expr:
@@ -66,11 +62,6 @@ class LocalTime:
             return None
         found: datetime | None = pl.select(self.local(pl.lit(second, pl.Float64))).item()
         return found
-
-
-def _number(text: str | None) -> float | None:
-    found = re.match(r"\s*([+-]?\d{1,15}(\.\d+)?)\b", text or "", re.ASCII)
-    return float(found[1]) if found else None
 
 
 def _is_zone(name: str) -> bool:

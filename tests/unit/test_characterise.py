@@ -19,7 +19,7 @@ from slurm_mirage import swf
 from slurm_mirage.characterise import LEVELS, Characterisation, characterise
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.local_time import LocalTime
-from slurm_mirage.trace import read_trace
+from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload_figures import FIGURES
 
 TRACES = Path(__file__).parents[3] / "shared/traces"
@@ -29,6 +29,10 @@ JOB = dict.fromkeys(swf.COLUMNS, -1) | {"status": 1}
 
 def frame(*jobs: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame([JOB | job for job in jobs], schema=swf.SCHEMA, orient="row", strict=False)
+
+
+def clock_of(header: dict[str, str], log: pl.DataFrame, kind: str = "swf") -> LocalTime:
+    return LocalTime.of(Trace(log, header, {}, kind, ""))
 
 
 def seconds(most: int) -> st.SearchStrategy[float]:
@@ -178,7 +182,7 @@ def test_hours_and_weekdays_are_those_of_the_place(unix: int, zone: str) -> None
     """Summer time included; Python's own time zones are the other opinion."""
     header = {"UnixStartTime": "800000000", "TimeZone": "3600", "TimeZoneString": zone}
     log = frame({"submit": unix - 800_000_000, "run_time": 1, "allocated_processors": 1})
-    found = characterise(log, 1, LocalTime.of(header, log))
+    found = characterise(log, 1, clock_of(header, log))
     there = datetime.fromtimestamp(unix, ZoneInfo(zone))
     assert found.hours.filter(pl.col("jobs") == 1)["hour"].to_list() == [there.hour]
     assert found.weekdays.filter(pl.col("jobs") == 1)["weekday"].to_list() == [there.isoweekday()]
@@ -206,14 +210,14 @@ def test_hours_and_weekdays_are_those_of_the_place(unix: int, zone: str) -> None
 )
 def test_the_log_says_when_it_began(header: dict[str, str], submit: int, kind: str, hour: int, words: str) -> None:
     log = frame({"submit": submit, "allocated_processors": 1})
-    clock = LocalTime.of(header, log, kind)
+    clock = clock_of(header, log, kind)
     assert clock.words == words
     assert characterise(log, 1, clock).hours["jobs"].arg_max() == hour
 
 
 def test_dates_beyond_the_calendar_are_unknown() -> None:
     log = frame({"submit": 2.0**52, "allocated_processors": 1}, {"submit": 5, "allocated_processors": 1})
-    clock = LocalTime.of({"UnixStartTime": "1000000000"}, log)
+    clock = clock_of({"UnixStartTime": "1000000000"}, log)
     assert characterise(log, 1, clock).hours["jobs"].sum() == 1
     assert clock.date(2.0**52) is None
 
@@ -251,7 +255,7 @@ def log_of(name: str) -> Characterisation:
     if not path.exists():
         pytest.skip(f"skipped: {path} is not there")
     trace = read_trace(path)
-    return characterise(trace.frame, trace.machine()[0], LocalTime.of(trace.header, trace.frame, trace.format))
+    return characterise(trace.frame, trace.machine()[0], LocalTime.of(trace))
 
 
 def test_kth() -> None:
@@ -277,7 +281,7 @@ def test_nasa_has_neither_waits_nor_requested_times() -> None:
 def test_utc_is_the_zone_of_a_log_without_one() -> None:
     moment = datetime(2016, 4, 1, 23, 30, tzinfo=UTC)
     log = frame(*({"submit": 3600 * hour, "allocated_processors": 1} for hour in range(2)))
-    found = characterise(log, 1, LocalTime.of({"UnixStartTime": f"{moment.timestamp():.0f}"}, log))
+    found = characterise(log, 1, clock_of({"UnixStartTime": f"{moment.timestamp():.0f}"}, log))
     days = [moment + timedelta(hours=hour) for hour in range(2)]
     assert [found.hours["jobs"][day.hour] for day in days] == [1, 1]
     assert [found.weekdays["jobs"][day.isoweekday() - 1] for day in days] == [1, 1]
