@@ -1,45 +1,17 @@
-"""Metrics against a schedule worked out on paper, a slow second implementation, and the mistakes of other tools."""
+"""Metrics against a schedule worked out on paper, the decisions of docs/metrics.md, and the mistakes of other tools."""
 
 from __future__ import annotations
 
-import gzip
-import itertools
 import math
-import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from schedules import frame, stops
 
-from slurm_mirage import metrics, swf, trace
+from slurm_mirage import metrics, trace
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.sigsleep_log import Record, Suspension
-
-TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
-
-
-def log(name: str) -> Path:
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"skipped: ../shared/traces/{name} not there")
-    return path
-
-
-def frame(*jobs: dict[str, Any]) -> pl.DataFrame:
-    """A jobs frame; what a row does not say is one processor, completed, never suspended, otherwise unknown."""
-    base = {**dict.fromkeys(metrics.JOBS_SCHEMA), "processors": 1, "state": "COMPLETED", "suspended": 0.0}
-    rows = [{**base, "id": number, **job} for number, job in enumerate(jobs, 1)]
-    return pl.DataFrame(rows, schema=metrics.JOBS_SCHEMA)
-
-
-def stops(*periods: tuple[int, float | None, float | None]) -> pl.DataFrame:
-    schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
-    return pl.DataFrame(list(periods), schema=schema, orient="row")
-
 
 # The worked example of metrics.py.
 SIX = frame(
@@ -96,8 +68,150 @@ def test_six_jobs_on_paper() -> None:
     assert result["excluded"] == {"run time up to 1 s: not in W1 to W4": 1}
     assert result["settings"] == {
         "tau": 10.0, "w2_reading": "magnitude", "processors": 4, "nodes": 4, "warmup_cut": 0.0,
-        "cooldown_cut": 0.0, "percentiles": "linear", "immediate_below": 1.0, "job_nodes": "packed",
+        "cooldown_cut": 0.0, "window": [0.0, 51.0], "percentiles": "linear", "immediate_below": 1.0, "job_nodes": "packed",
     }  # fmt: skip
+    assert result["distribution"]["nodes"] == [0, 1, 3, 4]
+    assert result["distribution"]["share"] == pytest.approx([4 / 51, 1 / 51, 10 / 51, 36 / 51])
+
+
+def test_classes_of_six_jobs_on_paper() -> None:
+    small = {
+        "size_max": 1, "jobs": 2, "area_share": 11 / 175, "wait_mean": 19, "wait_median": 19,
+        "bounded_slowdown_mean": 4.9 / 2, "response_mean": 49 / 2, "immediate_fraction": 1 / 2,
+    }  # fmt: skip
+    large = {
+        "size_max": 4, "jobs": 4, "area_share": 164 / 175, "wait_mean": 25 / 4, "wait_median": 2.5,
+        "bounded_slowdown_mean": 5.75 / 4, "response_mean": 95 / 4, "immediate_fraction": 2 / 4,
+    }  # fmt: skip
+    both = {
+        "size_max": None, "jobs": 6, "area_share": 1, "wait_mean": 63 / 6, "wait_median": 2.5,
+        "bounded_slowdown_mean": 10.65 / 6, "response_mean": 144 / 6, "immediate_fraction": 3 / 6,
+    }  # fmt: skip
+    expected = [
+        (size, runtime, {**figures, "runtime_max": None if runtime == "all" else 60})
+        for size, runtime, figures in (
+            ("1", "up to 1 min", small),
+            ("2-4", "up to 1 min", large),
+            ("1", "all", small),
+            ("2-4", "all", large),
+            ("all", "up to 1 min", both),
+            ("all", "all", both),
+        )
+    ]
+    rows = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["classes"]
+    assert [(row.pop("size"), row.pop("runtime")) for row in rows] == [row[:2] for row in expected]
+    for row, (size, runtime, figures) in zip(rows, expected, strict=True):
+        assert row == pytest.approx(figures), (size, runtime)
+
+
+CUT_ON_PAPER = {
+    "wait_mean": 63 / 4,
+    "wait_median": 12.5,
+    "wait_p90": 32.6,
+    "wait_p95": 35.3,
+    "wait_p99": 37.46,
+    "wait_max": 38,
+    "response_mean": 114 / 4,
+    "slowdown_mean": 43.75 / 4,
+    "bounded_slowdown_mean": 8.65 / 4,
+    "pp_bounded_slowdown_mean": 6.9 / 4,
+    "weighted_slowdown": 259 / 115,
+    "weighted_slowdown_processors": (2.5 + 10 + 39 + 1) / 8,
+    "utilisation": 134 / (4 * 40),
+    "loss_of_capacity": 14 / (4 * 40),
+    "makespan": 40,
+    "W": 63 / 4,
+    "W1": 1.5 / 3,
+    "W2": 2.5 / 3,
+    "W3": 0.15 / 3,
+    "W4": (0.25 * 3 / 4 + 1.25 * 1 / 4) / 3,
+    "immediate_fraction": 1 / 4,
+    "suspensions_mean": 1 / 4,
+    "suspended_mean": 4 / 4,
+    "suspended_fraction": 1 / 4,
+}
+
+
+@pytest.mark.parametrize(("warmup", "cooldown"), [(5, 6), ("5", "6.0"), ("9.803921568627450%", "11.764705882352942%")])
+def test_six_jobs_with_cuts_on_paper(warmup: float | str, cooldown: float | str) -> None:
+    result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS, warmup_cut=warmup, cooldown_cut=cooldown)
+    assert result["metrics"] == pytest.approx(CUT_ON_PAPER, rel=1e-12)
+    assert result["excluded"] == {
+        "submitted in the warm-up: not in metrics over jobs": 2, "run time up to 1 s: not in W1 to W4": 1,
+    }  # fmt: skip
+    assert result["distribution"]["nodes"] == [0, 3, 4]
+    assert result["distribution"]["share"] == pytest.approx([4 / 40, 10 / 40, 26 / 40])
+    assert result["settings"]["warmup_cut"] == pytest.approx(5)
+    assert result["settings"]["cooldown_cut"] == pytest.approx(6)
+    assert result["settings"]["window"] == pytest.approx([5, 45])
+    assert result["jobs"]["submitted"] == 6
+    assert result["classes"][-1]["jobs"] == 4
+
+
+def test_the_window_has_both_its_ends() -> None:
+    jobs = frame(*({"submit": at, "start": at, "end": at + 10} for at in (0, 5, 15, 20)))
+    result = metrics.compute(jobs, 4, 4, warmup_cut=5, cooldown_cut=15)
+    assert result["classes"][-1]["jobs"] == 2
+    assert result["excluded"] == {
+        "submitted in the warm-up: not in metrics over jobs": 1, "submitted in the cool-down: not in metrics over jobs": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("warmup", "cooldown", "message"),
+    [
+        (25.5, 25.5, "warmup_cut, cooldown_cut: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
+        (60, 0, "warmup_cut, cooldown_cut: 60 s and 0 s leave nothing of the schedule's 51 s"),
+        ("50%", "50%", "warmup_cut, cooldown_cut: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
+        (30, 0, "warmup_cut, cooldown_cut: 30 s and 0 s leave no submitted job of the schedule's 51 s"),
+        (-1, 0, "warmup_cut: -1 may be seconds from 0 on, or a percentage"),
+        (0, math.nan, "cooldown_cut: nan may be"),
+        ("100%", 0, "warmup_cut: '100%' may be"),
+        (0, "5 min", "cooldown_cut: '5 min' may be"),
+        (0, "inf", "cooldown_cut: 'inf' may be"),
+    ],
+)
+def test_cuts_that_cannot_be(warmup: float | str, cooldown: float | str, message: str) -> None:
+    with pytest.raises(WrongUse, match=f"^{message}"):
+        metrics.compute(SIX, 4, 4, warmup_cut=warmup, cooldown_cut=cooldown)
+
+
+def test_cuts_need_the_instants_of_suspensions_for_utilisation_too() -> None:
+    result = metrics.compute(SIX, 4, 4, warmup_cut=5)
+    assert set(result["null_reasons"]) == {"utilisation", "W3", "loss_of_capacity", "suspensions_mean", "distribution"}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "name", "longest"),
+    [
+        (0, "up to 1 min", 60),
+        (60, "up to 1 min", 60),
+        (60.5, "1 to 10 min", 600),
+        (600, "1 to 10 min", 600),
+        (3600, "10 min to 1 h", 3600),
+        (21600, "1 to 6 h", 21600),
+        (86400, "6 h to 1 d", 86400),
+        (86401, "over 1 d", None),
+    ],
+)
+def test_classes_of_run_time(runtime: float, name: str, longest: float | None) -> None:
+    rows = metrics.compute(frame({"submit": 0, "start": 0, "end": runtime}), 4)["classes"]
+    assert [(row["runtime"], row["runtime_max"]) for row in rows] == [
+        (name, longest),
+        ("all", None),
+        (name, longest),
+        ("all", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("processors", "name", "most"),
+    [(1, "1", 1), (2, "2-4", 4), (4, "2-4", 4), (5, "5-16", 16), (16, "5-16", 16), (17, "17-64", 64), (3000, "1025-4096", 4096)],
+)
+def test_classes_of_size(processors: int, name: str, most: int) -> None:
+    # Wider than the machine, as logs have them.
+    rows = metrics.compute(frame({"submit": 0, "start": 0, "end": 9, "processors": processors}), 1)["classes"]
+    assert [(row["size"], row["size_max"]) for row in rows] == [(name, most), (name, most), ("all", None), ("all", None)]
 
 
 def test_the_order_of_the_jobs_does_not_matter() -> None:
@@ -215,17 +329,18 @@ def test_without_the_instants_of_suspensions_some_metrics_are_null() -> None:
     result = metrics.compute(SIX, 4, 4)
     expected = {**ON_PAPER, "W3": None, "loss_of_capacity": None, "suspensions_mean": None}
     assert result["metrics"] == pytest.approx(expected)
-    assert set(result["null_reasons"]) == {"W3", "loss_of_capacity", "suspensions_mean"}
+    assert set(result["null_reasons"]) == {"W3", "loss_of_capacity", "suspensions_mean", "distribution"}
     half_known = metrics.compute(SIX, 4, 4, suspensions=stops((4, None, 44.0)))
     assert half_known["metrics"]["suspensions_mean"] == pytest.approx(1 / 6)
-    assert set(half_known["null_reasons"]) == {"W3", "loss_of_capacity"}
+    assert set(half_known["null_reasons"]) == {"W3", "loss_of_capacity", "distribution"}
 
 
 def test_nothing_to_measure_gives_nulls_with_reasons() -> None:
     for jobs in (frame(), frame({"submit": 0, "state": "PENDING"})):
         result = metrics.compute(jobs, 4, 4)
         assert set(result["metrics"].values()) == {None}
-        assert set(result["null_reasons"]) == set(metrics.MEANINGS)
+        assert set(result["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+        assert (result["classes"], result["settings"]["window"]) == ([], None)
 
 
 def test_a_schedule_without_length() -> None:
@@ -233,13 +348,13 @@ def test_a_schedule_without_length() -> None:
     assert result["metrics"]["makespan"] == 0
     assert result["metrics"]["wait_mean"] == 0
     nulls = {name for name, value in result["metrics"].items() if value is None}
-    assert nulls == set(result["null_reasons"])
+    assert {*nulls, "distribution"} == set(result["null_reasons"])
     assert nulls >= {"utilisation", "loss_of_capacity", "slowdown_mean", "W1", "W3"}
 
 
 def test_unknown_nodes_leave_out_w3_and_w4_only() -> None:
     result = metrics.compute(SIX, 4, None, suspensions=SIX_STOPS)
-    assert set(result["null_reasons"]) == {"W3", "W4"}
+    assert set(result["null_reasons"]) == {"W3", "W4", "distribution"}
     assert result["metrics"] == pytest.approx({**ON_PAPER, "W3": None, "W4": None})
 
 
@@ -301,275 +416,6 @@ def test_the_first_job_of_a_log_is_not_taken_for_a_heading(tmp_path: Path) -> No
     path.write_text("1 0 5 10 1 -1 -1 1 20 -1 1 1 1 -1 -1 -1 -1 -1\n2 1 6 10 1 -1 -1 1 20 -1 1 1 1 -1 -1 -1 -1 -1\n")
     values = measure(metrics.frame_from_swf(trace.read_trace(path).frame))
     assert values["wait_mean"] == 5.5
-
-
-# A second implementation, slow and obvious.
-
-JobTuple = tuple[float, float, float, float, int]  # submit, wait, run, suspended (before the run), processors
-
-
-@st.composite
-def schedules(draw: st.DrawFn) -> list[JobTuple]:
-    times = st.integers(0, 60).map(float)
-    job = st.tuples(times, times, times, st.sampled_from([0.0, 0.0, 0.0, 5.0, 7.5]), st.integers(1, 6))
-    return draw(st.lists(job, min_size=1, max_size=12))
-
-
-def as_frames(jobs: Sequence[JobTuple]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    rows = [{"submit": a, "start": a + w, "end": a + w + z + t, "suspended": z, "processors": p} for a, w, t, z, p in jobs]
-    periods = [(n, a + w, a + w + z) for n, (a, w, _, z, _) in enumerate(jobs, 1) if z]
-    return frame(*rows), stops(*periods)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def slowly(jobs: Sequence[JobTuple], processors: int, tau: float = 10.0) -> dict[str, float | None]:
-    """All metrics, job by job and moment by moment; every node has one processor."""
-    first = min(a for a, *_ in jobs)
-    last = max(a + w + z + t for a, w, t, z, p in jobs)
-    span = last - first
-    waits = [w for a, w, t, z, p in jobs]
-    runs = [(w, w + z + t, t, p) for a, w, t, z, p in jobs if t > 0]
-    long = [(w, t, p) for a, w, t, z, p in jobs if t > 1]
-    bounded = [((w + z + t) / max(tau, t), p) for a, w, t, z, p in jobs]
-
-    def running(moment: float) -> int:
-        return sum(p for a, w, t, z, p in jobs if a + w + z <= moment < a + w + z + t)
-
-    def waiting(moment: float) -> int:
-        return sum(p for a, w, t, z, p in jobs if a <= moment < a + w)
-
-    marks = sorted({m for a, w, t, z, p in jobs for m in (a, a + w, a + w + z, a + w + z + t)})
-    pieces = [(begin, end - begin) for begin, end in itertools.pairwise(marks)]
-    lost = math.fsum(min(waiting(m), max(0, processors - running(m))) * dt for m, dt in pieces)
-
-    def chance(x: int) -> float:
-        return math.fsum(dt for m, dt in pieces if min(processors, running(m)) < x) / span
-
-    return {
-        "wait_mean": mean(waits),
-        "wait_median": statistics.median(waits),
-        **{f"wait_p{n}": percentile(waits, n / 100) for n in (90, 95, 99)},
-        "wait_max": max(waits),
-        "response_mean": mean([w + z + t for a, w, t, z, p in jobs]),
-        "slowdown_mean": mean([r / t for w, r, t, p in runs]),
-        "bounded_slowdown_mean": mean([max(1, b) for b, p in bounded]),
-        "pp_bounded_slowdown_mean": mean([max(1, b / p) for b, p in bounded]),
-        "weighted_slowdown": sum(p * t * r / t for w, r, t, p in runs) / sum(p * t for w, r, t, p in runs)
-        if runs else None,
-        "weighted_slowdown_processors": sum(p * r / t for w, r, t, p in runs) / sum(p for w, r, t, p in runs)
-        if runs else None,
-        "utilisation": sum(p * t for a, w, t, z, p in jobs) / (processors * span) if span else None,
-        "loss_of_capacity": lost / (processors * span) if span else None,
-        "makespan": span,
-        "W": mean(waits),
-        "W1": mean([w / t for w, t, p in long]),
-        "W2": mean([w / 10 ** (len(str(int(t))) - 1) for w, t, p in long]),
-        "W3": mean([w / t * chance(processors - p + 1) for w, t, p in long]) if span else None,
-        "W4": mean([w / t * max(0, min(1, (processors - p + 1) / processors)) for w, t, p in long]),
-        "immediate_fraction": mean([float(w == 0) for w in waits]),
-        "suspensions_mean": mean([float(z > 0) for a, w, t, z, p in jobs]),
-        "suspended_mean": mean([z for a, w, t, z, p in jobs]),
-        "suspended_fraction": mean([float(z > 0) for a, w, t, z, p in jobs]),
-    }  # fmt: skip
-
-
-@given(schedules(), st.integers(1, 8))
-@settings(deadline=None, max_examples=150)
-def test_agrees_with_the_slow_implementation(jobs: list[JobTuple], processors: int) -> None:
-    rows, periods = as_frames(jobs)
-    result = metrics.compute(rows, processors, processors, suspensions=periods)
-    expected = slowly(jobs, processors)
-    assert set(result["metrics"]) == set(expected)
-    for name, value in expected.items():
-        found = result["metrics"][name]
-        assert (found is None) == (value is None), name
-        assert value is None or found == pytest.approx(value, rel=1e-9, abs=1e-12), name
-    assert set(result["null_reasons"]) == {name for name, value in result["metrics"].items() if value is None}
-
-
-@given(schedules(), st.sampled_from([0.125, 0.5, 2.0, 64.0, 1024.0]))
-@settings(deadline=None, max_examples=50)
-def test_ratios_do_not_depend_on_the_unit_of_time(jobs: list[JobTuple], unit: float) -> None:
-    rows, periods = as_frames(jobs)
-    scaled = rows.with_columns(pl.col("submit", "start", "end", "suspended") * unit)
-    there = metrics.compute(rows, 6, 6, tau=10, suspensions=periods)["metrics"]
-    moved = periods.with_columns(pl.col("suspend", "resume") * unit)
-    back = metrics.compute(scaled, 6, 6, tau=10 * unit, suspensions=moved)["metrics"]
-    for name in ("bounded_slowdown_mean", "weighted_slowdown", "utilisation", "loss_of_capacity"):
-        assert (back[name] is None) == (there[name] is None)
-        assert back[name] is None or back[name] == pytest.approx(there[name], rel=1e-6, abs=1e-9)
-
-
-# Recorded schedules.
-
-
-def test_kth_agrees_with_plain_python() -> None:
-    path = log("KTH-SP2-1996.unfiltered.swf.gz")
-    with gzip.open(path, "rt") as lines:
-        rows = [line.split() for line in lines if line.strip() and not line.startswith(";")]
-    jobs = [(float(r[1]), float(r[2]), float(r[3]), 0.0, int(r[4])) for r in rows]
-    assert len(jobs) == 28489
-    log_read = trace.read_trace(path)
-    result = metrics.compute(metrics.frame_from_swf(log_read.frame), *log_read.machine())
-    expected = plainly(jobs, 100)
-    for name, value in expected.items():
-        assert result["metrics"][name] == pytest.approx(value, rel=1e-9), name
-    assert result["excluded"]["run time of 0: not in the slowdowns"] == 8
-
-
-def plainly(jobs: Sequence[JobTuple], processors: int) -> dict[str, float]:
-    """As `slowly`, with one sweep over sorted events in place of a look at every job at every moment."""
-    changes: dict[float, list[int]] = {}
-    for a, w, t, _, p in jobs:
-        for moment, waiting, busy in ((a, p, 0), (a + w, -p, p), (a + w + t, 0, -p)):
-            change = changes.setdefault(moment, [0, 0])
-            change[0] += waiting
-            change[1] += busy
-    marks = sorted(changes)
-    span = marks[-1] - marks[0]
-    waiting = busy = 0
-    lost = 0.0
-    time_at = [0.0] * (processors + 1)
-    for begin, end in itertools.pairwise(marks):
-        waiting += changes[begin][0]
-        busy += changes[begin][1]
-        lost += min(waiting, max(0, processors - busy)) * (end - begin)
-        time_at[min(processors, busy)] += end - begin
-    long = [(w, t, p) for _, w, t, _, p in jobs if t > 1]
-    waits = [w for _, w, _, _, _ in jobs]
-    runs = [(w + t, t, p) for _, w, t, _, p in jobs if t > 0]
-    return {
-        "wait_mean": math.fsum(waits) / len(waits),
-        "wait_median": statistics.median(waits),
-        **{f"wait_p{n}": percentile(waits, n / 100) for n in (90, 95, 99)},
-        "wait_max": max(waits),
-        "response_mean": math.fsum(w + t for _, w, t, _, _ in jobs) / len(jobs),
-        "slowdown_mean": math.fsum(r / t for r, t, _ in runs) / len(runs),
-        "bounded_slowdown_mean": math.fsum(max(1, (w + t) / max(10, t)) for _, w, t, _, _ in jobs) / len(jobs),
-        "pp_bounded_slowdown_mean": math.fsum(max(1, (w + t) / (p * max(10, t))) for _, w, t, _, p in jobs) / len(jobs),
-        "weighted_slowdown": math.fsum(p * r for r, _, p in runs) / math.fsum(p * t for _, t, p in runs),
-        "weighted_slowdown_processors": math.fsum(p * r / t for r, t, p in runs) / sum(p for _, _, p in runs),
-        "utilisation": math.fsum(p * t for _, _, t, _, p in jobs) / (processors * span),
-        "loss_of_capacity": lost / (processors * span),
-        "makespan": span,
-        "W": math.fsum(waits) / len(waits),
-        "W1": math.fsum(w / t for w, t, _ in long) / len(long),
-        "W2": math.fsum(w / 10 ** (len(str(int(t))) - 1) for w, t, _ in long) / len(long),
-        "W3": math.fsum(w / t * sum(time_at[: max(0, processors - p + 1)]) / span for w, t, p in long) / len(long),
-        "W4": math.fsum(w / t * (processors - p + 1) / processors for w, t, p in long) / len(long),
-        "immediate_fraction": sum(w == 0 for w in waits) / len(waits),
-    }
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "alea-hpc2n-part.swf.gz",
-        "NASA-iPSC-1993-3.1-cln.swf.gz",
-        "lublin_256.swf.gz",
-        "ubhpc-sacct_dump2110.log",
-    ],
-)
-def test_real_logs_give_numbers_or_reasons(name: str) -> None:
-    log_read = trace.read_trace(log(name))
-    result = metrics.compute(metrics.frame_from_swf(log_read.frame), *log_read.machine())
-    for metric, value in result["metrics"].items():
-        assert (value is None) == (metric in result["null_reasons"])
-        assert value is None or math.isfinite(value)
-    if name.startswith(("NASA", "lublin")):
-        assert result["excluded"] == {"no start": log_read.frame.height}
-
-
-def swf_frame(*jobs: dict[str, Any]) -> pl.DataFrame:
-    base = dict.fromkeys(swf.COLUMNS, -1)
-    return pl.DataFrame([{**base, **job} for job in jobs], schema=swf.SCHEMA)
-
-
-def test_schedule_of_a_log() -> None:
-    jobs = metrics.frame_from_swf(
-        swf_frame(
-            {"job_number": 1, "submit": 5, "wait": 2, "run_time": 3, "allocated_processors": 4, "status": 1},
-            {"job_number": 2, "submit": 5, "wait": 9, "requested_processors": 8, "status": 5},
-            {"job_number": 3, "submit": 5, "wait": -4, "run_time": 3, "status": 0},
-            {"job_number": 4, "submit": 5, "run_time": 3, "status": 1},
-            {"job_number": 5, "submit": 5, "wait": 1, "run_time": 3, "status": 3},
-        )
-    )
-    assert jobs.schema == metrics.JOBS_SCHEMA
-    assert jobs.select("id", "start", "end", "processors", "state").rows() == [
-        (1, 7, 10, 4, "COMPLETED"),
-        (2, None, 14, 8, "CANCELLED"),
-        (3, 1, 4, None, "FAILED"),
-        (4, None, None, None, "COMPLETED"),
-        (5, 6, 9, None, "PARTIAL"),
-    ]
-
-
-def test_suspended_time_of_a_log_is_part_of_its_schedule() -> None:
-    log_frame = swf_frame({"job_number": 1, "submit": 0, "wait": 2, "run_time": 3, "allocated_processors": 1})
-    jobs = metrics.frame_from_swf(log_frame.with_columns(suspended=pl.lit(10.0)))
-    assert jobs.select("start", "end", "suspended").row(0) == (2, 15, 10)
-
-
-def record(number: int, submission: float, start: float, end: float, executed: float, **more: Any) -> Record:
-    """A record with times in seconds after some instant."""
-    base = 1_700_000_000 * 10**9
-
-    def ns(seconds: float) -> int:
-        return base + round(seconds * 1e9)
-
-    periods = tuple(Suspension(*(0 if i is None else ns(i) for i in p)) for p in more.pop("suspensions", ()))
-    fields = {"cores": 2, "priority": "normal", "completed": True, "runtime_ns": round(executed * 1e9), **more}
-    return Record(
-        id=number,
-        submission_ns=ns(submission),
-        start_ns=ns(start),
-        end_ns=ns(end),
-        executed_ns=round(executed * 1e9),
-        suspensions=periods,
-        **fields,
-    )
-
-
-def test_schedule_of_a_sigsleep_log() -> None:
-    records = [
-        record(7, 3, 4, 9.5, 5.5, completed=False),
-        record(5, 1, 2, 12, 7, suspensions=[(3, 4), (6, 8)]),
-        record(6, 2, 2, 12, 6, suspensions=[(None, 8)], cores=4),
-    ]
-    jobs = metrics.frame_from_sigsleep(records)
-    assert jobs.schema == metrics.JOBS_SCHEMA
-    columns = ["id", "submit", "start", "end", "suspended", "processors", "runtime", "state"]
-    assert jobs.select(columns).rows() == [
-        (5, 0, 1, 11, 3, 2, 7, "COMPLETED"),
-        (6, 1, 1, 11, 4, 4, 6, "COMPLETED"),
-        (7, 2, 3, 8.5, 0, 2, 5.5, "CANCELLED"),
-    ]
-    assert metrics.suspensions_from_sigsleep(records).rows() == [(5, 2, 3), (5, 5, 7), (6, None, 7)]
-    assert jobs.equals(metrics.frame_from_sigsleep(records[::-1]))
-
-
-def test_a_requeued_job_is_one_job() -> None:
-    records = [record(5, 0, 20, 30, 10, restart=1), record(5, 0, 1, 5, 4, completed=False)]
-    rows = metrics.frame_from_sigsleep(records)
-    assert rows.select("id", "start", "end", "suspended", "state").rows() == [(5, 1, 30, 15, "COMPLETED")]
-
-
-def test_an_empty_sigsleep_log() -> None:
-    jobs = metrics.frame_from_sigsleep([])
-    assert jobs.height == 0
-    assert metrics.compute(jobs, 4, 4)["jobs"]["submitted"] == 0
 
 
 def test_table_for_the_terminal() -> None:
