@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,16 @@ from typing import Any
 from . import cells
 from .files import file_digest
 
-KIND_ORDER = ("munged", "slurmctld", "slurmd")
+FOUNDATIONS = ("munged", "mariadbd", "slurmdbd")
+"""Kinds that those after them need, and wait for."""
+
+KIND_ORDER = (*FOUNDATIONS, "slurmctld", "slurmd")
 """Kinds of daemons, in the order in which they are started."""
 
-ON_THE_CLOCK = ("slurmctld", "slurmd")
-"""Kinds that live in virtual time. munged does not: its credentials are checked against real time, wherever they are made."""
+ON_THE_CLOCK = ("slurmdbd", "slurmctld", "slurmd")
+"""Kinds that live in virtual time. munged does not: its credentials are checked against real time, wherever they are made. Nor does
+mariadbd, whose own time only comes into columns that nothing is computed from (docs/accounting.md).
+"""
 
 
 @dataclass
@@ -32,6 +39,8 @@ class Daemon:
     command: list[str]
     digest: str
     ready_file: str
+    environment: dict[str, str] = field(default_factory=dict)
+    ready_port: int = 0
     cell: str = ""
     pid: int = 0
     started: int = 0
@@ -44,9 +53,18 @@ class Daemon:
     running_digest: str = ""
 
     def look(self) -> bool:
-        """Whether it has said that it is ready, by its ready file, since its start."""
-        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists())
+        """Whether it has said that it is ready since its start: by its ready file and, if it has one, on its port."""
+        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists() and self._answers())
         return self.ready
+
+    def _answers(self) -> bool:
+        if not self.ready_port:
+            return True
+        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            probe.connect((self.hostname, self.ready_port))
+            return True
+        return False
 
 
 @dataclass
@@ -57,7 +75,8 @@ class Spec:
     `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
     `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
     many: {i} in its name, command and ready_file is replaced by the number. An entry's own "hostname" is what its daemons see
-    instead of the farm's: with CommunicationParameters=NoInAddrAny the address that they listen on.
+    instead of the farm's: with CommunicationParameters=NoInAddrAny the address that they listen on. Its own "environment" comes
+    over that of all. With "ready_port" it is ready when it accepts connections there, too.
     """
 
     user: str
@@ -81,9 +100,11 @@ class Spec:
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
                 clock = spec.clock if entry["kind"] in ON_THE_CLOCK else None
-                start = json.dumps([hostname, command, spec.environment, entry["digest"], clock], sort_keys=True)
+                environment = {**spec.environment, **entry.get("environment", {})}
+                start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
                 # By name and number, so that a node stays in its cell, with its jobs, whatever nodes come or go.
                 cell = entry["name"].replace("{i}", str(i // cells.SIZE)) if entry["kind"] == "slurmd" else ""
-                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file, cell)
+                port = entry.get("ready_port", 0)
+                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file, environment, port, cell)
         return spec

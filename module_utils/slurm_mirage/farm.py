@@ -3,10 +3,10 @@
     python3 -m slurm_mirage.farm run DIRECTORY      supervise until SIGTERM (what the systemd unit starts)
     python3 -m slurm_mirage.farm status DIRECTORY   print the state as JSON
 
-munged, slurmctld (on the head) and all slurmd of a host share this parent, because they inherit from it: the private host
-name, the personality without address randomisation, the KSM flag, the clock. It starts them in parallel with a bound, no faster
-than the host has memory for them, restarts one that dies, takes over what a killed farm has left, and stops exactly what it
-started.
+munged, slurmctld (on the head; with accounting mariadbd and slurmdbd, too) and all slurmd of a host share this parent, because they
+inherit from it: the private host name, the personality without address randomisation, the KSM flag, the clock. It starts them in
+parallel with a bound, no faster than the host has memory for them, restarts one that dies, takes over what a killed farm has
+left, and stops exactly what it started.
 
 It reads DIRECTORY/etc/farm.json (see slurm_mirage.daemons), reads it again on SIGHUP (daemons whose digest changed are
 restarted), and writes DIRECTORY/run/farm.json (see `Farm.state`). It begins as root, where it can, for the host name, and goes
@@ -33,7 +33,7 @@ from typing import Any
 
 from . import isolation, processes
 from .cells import KEEPER
-from .daemons import KIND_ORDER, Daemon, Spec
+from .daemons import FOUNDATIONS, KIND_ORDER, Daemon, Spec
 from .files import read_json, write_json
 from .pacing import MemoryPace, Rate
 from .spawner import DIGEST_VARIABLE, Spawner
@@ -46,7 +46,7 @@ SHAKY_FOR = 3.0  # seconds after its start for which a daemon that kept dying st
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which a daemon's earlier deaths are forgotten, and it holds up the start of others no longer
 ADOPTED_AT_ONCE = 200  # adopted daemons that are looked at each second: the kernel does not tell when they end
-LEAVING_ORDER = ("slurmctld", "slurmd", "munged")
+LEAVING_ORDER = ("slurmctld", "slurmd", *reversed(FOUNDATIONS))
 
 
 class Farm:
@@ -145,7 +145,8 @@ class Farm:
         for name in new.daemons.keys() & known.keys():
             daemon, old = new.daemons[name], known[name]
             old.command, old.digest = daemon.command, daemon.digest
-            old.ready_file, old.hostname = daemon.ready_file, daemon.hostname
+            old.ready_file, old.ready_port, old.hostname = daemon.ready_file, daemon.ready_port, daemon.hostname
+            old.environment = daemon.environment
             new.daemons[name] = old
         self.spec, self.daemons = new, new.daemons
         self._clear_queues()
@@ -181,7 +182,7 @@ class Farm:
                 processes.send(pid, self.by_pid[pid].started, signal.SIGKILL)
 
     def _stop(self) -> None:
-        """End slurmctld first (it saves its state), then the slurmd and what they started, munged last."""
+        """End slurmctld first (it saves its state), then the slurmd and what they started, then what those need, munged last."""
         self.phase = "stopping"
         self._write_state()
         for kind in ("slurmctld", "slurmd"):
@@ -189,10 +190,11 @@ class Farm:
             for first in range(0, len(pids), STOP_AT_ONCE):
                 processes.end(pids[first : first + STOP_AT_ONCE], STOP_PATIENCE)
         mine = processes.of_instance(str(self.directory))
-        munged = {d.pid for d in self.by_pid.values() if d.kind == "munged"}
-        processes.end(mine - munged - self.spawner.keepers, STOP_PATIENCE)
+        needed = [{d.pid for d in self.by_pid.values() if d.kind == kind} for kind in reversed(FOUNDATIONS)]
+        processes.end(mine.difference(self.spawner.keepers, *needed), STOP_PATIENCE)
         self.spawner.end_cells()
-        processes.end(munged, STOP_PATIENCE)
+        for those in needed:
+            processes.end(those, STOP_PATIENCE)
         (self.directory / "run/farm.json").unlink(missing_ok=True)
 
     # --- starting and reaping --------------------------------------------------------------------------------------
@@ -232,12 +234,11 @@ class Farm:
             self.phase = "running"
 
     def _may_start(self, kind: str) -> bool:
-        """munged first, for the others need it; slurmctld next; the many slurmd within the bounds."""
-        if kind == "munged":
-            return True
-        if any(daemon.kind == "munged" for daemon in self.starting):
+        """What others rely on first, one after the other; slurmctld next; the many slurmd within the bounds."""
+        needed = FOUNDATIONS[: KIND_ORDER.index(kind)]
+        if any(self.queues[other] for other in needed) or any(daemon.kind in needed for daemon in self.starting):
             return False
-        return kind == "slurmctld" or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
+        return kind != "slurmd" or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
 
     def _look(self) -> None:
         """See which daemons have become ready, and which hold up the others still."""
@@ -253,7 +254,7 @@ class Farm:
         """Start a daemon. When the kernel refuses (no such program, too many processes), it is tried again later."""
         daemon.born, daemon.ready, daemon.adopted, daemon.waits = time.monotonic(), False, False, False
         try:
-            pid = self.spawner.start(daemon, self.spec.environment)
+            pid = self.spawner.start(daemon)
         except OSError as error:
             self._died(daemon, f"cannot be started: {error}")
             self._enqueue([daemon])
@@ -313,7 +314,7 @@ class Farm:
 
     def _last_words(self, daemon: Daemon) -> str:
         """The last fatal or error line that a daemon wrote: the reason for its death, most likely."""
-        pattern = re.compile(r"(fatal|error): .*")
+        pattern = re.compile(r"(?:(?:fatal|error): |\[ERROR\] ).*")
         for path in (f"log/{daemon.name}.stderr", f"log/{daemon.name}.log", f"log/slurmd.{daemon.name}.log"):
             with suppress(OSError):
                 found = pattern.findall(text := Path(path).read_text(errors="replace")[-8000:])

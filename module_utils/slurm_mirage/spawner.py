@@ -14,6 +14,7 @@ from .host_settings import HostSettings
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
+PREFERRED = ("munged", "slurmctld")  # kinds that keep the farm's priority
 PRIORITY, REAL_TIME, CELLS = "higher priority", "real-time priority of munged", "cells (PID namespaces)"
 
 
@@ -75,21 +76,21 @@ class Spawner:
         """End the cells, with all that may still run in them."""
         self._cells.end()
 
-    def start(self, daemon: Daemon, environment: dict[str, str]) -> int:
-        """Start a daemon with the specification's `environment`; returns its process id. OSError when the kernel refuses."""
+    def start(self, daemon: Daemon) -> int:
+        """Start a daemon; returns its process id. OSError when the kernel refuses."""
         Path(daemon.ready_file).unlink(missing_ok=True)
         self._enter(daemon.hostname)
         if not daemon.cell or CELLS in self.refused:
-            pid = self._spawn(daemon, environment)
+            pid = self._spawn(daemon)
         else:
             self._cells.enter(daemon.cell)
             try:
-                pid = self._spawn(daemon, environment)
+                pid = self._spawn(daemon)
             finally:
                 self._cells.leave()
         if daemon.kind == "munged" and REAL_TIME not in self.refused:
             isolation.put_first(pid)
-        if daemon.kind == "slurmd" and PRIORITY not in self.refused:
+        if daemon.kind not in PREFERRED and PRIORITY not in self.refused:
             isolation.lower_priority(pid)
         return pid
 
@@ -104,8 +105,8 @@ class Spawner:
             why = f"{error.strerror}: this host allows no private host name {hostname}, and so no second address for nodes"
             raise OSError(error.errno, why) from error
 
-    def _spawn(self, daemon: Daemon, environment: dict[str, str]) -> int:
-        # A slurmd has a log file of its own; what the two others say before they have one is kept for the error report.
+    def _spawn(self, daemon: Daemon) -> int:
+        # A slurmd has a log file of its own; what the others say before they have one is kept for the error report.
         output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
@@ -114,7 +115,7 @@ class Spawner:
             daemon.command[0],
             daemon.command,
             # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
-            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **environment, **clock, **marks},
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **daemon.environment, **clock, **marks},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),

@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -536,3 +537,35 @@ def test_a_farm_that_starts_again_keeps_its_clock(bed: Bed) -> None:
     until(lambda: bed.is_up(2) and bed.state()["pid"] == bed.farm.pid)
     assert clock_file(bed.directory).read_text() == line
     assert bed.daemons() == pids
+
+
+def test_what_others_need_starts_first_is_ready_by_its_port_and_ends_last(bed: Bed) -> None:
+    """mariadbd, slurmdbd (which listens), slurmctld, slurmd, each when the one before is ready; they end the other way round."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # It waits for a line that never comes, without a child that would have to end before it.
+    os.mkfifo(bed.directory / "fifo", 0o666)
+    (bed.directory / "fifo").chmod(0o666)
+    note = f"{bed.directory}/run/notes"
+    bed.program.write_text(
+        f"echo $1 >> {note}\ntrap 'echo end $1 >> {note}; exit' TERM\necho $$ > $2\nread line <> {bed.directory}/fifo\n"
+    )
+    slow = bed.entry(1, name="slurmdbd", kind="slurmdbd", ready_port=port, environment={"MYSQL_UNIX_PORT": "/socket"})
+    others = [bed.entry(1, name=kind, kind=kind) for kind in ("slurmctld", "mariadbd", "munged")]
+    bed.specify_all(bed.entry(2), *others, slow)
+    bed.start()
+    notes = bed.directory / "run/notes"
+    until(lambda: bed.state()["daemons"].get("slurmdbd", {}).get("up") == 1)
+    assert bed.state()["daemons"]["slurmdbd"]["ready"] == 0
+    with socket.create_server(("127.0.0.1", port)):
+        until(lambda: bed.is_up(2))
+    assert notes.read_text().split()[:4] == ["munged", "mariadbd", "slurmdbd", "slurmctld"]
+    environment = {name: processes.environment(pid) for name, pid in bed.daemons().items()}
+    assert [name for name in environment if environment[name].get("MYSQL_UNIX_PORT") == "/socket"] == ["slurmdbd"]
+    notes.write_text("")
+    bed.farm.terminate()
+    bed.farm.wait()
+    ended = [line.removeprefix("end ") for line in notes.read_text().splitlines()]
+    assert sorted(ended[1:3]) == ["n1", "n2"]
+    assert [ended[0], *ended[3:]] == ["slurmctld", "slurmdbd", "mariadbd", "munged"]
