@@ -37,7 +37,7 @@ class Order:
     source: Source
 
     def inputs(self, shrink: tuple[Decimal, ...]) -> dict[str, str]:
-        return runs.inputs(self.knobs | {"SHRINK": shrink}, self.source.sha256, self.config)
+        return runs.inputs(self.knobs | {"SHRINK": shrink}, self.source.trace.sha256, self.config)
 
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
@@ -45,7 +45,7 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
-    prepared = [Prepared.make(knobs, order.source.frame, shrink) for shrink in shrinks]
+    prepared = [Prepared.make(knobs, order.source.trace, shrink) for shrink in shrinks]
     name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
@@ -180,7 +180,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
     try:
         speed = speed_for(prepared, folder, replay, screen)
         if order.knobs["SPEED"] != speed:
-            prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.frame, prepared.shrink)
+            prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)
         replay(folder.name, speed, folder, {})

@@ -8,12 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from slurm_mirage import models, submissions, swf
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.selection import Selection
-from slurm_mirage.trace import read_trace
+from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload import Workload, prepare
 
 from .knobs import Value
@@ -30,10 +28,9 @@ SAMPLES, LONGEST_SAMPLE = 60, 10.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where the jobs come from: a log, or the generator."""
+    """Where the jobs come from: a log, or the generator; and what experiment.json says of it."""
 
-    frame: pl.DataFrame
-    sha256: str
+    trace: Trace
     description: dict[str, Any]
 
 
@@ -79,10 +76,12 @@ def selection_of(knobs: dict[str, Value]) -> Selection:
 def source(knobs: dict[str, Value]) -> Source:
     """Read TRACE, or generate the workload of a run without one. Raises WrongUse for what is no log."""
     if not knobs["TRACE"]:
-        frame = models.default_workload(machine_of(knobs).processors, whole_of(knobs["SEED"]))
+        machine = machine_of(knobs)
+        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]))
         # The jobs themselves, because another release may generate others from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
-        return Source(frame, digest, {"path": None, "generated": "default_workload", "sha256": digest})
+        trace = Trace(frame, header_of(machine), {}, "generated", digest)
+        return Source(trace, {"path": None, "generated": "default_workload", "sha256": digest})
     path = Path(str(knobs["TRACE"]))
     trace = read_trace(path)
     about_it = {
@@ -92,21 +91,43 @@ def source(knobs: dict[str, Value]) -> Source:
         "jobs": trace.frame.height,
         "notes": trace.notes,
     }
-    return Source(trace.frame, trace.sha256, about_it)
+    return Source(trace, about_it)
 
 
-def workload(knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Workload:
+def header_of(machine: Machine) -> dict[str, str]:
+    """What an SWF header says of a machine."""
+    return {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
+
+
+def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload:
     """Select and shrink the jobs. Raises WrongUse, for one that is wider than the cluster too."""
     return prepare(
-        jobs,
+        trace,
+        selection_of(knobs),
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
         slack=SLACK,
-        jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
-        offset=whole_of(knobs["OFFSET"]),
-        min_runtime=number_of(knobs["MIN_RUNTIME"]),
         shrink_percent=float(shrink),
         overrun=str(knobs["OVERRUN"]),
+        sizes=str(knobs["SIZES"]),
+        preset=str(knobs["PRESET"]),
     )
+
+
+def due_times(knobs: dict[str, Value], chosen: Workload) -> list[float]:
+    """When each job is due, in virtual seconds after the start of the replay: presets at once, the others at their own times after
+    them, or by the scheme of PERIOD, which counts them only."""
+    submits = chosen.jobs["submit_virtual"].to_list()
+    presets = chosen.presets()
+    period = number_of(knobs["PERIOD"])
+    dues = submissions.due_times(
+        submits[presets:],
+        warmup=whole_of(knobs["WARMUP"]),
+        group=whole_of(knobs["GROUP"]),
+        period=period,
+        drift=number_of(knobs["DRIFT"]),
+    )
+    since = submits[presets] if period == 0 else 0.0
+    return [0.0] * presets + [since + due for due in dues]
 
 
 @dataclass(frozen=True)
@@ -119,16 +140,9 @@ class Prepared:
     dues: list[float]
 
     @classmethod
-    def make(cls, knobs: dict[str, Value], jobs: pl.DataFrame, shrink: Decimal) -> Prepared:
-        chosen = workload(knobs, jobs, shrink)
-        dues = submissions.due_times(
-            chosen.jobs["submit_virtual"].to_list(),
-            warmup=whole_of(knobs["WARMUP"]),
-            group=whole_of(knobs["GROUP"]),
-            period=number_of(knobs["PERIOD"]),
-            drift=number_of(knobs["DRIFT"]),
-        )
-        return cls(knobs, shrink, chosen, dues)
+    def make(cls, knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Prepared:
+        chosen = workload(knobs, trace, shrink)
+        return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 
     def executions(self) -> list[float]:
         """How long each job will run: a cancelled one no longer than until its cancellation."""
@@ -154,12 +168,14 @@ class Prepared:
         return min(LONGEST_SAMPLE, max(1.0, (self.real_estimate() or 0.0) / SAMPLES))
 
     def announcement(self) -> str:
-        """What will be done, and about how long it takes: `100 jobs, longest 6 min, about 9 min`.
+        """What will be done, and about how long it takes: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
 
         On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`.
         """
-        count = self.workload.jobs.height
+        presets = self.workload.presets()
+        count = self.workload.jobs.height - presets
         jobs = "1 job" if count == 1 else f"{count} jobs"
+        jobs += f", and {presets} preset" if presets else ""
         jobs += f", longest {about(max(self.executions()))}"
         if self.knobs["SPEED"] == 1:
             return f"{jobs}, about {about(self.estimate())}"
@@ -198,9 +214,7 @@ class Prepared:
         self._write_into(folder, folder.name, read_json(folder / "experiment.json") or {})
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
-        machine = machine_of(self.knobs)
-        header = {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
-        swf.write_swf(self.workload.to_swf(), header, folder / "workload.swf")
+        swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
         self.workload.jobs.write_csv(folder / "workload.csv")
         submissions.write_plan(folder / "plan.csv", self.plan(run))
         selection = {

@@ -6,6 +6,8 @@ from decimal import Decimal
 
 import polars as pl
 
+from slurm_mirage.workload import Workload
+
 from .knobs import MOST_SPEED, shown_number
 from .prepare import SLACK, Prepared, speed_of
 from .screen import about
@@ -30,12 +32,28 @@ def remarks(run: Prepared) -> list[str]:
     notes, lines = run.workload.notes, []
     if run.shrink != 100:
         lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+    lines += sizes_and_presets(run.workload)
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
     if "limits_extended" in notes:
         lines.append(_extensions(run))
     if (count := notes.get("to_be_cancelled")) is not None:
         lines.append(f"cancelled as in the log: {count} jobs")
     return lines + _limits(run)
+
+
+def sizes_and_presets(chosen: Workload) -> list[str]:
+    """What became of the sizes of jobs, and what comes before the selection."""
+    notes, lines = chosen.notes, []
+    if chosen.size_factor != 1:
+        lines.append(f"sizes of jobs: {chosen.size_factor:.4g} times those of the log, to the nearest processor (SIZES=scale)")
+    if (count := notes.get("wider_than_the_logs_machine")) is not None:
+        lines.append(f"wider than the log's own machine, now as wide as the cluster: {count} jobs")
+    if chosen.presets():
+        running, queued = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
+        lines.append(f"preset, as they were when the selection begins: {running} running, {queued} queued")
+    if (count := notes.get("preset_unknown")) is not None:
+        lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
+    return lines
 
 
 def _extensions(run: Prepared) -> str:

@@ -1,5 +1,5 @@
-"""From a log to what is submitted: selection, shrinking, time limits, cancellations. Pure; nothing is run
-here.
+"""From a log to what is submitted: selection, presets, sizes, shrinking, time limits, cancellations. Pure;
+nothing is run here.
 
 Time units: trace seconds are the log's own; virtual seconds are what Slurm sees, trace seconds times
 SHRINK/100 (the thesis's factor, which shrinks the gaps between submissions, the requested times and the run
@@ -16,8 +16,10 @@ import polars as pl
 
 from . import swf
 from .errors import WrongUse
+from .presets import CANCELLED, QUEUED, RUNNING, never_ran, presets
+from .selection import Selection, take
+from .trace import Trace
 
-_CANCELLED = 5
 # A limit is rounded up to whole minutes, but not because of the last bits of a product of floats.
 _EPSILON = 1e-9
 
@@ -26,11 +28,11 @@ _EPSILON = 1e-9
 class Workload:
     """What is submitted, in this order.
 
-    jobs: one row a job, sorted by submission
+    jobs: one row a job, sorted by submission, preset ones first
         id (Int64)                the log's job number, or a new one above all others where the log repeats it
-        submit                    trace seconds, as in the log
+        submit                    trace seconds, as in the log; of a preset job the instant at which the selection begins
         submit_virtual            virtual seconds after the first submission
-        processors                allocated, or if the log does not say, requested
+        processors                allocated, or if the log does not say, requested; scaled if that was wanted
         nodes_wanted              whole nodes for these processors, were they the smallest ones; null unless whole nodes are used
         runtime, runtime_virtual  seconds of execution (of a job that never ran: what it asked for)
         requested                 trace seconds; if the log does not say, the run time and the slack
@@ -38,12 +40,14 @@ class Workload:
         limit_extended            whether that is more than what was requested (OVERRUN=extend)
         cancel_after_virtual      virtual seconds after submission at which to cancel; null: do not
         ran                       false for a job that was cancelled while it waited
+        preset                    "running" or "queued": what it was when the selection began; "" of the selection itself
         status, user, group, executable, queue, partition: as in the log
-    excluded: jobs left out between the first and the last taken, by reason notes: what was changed, each
-    with the number of jobs limits: distinct requested times before, and distinct time limits in minutes
-    after; shrinking makes them fewer,
-        which takes from a backfill scheduler what it orders jobs by
+    excluded: jobs left out between the first and the last taken, by reason
+    notes: what was changed, each with the number of jobs
+    limits: distinct requested times before, and distinct time limits in minutes after (presets not counted); shrinking makes
+        them fewer, which takes from a backfill scheduler what it orders jobs by
     shrink_percent: as given
+    size_factor: what sizes were multiplied by before they were rounded
     """
 
     jobs: pl.DataFrame
@@ -51,6 +55,11 @@ class Workload:
     notes: dict[str, int]
     limits: dict[str, int]
     shrink_percent: float
+    size_factor: float = 1.0
+
+    def presets(self) -> int:
+        """How many of the jobs, the first ones, are presets."""
+        return self.jobs.filter(pl.col("preset") != "").height
 
     def to_swf(self) -> pl.DataFrame:
         """What is submitted as an SWF frame, in virtual seconds; prepared again at 100 % it gives the same
@@ -77,29 +86,31 @@ class Workload:
 
 
 def prepare(
-    trace: pl.DataFrame,
+    trace: Trace,
+    selection: Selection,
     *,
     classes: Sequence[tuple[int, int]],
     slack: float,
-    jobs: int | None = None,
-    offset: int = 0,
-    min_runtime: float = 0.0,
     shrink_percent: float = 100.0,
     overrun: str = "extend",
     whole_nodes: bool = False,
+    sizes: str = "keep",
+    preset: str = "none",
 ) -> Workload:
-    """Selects and shrinks the jobs of an SWF frame for a cluster with these `classes` of nodes, each a
-    number of nodes and the processors of each of them.
+    """Selects and shrinks the jobs of a log for a cluster with these `classes` of nodes, each a number of nodes and the
+    processors of each of them.
 
-    The log is sorted by submission (jobs of the same second stay in its order); its first `offset` jobs are
-    passed over, whatever they are; of the rest the unusable ones and those that ran less than `min_runtime`
-    trace seconds are left out and counted; `jobs` of what remains are taken (None: all). So an OFFSET means
-    the same place of the log under every MIN_RUNTIME, and JOBS is what is submitted.
+    The selection is that of `selection.take`. Unusable are jobs without processors, without a submission time,
+    partial executions (status 2 to 4: parts of a job that has a line of its own), and jobs with a run time of 0
+    or unknown that were not cancelled. Those that were cancelled while they waited are submitted, to be
+    cancelled at the recorded time; if that is unknown, they are left out too.
 
-    Unusable are jobs without processors, without a submission time, partial executions (status 2 to 4:
-    parts of a job that has a line of its own), and jobs with a run time of 0 or unknown that were not
-    cancelled. Those that were cancelled while they waited are submitted, to be cancelled at the recorded
-    time; if that is unknown, they are left out too.
+    `sizes`, for a log of another machine: "keep" takes them as they are; "fit" leaves out the jobs that are wider than
+    the cluster; "scale" multiplies them by the cluster's processors over those of the log's machine, rounded to
+    the nearest, but at least 1. (A job wider than the log's machine becomes one of the whole cluster.)
+
+    `preset`: "none", or which jobs of before the selection come first (`presets.presets`); they come on top of
+    the selection's `jobs`.
 
     `slack` is in virtual seconds. `overrun`: "extend" gives a job that (with the slack) would not end within
     its limit the limit max(requested, run) + slack; "kill" leaves the limit as requested.
@@ -107,8 +118,16 @@ def prepare(
     Raises WrongUse, naming the knob, for a choice that leaves nothing, goes beyond the log, or holds a job
     that is wider than the cluster.
     """
-    _check_knobs(jobs, offset, min_runtime, shrink_percent, overrun)
-    window, excluded = _select(trace, jobs, offset, min_runtime)
+    _check_knobs(shrink_percent, overrun, sizes)
+    there = sum(count * cpus for count, cpus in classes)
+    taken = take(trace, selection, _unusable(there if sizes == "fit" else None))
+    before, unknown = presets(taken.before, taken.instant, preset)
+    window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
+    window = window.with_columns(processors=_processors(), ran=~never_ran())
+    size_factor, beyond = 1.0, 0
+    if sizes == "scale":
+        machine = trace.machine()[0]
+        size_factor, (window, beyond) = there / machine, _scale(window, machine, there)
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
@@ -116,67 +135,66 @@ def prepare(
     wanted = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(
         "id", "submit", "processors", wanted.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
-        "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "status", "user",
+        "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition",
     )  # fmt: skip
-    asked = window.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
     notes = {
+        "preset_running": submitted.filter(pl.col("preset") == RUNNING).height,
+        "preset_queued": submitted.filter(pl.col("preset") == QUEUED).height,
+        "preset_unknown": unknown,
+        "wider_than_the_logs_machine": beyond,
         "renumbered": repeated,
         "requested_time_unknown": limited.filter("guessed").height,
         "never_ran": submitted.filter(~pl.col("ran")).height,
         "to_be_cancelled": submitted["cancel_after_virtual"].count(),
         "limits_extended": submitted.filter("limit_extended").height,
     }
+    # What is left of a preset job's request is no request that anybody made.
+    asked = taken.jobs.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
     return Workload(
         submitted,
-        excluded,
+        taken.left_out,
         {reason: count for reason, count in notes.items() if count},
-        {"before": asked, "after": submitted["limit_minutes"].n_unique()},
+        {"before": asked, "after": submitted.filter(pl.col("preset") == "")["limit_minutes"].n_unique()},
         shrink_percent,
+        size_factor,
     )
 
 
-def _check_knobs(jobs: int | None, offset: int, min_runtime: float, shrink_percent: float, overrun: str) -> None:
-    if jobs is not None and jobs < 1:
-        raise WrongUse(f"JOBS: {jobs} may be 1 or more, or empty for all")
-    if offset < 0:
-        raise WrongUse(f"OFFSET: {offset} may be 0 or more")
-    if min_runtime < 0:
-        raise WrongUse(f"MIN_RUNTIME: {min_runtime:g} may be 0 or more seconds")
+def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
     if not 0 < shrink_percent < math.inf:
         raise WrongUse(f"SHRINK: {shrink_percent:g} may be any percentage above 0")
     if overrun not in ("extend", "kill"):
         raise WrongUse(f"OVERRUN: {overrun!r} may be extend or kill")
+    if sizes not in ("keep", "scale", "fit"):
+        raise WrongUse(f"SIZES: {sizes!r} may be keep, scale or fit")
 
 
-def _select(trace: pl.DataFrame, jobs: int | None, offset: int, min_runtime: float) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The jobs taken, with `processors` and `ran`, and the number left out among them by reason."""
-    if offset >= trace.height:
-        raise WrongUse(f"OFFSET: {offset} may be up to {trace.height - 1}, the log has {trace.height} jobs")
+def _processors() -> pl.Expr:
+    """Processors of a job: allocated, or if the log does not say, requested."""
+    return pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
+
+
+def _unusable(widest: int | None) -> pl.Expr:
+    """Why a line of a log cannot be submitted; null: it can. `widest`: processors of the cluster, if what is wider is left out."""
     col = pl.col
-    allocated, requested = col("allocated_processors"), col("requested_processors")
-    window = trace.sort("submit", maintain_order=True).slice(offset)
-    window = window.with_columns(
-        processors=pl.when(allocated > 0).then(allocated).otherwise(requested),
-        ran=~((col("status") == _CANCELLED) & (col("run_time") <= 0)),
-    ).with_columns(
-        reason=pl.when(col("submit") < 0).then(pl.lit("no submission time"))
+    return (
+        pl.when(col("submit") < 0).then(pl.lit("no submission time"))
         .when(col("status").is_between(2, 4)).then(pl.lit("partial execution"))
-        .when(col("processors") <= 0).then(pl.lit("no processors"))
-        .when(col("ran") & (col("run_time") <= 0)).then(pl.lit("no run time"))
-        .when(~col("ran") & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
-        .when(col("run_time").clip(0) < min_runtime).then(pl.lit("shorter than MIN_RUNTIME"))
+        .when(_processors() <= 0).then(pl.lit("no processors"))
+        .when(~never_ran() & (col("run_time") <= 0)).then(pl.lit("no run time"))
+        .when(never_ran() & (col("wait") < 0)).then(pl.lit("cancelled at an unknown time"))
+        .when(_processors() > (math.inf if widest is None else widest)).then(pl.lit("wider than the cluster"))
     )  # fmt: skip
-    usable = col("reason").is_null()
-    count = window.select(usable.sum()).item()
-    if count == 0:
-        raise WrongUse(f"MIN_RUNTIME: none of the log's jobs from OFFSET={offset} on can be used with {min_runtime:g}")
-    if jobs is not None and jobs > count:
-        raise WrongUse(f"JOBS: {jobs} may be up to {count}, the log has no more usable jobs from OFFSET={offset} on")
-    if jobs is not None:
-        window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < jobs)
-    left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
-    return window.filter(usable), dict(left_out.iter_rows())
+
+
+def _scale(window: pl.DataFrame, machine: int, there: int) -> tuple[pl.DataFrame, int]:
+    """Processors of a job on `machine` made those on a machine of `there`, and how many jobs were wider than the former."""
+    processors = pl.col("processors")
+    beyond = window.filter(processors > machine).height
+    # Whole numbers all the way: half a processor is rounded up, whatever the factor's last bits are.
+    nearest = (2 * processors.clip(upper_bound=machine) * there + machine) // (2 * machine)
+    return window.with_columns(processors=nearest.clip(1)), beyond
 
 
 def _unique(window: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -192,7 +210,7 @@ def _shrink(window: pl.DataFrame, factor: float, slack: float) -> pl.DataFrame:
     """Adds the times: trace seconds with what the log does not say filled in, and virtual seconds."""
     col, when = pl.col, pl.when
     unknown = col("requested_time") <= 0
-    known_wait = (col("status") == _CANCELLED) & (col("wait") >= 0)
+    known_wait = (col("status") == CANCELLED) & (col("wait") >= 0)
     return (
         window.with_columns(
             guessed=unknown,
@@ -238,11 +256,13 @@ def _check_width(jobs: pl.DataFrame, classes: Sequence[tuple[int, int]]) -> None
     there = sum(count * cpus for count, cpus in classes)
     if needed > there and len(classes) > 1:
         raise WrongUse(
-            f"CLASSES: job {number} needs {needed} processors, the cluster has {there}; more or larger nodes would hold it"
+            f"CLASSES: job {number} needs {needed} processors, the cluster has {there}; more or larger nodes would hold it, "
+            "SIZES=fit leaves such jobs out, SIZES=scale makes all of them smaller"
         )
     if needed > there:
         [(nodes, cpus)] = classes
         raise WrongUse(
             f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
-            f"CPUS={cpus}); NODES={-(-needed // cpus)} or CPUS={-(-needed // nodes)} would hold every job"
+            f"CPUS={cpus}); NODES={-(-needed // cpus)} or CPUS={-(-needed // nodes)} would hold every job, SIZES=fit leaves "
+            "wider ones out, SIZES=scale makes all of them smaller"
         )

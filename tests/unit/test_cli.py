@@ -99,6 +99,13 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("workload", {}, "OUT: the file to write is missing"),
         ("workload", {"OUT": "w.swf", "MODEL": "nosuch"}, "MODEL: 'nosuch'"),
         ("workload", {"OUT": "w.swf", "TRACE": "two.swf", "SHRINK": "100:50:10"}, "one shrink factor"),
+        ("workload", {"OUT": "w.swf", "TRACE": "two.swf", "LOAD": "0.5"}, "LOAD: a log has its own load"),
+        ("workload", {"OUT": "w.csv"}, "OUT: a CSV holds a schedule, and a generated workload has none"),
+        ("workload", {"OUT": "w.csv", "TRACE": "two.swf", "SHRINK": "50"}, "SHRINK: a recorded schedule"),
+        ("workload", {"OUT": "w.swf", "OFFSET": "3", "PRESET": "all"}, "PRESET: all needs recorded waits"),
+        ("experiment", {"TRACE": "two.swf", "FROM": "11"}, "FROM: no job was submitted from 11;"),
+        ("experiment", {"TRACE": "two.swf", "TO": "2016-04-01"}, "TO: 2016-04-01 is a date, but the log has no UnixStartTime"),
+        ("experiment", {"TRACE": "two.swf", "QUEUES": "night"}, "QUEUES: "),
         ("nosuch", {}, "target: nosuch"),
     ],
 )
@@ -185,6 +192,43 @@ def test_workload_is_selected_and_shrunk(copy: Path, tmp_path: Path) -> None:
     assert [(job[0], job[1], job[3], job[4]) for job in jobs] == [("2", "0", "15", "4")]
 
 
+def lines_of(out: Path) -> list[list[str]]:
+    return [line.split() for line in out.read_text().splitlines() if not line.startswith(";")]
+
+
+def test_workload_with_what_ran_before_it_on_another_machine(copy: Path, tmp_path: Path) -> None:
+    """Job 1 ran from 0 to 30 and job 2 was submitted at 10: 20 s were left, and 50 of 60 s requested."""
+    out = tmp_path / "w.swf"
+    done = run(copy, "workload", TRACE="two.swf", OFFSET="1", PRESET="running", SIZES="scale", NODES="1", CPUS="16", OUT=str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "preset, as they were when the selection begins: 1 running, 0 queued" in done.stdout.splitlines()
+    assert [(job[0], job[1], job[3], job[4], job[8]) for job in lines_of(out)] == [
+        ("1", "0", "20", "2", "60"),
+        ("2", "0", "30", "8", "60"),
+    ]
+    header = out.read_text()
+    assert "; MaxProcs: 16\n" in header
+    assert "; Note: changed by make workload: OFFSET=1 SIZES=scale PRESET=running\n" in header
+
+
+def test_workload_of_a_model_with_exact_estimates_and_its_load(copy: Path, tmp_path: Path) -> None:
+    outs = [tmp_path / "a.swf", tmp_path / "b.swf"]
+    for out, load in zip(outs, ("0.5", "1"), strict=True):
+        done = run(copy, "workload", JOBS="300", LOAD=load, ESTIMATES="exact", OUT=str(out))
+        assert done.returncode == 0, done.stdout + done.stderr
+    slow, fast = (lines_of(out) for out in outs)
+    assert all(job[3] == job[8] for job in slow)
+    assert 1.99 < float(slow[-1][1]) / float(fast[-1][1]) < 2.01
+
+
+def test_workload_writes_a_recorded_schedule_as_csv(copy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "w.csv"
+    done = run(copy, "workload", TRACE="two.swf", FROM="5", OUT=str(out))
+    assert done.stdout.splitlines()[-1] == f"ok: 1 jobs in {out}"
+    heading, row = (line.split(",") for line in out.read_text().splitlines())
+    assert dict(zip(heading, row, strict=True))["job_id"] == "2"
+
+
 @pytest.fixture
 def finished(copy: Path) -> Path:
     """results/done as a run of two.swf leaves it when its verdict is ok, made by the program's own functions."""
@@ -193,8 +237,8 @@ def finished(copy: Path) -> Path:
     code = (
         "import os; from pathlib import Path; from cli import knobs, preflight, prepare, runs;"
         "k = knobs.resolve(os.environ); s = prepare.source(k);"
-        "i = runs.inputs(k, s.sha256, preflight.config(k));"
-        "p = prepare.Prepared.make(k, s.frame, k['SHRINK'][0]);"
+        "i = runs.inputs(k, s.trace.sha256, preflight.config(k));"
+        "p = prepare.Prepared.make(k, s.trace, k['SHRINK'][0]);"
         "p.write(runs.RESULTS / 'done', runs.describe(k, i, s.description))"
     )
     environ = {"PATH": os.environ["PATH"], "TRACE": "two.swf", "NODES": "4", "CPUS": "2"}

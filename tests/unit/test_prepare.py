@@ -6,7 +6,6 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,19 +14,20 @@ from cli import knobs
 from cli.prepare import LONGEST_SAMPLE, SAMPLES, Prepared
 from cli.remarks import remarks, shrink_in_words
 from slurm_mirage.swf import parse_swf
+from slurm_mirage.trace import Trace
 
 
-def log(*jobs: tuple[float, float, float]) -> pl.DataFrame:
+def log(*jobs: tuple[float, float, float]) -> Trace:
     """An SWF log of jobs with one processor: submission, run time, requested time."""
     lines = (f"{n} {submit} 0 {run} 1 -1 -1 1 {asked} -1 1 1 1 -1 -1 -1 -1 -1\n" for n, (submit, run, asked) in enumerate(jobs, 1))
-    return parse_swf("".join(lines).encode(), "log")[0]
+    return Trace(parse_swf("".join(lines).encode(), "log")[0], {}, {}, "swf", "")
 
 
-def prepared(frame: pl.DataFrame, **given: object) -> Prepared:
+def prepared(trace: Trace, **given: object) -> Prepared:
     values = knobs.resolve({"NODES": "10", "CPUS": "1", **{name: str(value) for name, value in given.items()}})
     shrinks = values["SHRINK"]
     assert isinstance(shrinks, tuple)
-    return Prepared.make(values, frame, shrinks[0])
+    return Prepared.make(values, trace, shrinks[0])
 
 
 SPAN = log((0, 600, 7200), (36000, 14400, 14400))
@@ -66,10 +66,10 @@ def test_samples_are_enough_and_not_too_many(speed: float) -> None:
 
 def test_extended_limits_are_told_and_are_the_same_at_every_speed() -> None:
     # Of limits of 4 h: used up, missed by half a minute, by an hour; and 50 min beyond one of 10 min.
-    frame = log((0, 14400, 14400), (1, 14370, 14400), (2, 10800, 14400), (3, 3600, 600))
+    busy = log((0, 14400, 14400), (1, 14370, 14400), (2, 10800, 14400), (3, 3600, 600))
     told = ["time limit extended: 2 jobs, by 26 min in the median, 51 min at most (OVERRUN=extend, slack 10 s)"]
-    assert remarks(prepared(frame)) == remarks(prepared(frame, SPEED=500)) == told
-    assert remarks(prepared(frame, SPEED=500, OVERRUN="kill")) == []
+    assert remarks(prepared(busy)) == remarks(prepared(busy, SPEED=500)) == told
+    assert remarks(prepared(busy, SPEED=500, OVERRUN="kill")) == []
 
 
 LIMITS = [60 * minutes for minutes in (5, 10, 15, 30, 60, 90, 120, 240, 480, 720, 1440, 2880)]
@@ -77,7 +77,7 @@ MANY = log(*((10 * n, 30, limit) for n, limit in enumerate(LIMITS)))
 
 
 @pytest.mark.parametrize(
-    ("frame", "shrink", "after", "instead"),
+    ("trace", "shrink", "after", "instead"),
     [
         (MANY, "100", None, None),
         (MANY, "50", 12, None),
@@ -88,9 +88,9 @@ MANY = log(*((10 * n, 30, limit) for n, limit in enumerate(LIMITS)))
         (log((0, 30, 60), (1, 30, 70), (2, 30, 80)), "70", 1, "SPEED=1.4"),
     ],
 )
-def test_limits_that_collapse(frame: pl.DataFrame, shrink: str, after: int | None, instead: str | None) -> None:
-    lines = remarks(prepared(frame, SHRINK=shrink))
-    before = frame["requested_time"].n_unique()
+def test_limits_that_collapse(trace: Trace, shrink: str, after: int | None, instead: str | None) -> None:
+    lines = remarks(prepared(trace, SHRINK=shrink))
+    before = trace.frame["requested_time"].n_unique()
     told = [line for line in lines if line.startswith("distinct")]
     assert told == ([] if after is None else [f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)"])
     assert sum(line.startswith("not shrunk: bf_interval, ") for line in lines) == (after is not None)

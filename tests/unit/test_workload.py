@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 from slurm_mirage import swf, trace, workload
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.selection import Selection
+from slurm_mirage.trace import Trace
 
 KTH = Path(__file__).parents[2] / ".." / "shared" / "traces" / "KTH-SP2-1996.unfiltered.swf.gz"
 JOB = {
@@ -24,15 +28,18 @@ JOB = {
 }
 
 
-def log(*jobs: dict[str, float]) -> pl.DataFrame:
+def log(*jobs: Mapping[str, float]) -> pl.DataFrame:
     return pl.DataFrame([{**JOB, "job_number": n, **job} for n, job in enumerate(jobs, 1)], schema=swf.SCHEMA)
 
 
-def prepare(*jobs: dict[str, float], **options: Any) -> workload.Workload:
-    return workload.prepare(log(*jobs), **{"classes": [(10, 16)], "slack": 5, **options})
+def prepare(*jobs: Mapping[str, float], **options: Any) -> workload.Workload:
+    """Options of Selection and of prepare; `header` is that of the log."""
+    place = Selection(**{field.name: options.pop(field.name) for field in fields(Selection) if field.name in options})
+    whole = Trace(log(*jobs), options.pop("header", {}), {}, "swf", "")
+    return workload.prepare(whole, place, **{"classes": [(10, 16)], "slack": 5, **options})
 
 
-def only(*jobs: dict[str, float], **options: Any) -> dict[str, Any]:
+def only(*jobs: Mapping[str, float], **options: Any) -> dict[str, Any]:
     rows = prepare(*jobs, **options).jobs
     assert rows.height == 1
     return rows.row(0, named=True)
@@ -43,7 +50,7 @@ def test_a_job_as_it_is() -> None:
     assert ready.jobs.row(0, named=True) == {
         "id": 1, "submit": 50, "processors": 4, "nodes_wanted": None, "runtime": 100, "requested": 600,
         "submit_virtual": 0, "runtime_virtual": 100, "limit_minutes": 10, "limit_extended": False,
-        "cancel_after_virtual": None, "ran": True, "status": 1, "user": 3, "group": 4, "executable": 5, "queue": 6,
+        "cancel_after_virtual": None, "ran": True, "preset": "", "status": 1, "user": 3, "group": 4, "executable": 5, "queue": 6,
         "partition": 7,
     }  # fmt: skip
     assert (ready.excluded, ready.notes, ready.limits) == ({}, {}, {"before": 1, "after": 1})
@@ -233,6 +240,7 @@ def test_repeated_and_missing_numbers_become_new_ones() -> None:
         ({"shrink_percent": 0}, "SHRINK: 0 may be"),
         ({"shrink_percent": float("nan")}, "SHRINK: nan may be"),
         ({"overrun": "ignore"}, "OVERRUN: 'ignore' may be extend or kill"),
+        ({"sizes": "shrink"}, "SIZES: 'shrink' may be keep, scale or fit"),
         ({"classes": [(3, 1)]}, r"CPUS: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
     ],
 )  # fmt: skip
@@ -260,6 +268,57 @@ def test_only_jobs_that_are_taken_have_to_fit() -> None:
     assert prepare({}, {"submit": 1, "allocated_processors": 999}, jobs=1).jobs["id"].to_list() == [1]
 
 
+# Sizes of another machine.
+
+
+@pytest.mark.parametrize(
+    ("machine", "classes", "sizes", "scaled"),
+    [
+        (100, [(10, 20)], [1, 3, 50, 100], [2, 6, 100, 200]),
+        (100, [(3, 10)], [1, 3, 5, 49, 50, 51, 100], [1, 1, 2, 15, 15, 15, 30]),  # 0.3, 0.9, 1.5, 14.7, 15, 15.3
+        (512, [(1, 128)], [1, 2, 4, 8, 256, 512], [1, 1, 1, 2, 64, 128]),
+        (128, [(2, 256)], [1, 2, 64, 128], [4, 8, 256, 512]),
+        (128, [(1, 127)], [1, 64, 127, 128], [1, 64, 126, 127]),  # 63.5 and 126.0 are the middle ones
+        (3, [(2, 8), (2, 4)], [1, 2, 3], [8, 16, 24]),
+    ],
+)
+def test_sizes_are_scaled(machine: int, classes: list[tuple[int, int]], sizes: list[int], scaled: list[int]) -> None:
+    jobs = [{"allocated_processors": size} for size in sizes]
+    ready = prepare(*jobs, classes=classes, sizes="scale", header={"MaxProcs": str(machine)})
+    assert ready.jobs["processors"].to_list() == scaled
+    assert ready.size_factor == sum(count * cpus for count, cpus in classes) / machine
+    assert ready.notes == {}
+
+
+def test_a_job_wider_than_the_logs_machine_is_scaled_to_the_whole_cluster_and_counted() -> None:
+    jobs = [{"allocated_processors": size} for size in (50, 101, 100)]
+    ready = prepare(*jobs, classes=[(1, 10)], sizes="scale", header={"MaxProcs": "100"})
+    assert ready.jobs["processors"].to_list() == [5, 10, 10]
+    assert ready.notes == {"wider_than_the_logs_machine": 1}
+    # Without a header the widest job is what is known of the machine.
+    assert prepare(*jobs, classes=[(1, 101)], sizes="scale").jobs["processors"].to_list() == [50, 101, 100]
+
+
+@given(st.integers(1, 10_000), st.integers(1, 10_000), st.data())
+@settings(deadline=None)
+def test_scaled_sizes_keep_their_order_and_fit(machine: int, there: int, data: st.DataObject) -> None:
+    sizes = sorted(data.draw(st.lists(st.integers(1, machine), min_size=1, max_size=6)))
+    jobs = [{"allocated_processors": size} for size in sizes]
+    scaled = prepare(*jobs, classes=[(1, there)], sizes="scale", header={"MaxProcs": str(machine)}).jobs["processors"].to_list()
+    assert scaled == sorted(scaled)
+    assert all(abs(new - old * there / machine) <= 0.5 or new == 1 for old, new in zip(sizes, scaled, strict=True))
+    assert scaled[0] >= 1 and scaled[-1] <= there
+
+
+def test_what_does_not_fit_is_left_out_and_counted() -> None:
+    jobs = [{"allocated_processors": size} for size in (4, 161, 160, 999, 5)]
+    ready = prepare(*jobs, sizes="fit")
+    assert ready.jobs["processors"].to_list() == [4, 160, 5]
+    assert ready.excluded == {"wider than the cluster": 2}
+    # JOBS are those submitted.
+    assert prepare(*jobs, sizes="fit", jobs=2).jobs["id"].to_list() == [1, 3]
+
+
 # As a log again.
 
 job_fields = st.fixed_dictionaries(
@@ -285,11 +344,11 @@ job_fields = st.fixed_dictionaries(
 )
 @settings(deadline=None)
 def test_what_is_submitted_can_be_prepared_again(jobs: list[dict[str, float]], shrink: float, overrun: str, slack: float) -> None:
-    options = {"classes": [(6, 10), (5, 8)], "slack": slack, "overrun": overrun}
-    first = workload.prepare(log(*jobs), shrink_percent=shrink, **options)
+    options: dict[str, Any] = {"classes": [(6, 10), (5, 8)], "slack": slack, "overrun": overrun}
+    first = prepare(*jobs, shrink_percent=shrink, **options)
     assert first.jobs.height + sum(first.excluded.values()) == len(jobs)
     assert first.jobs["id"].is_unique().all()
-    again = workload.prepare(first.to_swf(), **options)
+    again = workload.prepare(Trace(first.to_swf(), {}, {}, "swf", ""), Selection(), **options)
     assert again.excluded == {}
     same = ["id", "processors", "limit_minutes", "ran", "status", "user"]
     assert again.jobs.select(same).rows() == first.jobs.select(same).rows()
@@ -319,14 +378,14 @@ def test_the_workload_as_swf() -> None:
 def test_a_place_in_the_kth_log() -> None:
     if not KTH.exists():
         pytest.skip("skipped: ../shared/traces/KTH-SP2-1996.unfiltered.swf.gz not there")
-    frame = trace.read_trace(KTH).frame
-    ready = workload.prepare(frame, classes=[(100, 1)], slack=10, offset=19151, jobs=200)
+    log = trace.read_trace(KTH)
+    ready = workload.prepare(log, Selection(offset=19151, jobs=200), classes=[(100, 1)], slack=10)
     jobs = ready.jobs
     assert (jobs.height, jobs["id"][0], jobs["id"][-1]) == (200, 19152, 19351)
     # Submissions span seven hours; the last job would end after sixteen if none had to wait.
     assert jobs["submit_virtual"].max() == 25519
     assert (jobs["submit_virtual"] + jobs["runtime_virtual"]).max() == 57368
-    everything = workload.prepare(frame, classes=[(100, 1)], slack=10, shrink_percent=0.2)
+    everything = workload.prepare(log, Selection(), classes=[(100, 1)], slack=10, shrink_percent=0.2)
     assert everything.jobs.height == 28481
     assert everything.excluded == {"no run time": 8}
     assert everything.limits == {"before": 270, "after": 8}
