@@ -1,8 +1,8 @@
 """A site's own slurm.conf(5), taken over: node classes, partitions and policy stay, what an emulated cluster must have is left out.
 
 What is left out is listed with its reason, so that nobody has to guess how far the emulation is the site's machine. Nodes keep
-their names without leading zeros (cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists
-of nodes. Continuation lines, comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
+their names without leading zeros (cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into
+lists of nodes. Continuation lines, comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ OVERRIDDEN: dict[str, str] = {
     **dict.fromkeys(
         (
             "TreeWidth", "ReturnToService", "SlurmdTimeout", "SlurmctldTimeout", "MessageTimeout", "TCPTimeout",
-            "BatchStartTimeout", "UnkillableStepTimeout", "EioTimeout", "GetEnvTimeout", "KeepAliveTime", "MsgAggregationParams", "FastSchedule",
+            "BatchStartTimeout", "UnkillableStepTimeout", "EioTimeout",
+            "GetEnvTimeout", "KeepAliveTime", "MsgAggregationParams", "FastSchedule",
             "TmpFS", "GresTypes",
         ),
         _HOST,
