@@ -426,7 +426,7 @@ TABLE = (
         at_least(0),
         "a whole number from 0 on",
         "of everything random",
-        (*_RUN, "workload"),
+        (*_RUN, "workload", "workload-report", "simulate", "figure-load"),
         is_input=True,
     ),
     Knob(
@@ -499,8 +499,8 @@ TABLE = (
         "",
         path_text,
         "the path of the file to write",
-        "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; workload-report's folder",
-        _OFFLINE,
+        "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; folder of workload-report and figure-load",
+        (*_OFFLINE, "figure-load"),
     ),
 )
 
