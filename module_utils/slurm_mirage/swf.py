@@ -24,6 +24,7 @@ import polars as pl
 from . import log_text
 from .errors import WrongUse
 from .files import write_atomically
+from .swf_header import EPOCH, header_text, read_header
 
 _WHOLE, _REAL = pl.Int64(), pl.Float64()
 
@@ -49,23 +50,13 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 COLUMNS = list(SCHEMA)
 
-# In the standard's order, in which they are written.
-LABELS = (
-    "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
-    "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime",
-    "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue",
-    "MaxPartitions", "Partitions", "Partition", "Note",
-)  # fmt: skip
-
 # Of polars.read_csv.
 _AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefix": ";", "quote_char": None}
 _PIECE = 1 << 20
 
-_LABEL = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:(?:\s+(.*)|)$")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
-_EPOCH = 5e8  # submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning
 
 
 def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
@@ -85,7 +76,7 @@ def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dic
     notes: dict[str, int] = {}
     if frame is None:
         frame, notes = _lenient(data, name)
-    header = _header(data)
+    header = read_header(data)
     notes = {"missing_header": int(not header)} | notes | oddities(frame)
     return frame, header, {reason: count for reason, count in notes.items() if count}
 
@@ -183,32 +174,13 @@ def _told(data: bytes, name: str, row: int) -> WrongUse:
     return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
 
 
-def _header(data: bytes) -> dict[str, str]:
-    """Labels and values before the first job; text without a label belongs to the label above it."""
-    header: dict[str, list[str]] = {}
-    label = "Note"
-    for raw in io.BytesIO(data):
-        line = raw.decode("utf-8", "replace").strip()
-        if not line.startswith(";"):
-            if line:
-                break
-            continue
-        text = line.lstrip(";").rstrip()
-        found = _LABEL.match(text)
-        if found:
-            label, text = found[1], found[2] or ""
-        if text.strip():
-            header.setdefault(label, []).append(text.strip())
-    return {label: "\n".join(lines) for label, lines in header.items()}
-
-
 def oddities(frame: pl.DataFrame) -> dict[str, int]:
     """Numbers of jobs that break the format's rules in the ways in which real logs do."""
     col = pl.col
     overrun = (col("requested_time") > 0) & (col("run_time") > col("requested_time"))
     counts: dict[str, int] = frame.select(
         unsorted_submits=(col("submit").diff() < 0).sum(),
-        epoch_submits=(col("submit") > _EPOCH).sum(),
+        epoch_submits=(col("submit") > EPOCH).sum(),
         repeated_numbers=pl.len() - col("job_number").n_unique(),
         allocated_unknown=((col("allocated_processors") <= 0) & (col("requested_processors") > 0)).sum(),
         processors_unknown=((col("allocated_processors") <= 0) & (col("requested_processors") <= 0)).sum(),
@@ -226,34 +198,28 @@ def oddities(frame: pl.DataFrame) -> dict[str, int]:
 def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> None:
     """Writes the jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2, gzip if the name ends in .gz.
 
-    Version, MaxJobs and MaxRecords are set to what is written; UnixStartTime, MaxProcs and MaxNodes are
-    added if the header lacks them. Whole numbers are written as such, others with at most three decimals.
-    The file appears complete or not at all, and the same jobs give the same bytes.
+    The header is as `swf_header.header_text` completes it. Whole numbers are written as such, others with at most three
+    decimals, nulls as -1. The file appears complete or not at all, and the same jobs give the same bytes.
     """
-    text = "".join(f"; {label}: {line}\n" for label, line in _header_lines(frame, header)) + _body(frame)
-    data = text.encode()
     path = Path(path)
+    text = io.BytesIO()
+    text.write(header_text(frame, header).encode())
+    frame.select(_printed(frame[c]) for c in COLUMNS).write_csv(text, separator=" ", include_header=False, quote_style="never")
+    data = text.getvalue()
     try:
-        write_atomically(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+        write_atomically(path, gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
 
 
-def _header_lines(frame: pl.DataFrame, header: dict[str, str]) -> list[tuple[str, str]]:
-    """Label and value of each line, the standard's labels first and in its order."""
-    widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
-    count = str(frame.height)
-    full = {"UnixStartTime": "0", "MaxProcs": str(widest or 0), "MaxNodes": str(widest or 0), **header}
-    full |= {"Version": "2.2", "MaxJobs": count, "MaxRecords": count}
-    order = [label for label in LABELS if label in full] + [label for label in full if label not in LABELS]
-    return [(label, line) for label in order for line in full[label].split("\n")]
-
-
-def _body(frame: pl.DataFrame) -> str:
-    def text(column: str) -> pl.Expr:
-        value = pl.col(column).cast(pl.Float64).fill_null(-1).round(3)
-        whole = value == value.floor()
-        return pl.when(whole).then(value.cast(pl.Int64).cast(pl.String)).otherwise(value.cast(pl.String))
-
-    lines = frame.select(pl.concat_str([text(c) for c in COLUMNS], separator=" ")).to_series()
-    return "".join(f"{line}\n" for line in lines)
+def _printed(column: pl.Series) -> pl.Series:
+    """Numbers as integers, if all are whole, so that they are written fast; else as text."""
+    column = column.fill_null(-1)
+    if column.dtype.is_integer():
+        return column
+    value = column.cast(pl.Float64).round(3)
+    whole = value == value.floor()
+    if whole.all():
+        return value.cast(pl.Int64)
+    text = pl.when(whole).then(value.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(value.cast(pl.String))
+    return value.to_frame().select(text.alias(value.name)).to_series()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_mirage import swf
+from slurm_mirage import swf, swf_header
 from slurm_mirage.errors import WrongUse
 
 TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
@@ -158,9 +158,53 @@ def test_written_form(tmp_path: Path) -> None:
     swf.write_swf(frame, header, tmp_path / "a.swf")
     assert (tmp_path / "a.swf").read_text() == (
         "; Version: 2.2\n; Computer: toy\n; MaxJobs: 1\n; MaxRecords: 1\n; UnixStartTime: 0\n; MaxNodes: 4\n"
-        "; MaxProcs: 64\n; Zoo: x\n1 0.5 0.333 7 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
+        "; MaxProcs: 64\n; MaxRuntime: 20\n; Zoo: x\n1 0.5 0.333 7 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["a.swf"]
+
+
+def header_of(folder: Path, head: dict[str, str], *lines: str) -> dict[str, str]:
+    swf.write_swf(parse("\n".join(lines))[0], head, folder / "log.swf")
+    return swf.read_swf(folder / "log.swf")[1]
+
+
+def test_parts_of_jobs_are_records_but_no_jobs(tmp_path: Path) -> None:
+    header = header_of(tmp_path, {}, job(1), job(1, status=2), job(1, status=3))
+    assert (header["MaxJobs"], header["MaxRecords"]) == ("1", "3")
+
+
+@pytest.mark.parametrize(
+    ("head", "start", "end"),
+    [
+        ({"UnixStartTime": "1459468800"}, "Fri Apr 01 00:00:00 UTC 2016", "Fri Apr 01 00:00:25 UTC 2016"),
+        (
+            {"UnixStartTime": "1459468800", "TimeZoneString": "Europe/Stockholm"},
+            "Fri Apr 01 02:00:00 CEST 2016",
+            "Fri Apr 01 02:00:25 CEST 2016",
+        ),
+        (
+            {"UnixStartTime": "1459468800", "TimeZone": "-3600"},
+            "Thu Mar 31 23:00:00 UTC-01:00 2016",
+            "Thu Mar 31 23:00:25 UTC-01:00 2016",
+        ),
+        (
+            {"UnixStartTime": "1459468800", "TimeZoneString": "../nowhere", "StartTime": "in spring"},
+            "in spring",
+            "Fri Apr 01 00:00:25 UTC 2016",
+        ),
+        ({"UnixStartTime": "0"}, None, None),
+        ({"UnixStartTime": "soon"}, None, None),
+        ({"UnixStartTime": "999999999999999"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_dates_of_the_log(tmp_path: Path, head: dict[str, str], start: str | None, end: str | None) -> None:
+    header = header_of(tmp_path, head, job(1, submit=5, wait=10, run_time=10), job(2, submit=5, wait=-1, run_time=1))
+    assert (header.get("StartTime"), header.get("EndTime")) == (start, end)
+
+
+def test_submissions_that_are_dates_give_no_dates_from_the_beginning(tmp_path: Path) -> None:
+    assert "EndTime" not in header_of(tmp_path, {"UnixStartTime": "1459468800"}, job(1, submit=1459468900))
 
 
 def test_packed_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -181,7 +225,7 @@ thousandths = st.integers(-1000, 10**12).map(lambda n: n / 1000)
 rows = st.tuples(*(whole if kind == pl.Int64 else thousandths for kind in swf.SCHEMA.values()))
 line = st.text("abcXYZ019 ,;:()-", min_size=1).map(str.strip).filter(bool)
 values = st.lists(line, min_size=1, max_size=3).map("\n".join)
-labels = st.sampled_from([label for label in swf.LABELS if label not in ("Version", "MaxJobs", "MaxRecords")])
+labels = st.sampled_from([label for label in swf_header.LABELS if label not in ("Version", "MaxJobs", "MaxRecords")])
 
 
 @given(st.lists(rows, min_size=1, max_size=8), st.dictionaries(labels, values, max_size=4))
@@ -196,6 +240,31 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[f
     again = path.with_name("again.swf")
     swf.write_swf(back, header, again)
     assert again.read_bytes() == path.read_bytes()
+
+
+@given(st.lists(st.sampled_from([job(), job(2), "; note", "", job(3, submit=0.5), job(4) + " 7"]), max_size=6), st.data())
+@settings(deadline=None)
+def test_blanks_between_fields_and_around_lines_change_nothing(lines: list[str], data: st.DataObject) -> None:
+    """Aligned columns, indented lines, empty lines, tabs and CRLF take another way through the reader."""
+    lines = [job(9), *lines]
+    blanks = st.text(" \t\v\f", max_size=3)
+    spread = [
+        data.draw(blanks) + "".join(field + data.draw(blanks) + " " for field in line.split()) + data.draw(blanks) for line in lines
+    ]
+    ends = st.sampled_from(["\n", "\r\n", "\n\n", "\n \n"])
+    text = "".join(line + data.draw(ends) for line in spread)
+    frame, _, notes = parse(text)
+    plain, _, expected = parse("\n".join(lines))
+    assert (frame.rows(), notes) == (plain.rows(), expected)
+
+
+def test_runs_of_blanks_that_pieces_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n\n".join(f"  {job(n)}  ".replace(" ", "   ") for n in range(50))
+    expected = parse(text)[0]
+    for size in (1, 2, 3, 64):
+        monkeypatch.setattr(swf, "_PIECE", size)
+        assert parse(text)[0].equals(expected)
+    assert expected.height == 50
 
 
 @pytest.mark.parametrize(
