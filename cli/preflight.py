@@ -16,7 +16,7 @@ from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json
 from slurm_mirage.instance import active_run, nodes_in
 
-from . import ROOT
+from . import ROOT, configuration
 from .knobs import BY_NAME, Value
 from .runs import calibration_of, run_of, text_of
 from .screen import about
@@ -38,12 +38,8 @@ def inventory(knobs: dict[str, Value]) -> Path:
 
 
 def config(knobs: dict[str, Value]) -> Path:
-    """The file of the scheduler configuration."""
-    path = ROOT / f"configs/{knobs['CONFIG']}.yml"
-    if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
-        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
-    return path
+    """The file of the scheduler configuration, which has been read and can be used."""
+    return configuration.read(configuration.path_of(knobs)).path
 
 
 def privileges(knobs: dict[str, Value]) -> None:

@@ -8,12 +8,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import models, submissions, swf
+from slurm_mirage import models, routing, submissions, swf
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.selection import Selection
 from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload import Workload, prepare
 
+from . import configuration
 from .knobs import Value
 from .machine import Machine
 from .screen import about
@@ -183,6 +184,8 @@ class Prepared:
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""
+        rules = configuration.read(configuration.path_of(self.knobs)).routing
+        partitions = routing.partitions_of(self.workload.jobs, rules, whole_of(self.knobs["SEED"]))
         jobs = self.workload.jobs.iter_rows(named=True)
         return [
             submissions.PlanRow(
@@ -194,10 +197,10 @@ class Prepared:
                 runtime=job["runtime_virtual"],
                 limit_minutes=job["limit_minutes"],
                 cancel_after=job["cancel_after_virtual"],
-                partition="",
+                partition=partition,
                 name=f"{run}.{job['id']}",
             )
-            for index, (job, due) in enumerate(zip(jobs, self.dues, strict=True))
+            for index, (job, due, partition) in enumerate(zip(jobs, self.dues, partitions, strict=True))
         ]
 
     def write(self, folder: Path, experiment: dict[str, Any]) -> None:

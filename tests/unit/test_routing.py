@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage import routing
 from slurm_mirage.errors import WrongUse
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yml"))
 JOBS = pl.DataFrame(
     {
         "id": [1, 2, 3, 4],
@@ -73,10 +70,3 @@ def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float,
 def test_wrong_rules(rules: Any, words: str) -> None:
     with pytest.raises(WrongUse, match=rf"^CONFIG: x\.yml: routing.*{words}"):
         routing.check(rules, ["a", "b"], "CONFIG: x.yml")
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_rules_of_the_configurations(path: Path) -> None:
-    content = yaml.safe_load(path.read_text())
-    assert set(content) <= {"settings", "partitions", "routing"}
-    routing.check(content.get("routing", []), [partition["name"] for partition in content["partitions"]], path.name)

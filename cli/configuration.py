@@ -1,0 +1,66 @@
+"""The scheduler configuration CONFIG: configs/NAME.yml as read and checked (docs/configurations.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage import routing
+from slurm_mirage.errors import WrongUse
+
+from . import ROOT
+from .knobs import Value
+
+KEYS = ("settings", "partitions", "routing", "accounting", "qos")
+# The partition that a configuration has which names none (roles/slurm_controller).
+PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is in the file: keys of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    partitions: list[Mapping[str, Any]]
+    routing: list[Mapping[str, Any]]
+    accounting: bool
+    qos: list[Mapping[str, Any]]
+
+
+def path_of(knobs: dict[str, Value]) -> Path:
+    """The file. Raises WrongUse, with those that are there, when it is not."""
+    path = ROOT / f"configs/{knobs['CONFIG']}.yml"
+    if not path.is_file():
+        names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
+        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
+    return path
+
+
+def read(path: Path) -> Configuration:
+    """The configuration in that file. Raises WrongUse in one line for what cannot be one."""
+    import yaml  # make's help is printed before anything is installed
+
+    where = f"CONFIG: {path.parent.name}/{path.name}"
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
+    if not isinstance(content, Mapping):
+        raise WrongUse(f"{where}: is no mapping; it may have {', '.join(KEYS)}")
+    unknown = [key for key in content if key not in KEYS]
+    if unknown:
+        raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
+    settings = content.get("settings") or {}
+    partitions = content.get("partitions") or PARTITIONS
+    qos = content.get("qos") or []
+    if not isinstance(settings, Mapping):
+        raise WrongUse(f"{where}: settings is no mapping of keys of slurm.conf")
+    for name, listed in (("partitions", partitions), ("qos", qos)):
+        if not isinstance(listed, list) or not all(isinstance(item, Mapping) and item.get("name") for item in listed):
+            raise WrongUse(f"{where}: {name} is no list of mappings with a name")
+    rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where)
+    return Configuration(path, settings, partitions, rules, content.get("accounting") is True, qos)

@@ -1,0 +1,46 @@
+"""Scheduler configurations: those that are there can be used, and what is wrong in one is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli import configuration
+from slurm_mirage.errors import WrongUse
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_those_that_are_there(path: Path) -> None:
+    content = configuration.read(path)
+    assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")
+    assert [partition for partition in content.partitions if partition.get("Default") is True]
+
+
+def test_they_are_all_described() -> None:
+    text = (Path(__file__).parents[2] / "docs/configurations.md").read_text()
+    assert [path.stem for path in CONFIGS if f"| `{path.stem}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "line 2: is not YAML"),
+        ("[]", "is no mapping"),
+        ("setting: {}", "there is no 'setting'"),
+        ("settings: [1]", "settings is no mapping"),
+        ("partitions: {}\n", None),
+        ("partitions: [a]", "partitions is no list of mappings with a name"),
+        ("qos: [{}]", "qos is no list of mappings with a name"),
+        ("routing: [{partition: b}]", "routing rule 1: partition 'b' is none of batch"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, text: str, words: str | None) -> None:
+    (tmp_path / "x.yml").write_text(text + "\n")
+    if words is None:
+        assert configuration.read(tmp_path / "x.yml").partitions == configuration.PARTITIONS
+        return
+    with pytest.raises(WrongUse, match=rf"^CONFIG: .*/x\.yml.*{words}"):
+        configuration.read(tmp_path / "x.yml")
