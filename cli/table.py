@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from slurm_mirage import metrics as definitions
+from slurm_mirage.job_classes import ALL, RUNTIMES
 
 from .screen import Screen, about
 
@@ -78,6 +79,27 @@ def print_all(screen: Screen, *parts: RenderableType) -> None:
     screen.say("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
+# Headings of the classes of run time (job_classes.RUNTIMES), which are too long for a row of the table.
+_SHORT = ("to 1 min", "to 10 min", "to 1 h", "to 6 h", "to 1 d", "over 1 d")
+
+
+def classes_table(classes: list[dict[str, Any]]) -> Table:
+    """Bounded slowdown by processors and run time, the mean of each class; and the jobs of each size and of each run time."""
+    rows = {(row["size"], row["runtime"]): row for row in classes}
+    sizes, runtimes = ([*dict.fromkeys(row[by] for row in classes if row[by] != ALL), ALL] for by in ("size", "runtime"))
+    runtimes = [name for name in (*RUNTIMES, ALL) if name in runtimes]
+    headings = dict(zip(RUNTIMES, _SHORT, strict=True))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("processors", no_wrap=True)
+    for name in [*(headings.get(name, name) for name in runtimes), "jobs"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for size in sizes:
+        means = [rows.get((size, runtime), {}).get("bounded_slowdown_mean") for runtime in runtimes]
+        table.add_row(size, *("" if mean is None else value_text(mean, "") for mean in means), str(rows[size, ALL]["jobs"]))
+    table.add_row("jobs", *(str(rows[ALL, runtime]["jobs"]) for runtime in runtimes), "")
+    return table
+
+
 def show(metrics: dict[str, Any], screen: Screen) -> None:
     """Print the jobs by their end, the metrics (for a missing one, why), and how well the run itself went."""
     jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
@@ -88,6 +110,9 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     else:
         parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
+    classes = metrics.get("classes", [])
+    if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:
+        parts += ["\nbounded slowdown, mean by processors and run time:", classes_table(classes)]
     if validity := metrics.get("validity"):
         bounds = validity.get("bounds", {})
         known = [

@@ -19,18 +19,35 @@ options:
   processors:
     description:
       - Processors of the machine.
-      - Without it the C(MaxProcs) of an SWF header is taken, or the processors of the widest job of a log without one. Runs and
-        sigsleep's log do not say it, so there it must be given.
+      - Without it the C(MaxProcs) of an SWF header is taken, or the processors of the widest job of a log without one; of a run
+        and of sigsleep's log, what the run's C(experiment.json) beside it says. Without that file it must be given.
     type: int
   nodes:
     description:
       - Nodes of the machine, at most O(processors).
-      - Without it the C(MaxNodes) of an SWF header is taken, unless O(processors) was given; else W3 and W4 are null.
+      - Without it the C(MaxNodes) of an SWF header or the run's C(experiment.json) is taken, unless O(processors) was given;
+        else W3 and W4 are null.
     type: int
   tau:
     description: Smallest run time, in seconds, that the bounded slowdown divides by.
     type: float
     default: 10.0
+  w2_reading:
+    description: Reading of the index W2, the wait over C(magnitude), 10^floor(log10 t), or over C(log), ln t, t being the run time.
+    type: str
+    choices: [magnitude, log]
+    default: magnitude
+  warmup_cut:
+    description:
+      - What to cut from the schedule's beginning before it is measured, in seconds (C(3600)) or per cent of the time from its first
+        submission to its last end (C(5%)).
+      - Metrics over jobs are then of those submitted in the window that is left, metrics over time of that window.
+    type: str
+    default: '0'
+  cooldown_cut:
+    description: The same at its end.
+    type: str
+    default: '0'
   dest:
     description: JSON file to write the metrics to, in one step, if its content would differ.
     type: path
@@ -47,18 +64,17 @@ EXAMPLES = r"""
     src: KTH-SP2-1996.swf.gz
   register: kth
 
-- name: Metrics of a run, with another bound for short jobs
+- name: Metrics of a run, with another bound for short jobs, and without its first tenth
   schedule_metrics:
     src: results/first/jobs.csv
-    processors: 5760
-    nodes: 360
     tau: 60
+    warmup_cut: 10%
     dest: results/first/metrics-tau60.json
 """
 
 RETURN = r"""
 metrics:
-  description: The members C(jobs), C(metrics), C(null_reasons), C(settings) and C(excluded) of metrics.json.
+  description: metrics.json as docs/metrics.md has it, without the member C(validity) of a run.
   returned: always
   type: dict
   sample:
@@ -67,6 +83,8 @@ metrics:
     null_reasons: {W3: the machine's number of nodes is not known}
     settings: {tau: 10.0, processors: 100, nodes: null}
     excluded: {no start: 1}
+    distribution: {nodes: [0, 3], share: [0.25, 0.75]}
+    classes: [{size: 2-4, runtime: up to 1 min, size_max: 4, runtime_max: 60, jobs: 2, area_share: 1.0, wait_mean: 10.5}]
 format:
   description: What the file is, one of C(swf), C(sacct), C(run) and C(sigsleep).
   returned: always
@@ -104,7 +122,17 @@ def measure(params: dict[str, Any]) -> dict[str, Any]:
         raise WrongUse(f"processors: {params['src']} does not say how many the machine has, so they must be given")
     if processors is None:
         processors, nodes = recorded.processors, nodes or recorded.nodes
-    found = metrics.compute(recorded.jobs, processors, nodes, params["tau"], suspensions=recorded.suspensions)
+    found = metrics.compute(
+        recorded.jobs,
+        processors,
+        nodes,
+        params["tau"],
+        suspensions=recorded.suspensions,
+        w2_reading=params["w2_reading"],
+        resolution=recorded.resolution,
+        warmup_cut=params["warmup_cut"],
+        cooldown_cut=params["cooldown_cut"],
+    )
     table = [list(row) for row in metrics.table(found)]
     return {"metrics": found, "format": recorded.format, "notes": recorded.notes, "table": table}
 
@@ -126,6 +154,9 @@ def main() -> None:
             "processors": {"type": "int"},
             "nodes": {"type": "int"},
             "tau": {"type": "float", "default": 10.0},
+            "w2_reading": {"type": "str", "choices": ["magnitude", "log"], "default": "magnitude"},
+            "warmup_cut": {"type": "str", "default": "0"},
+            "cooldown_cut": {"type": "str", "default": "0"},
             "dest": {"type": "path"},
         },
         supports_check_mode=True,

@@ -24,7 +24,7 @@ from polars import col
 
 from .clock import Clock
 from .errors import WrongUse
-from .metrics import JOBS_SCHEMA
+from .jobs_frame import JOBS_SCHEMA
 from .run_records import (
     NOT_ENDED,
     NS,

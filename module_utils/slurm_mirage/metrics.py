@@ -80,7 +80,7 @@ MEANINGS = {
     "weighted_slowdown_processors": ("", "slowdown weighted by processors"),
     "utilisation": ("", "processors x run time over all that the machine had"),
     "loss_of_capacity": ("", "share of the machine idle although jobs waited that could use it"),
-    "makespan": ("s", "first submission to last end"),
+    "makespan": ("s", "first submission to last end, less the cuts"),
     "W": ("s", "mean wait"),
     "W1": ("", "wait over run time"),
     "W2": ("", "wait over the order of the run time"),
@@ -170,7 +170,7 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
     if nodes is not None and not 1 <= nodes <= processors:
         raise WrongUse(f"nodes: {nodes} may be from 1 to the number of processors, {processors}")
     if not tau > 0:
-        raise WrongUse(f"tau: {tau:g} may be any number of seconds above 0")
+        raise WrongUse(f"TAU: {tau:g} may be any number of seconds above 0")
     if w2_reading not in ("magnitude", "log"):
         raise WrongUse(f"w2_reading: {w2_reading!r} may be magnitude or log")
 

@@ -2,53 +2,118 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from . import metrics, sigsleep_log
+from . import sigsleep_log, swf
 from .errors import WrongUse
-from .trace import read_trace
+from .files import read_json
+from .jobs_frame import (
+    JOBS_SCHEMA,
+    SUSPENSIONS_SCHEMA,
+    frame_from_sigsleep,
+    frame_from_swf,
+    suspensions_from_sigsleep,
+)
+from .selection import Selection, choose
+from .trace import Trace, read_trace
 
 
 @dataclass(frozen=True)
 class Schedule:
     """What happened to the jobs, from a log or a run, as `metrics.compute` takes it.
 
-    jobs: columns of `metrics.JOBS_SCHEMA`
+    jobs: columns of `jobs_frame.JOBS_SCHEMA`
     suspensions: job, suspend, resume; None if not known
     processors, nodes: of the machine; None if not known
+    machine: who says so: "the log's header", "the widest job" (which is a guess), "experiment.json" or nobody ("")
     format: "swf", "sacct", "run" (jobs.csv) or "sigsleep"
     notes: oddities of the file, counted
+    left_out: jobs that the selection left out, by reason
+    resolution: seconds, to which instants are known
     """
 
     jobs: pl.DataFrame
     suspensions: pl.DataFrame | None
     processors: int | None
     nodes: int | None
+    machine: str
     format: str
     notes: dict[str, int]
+    left_out: dict[str, int] = field(default_factory=dict)
+    resolution: float = 1.0
 
 
-def read_schedule(path: Path | str) -> Schedule:
+def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
     """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and the suspensions.csv beside it), or
-    the log of sigsleep. Raises WrongUse for anything else, with the line where there is one.
+    the log of sigsleep; of the last two the machine is in a run's experiment.json beside it. Raises WrongUse for anything
+    else, with the line where there is one, and for a selection that leaves nothing or asks for what is not recorded.
     """
     path = Path(path)
+    wanted = selection or Selection()
     start = _start(path)
     if start.startswith(sigsleep_log.MAGIC):
+        run = _Run.beside(path)
         records, damage = sigsleep_log.read_log(path)
         notes = {"damaged_places": len(damage)} if damage else {}
-        jobs = metrics.frame_from_sigsleep(records)
-        return Schedule(jobs, metrics.suspensions_from_sigsleep(records), None, None, "sigsleep", notes)
+        jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
+        return Schedule(
+            jobs, suspensions_from_sigsleep(records), run.processors, run.nodes, run.source, "sigsleep", notes, left_out
+        )
     if start.startswith(b"id,"):
+        run = _Run.beside(path)
         beside = path.with_name("suspensions.csv")
-        suspensions = _read_csv(beside, metrics.SUSPENSIONS_SCHEMA) if beside.exists() else None
-        return Schedule(_read_csv(path, metrics.JOBS_SCHEMA), suspensions, None, None, "run", {})
+        suspensions = _read_csv(beside, SUSPENSIONS_SCHEMA) if beside.exists() else None
+        jobs, left_out = _chosen(_read_csv(path, JOBS_SCHEMA), wanted)
+        return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.resolution)
     trace = read_trace(path)
-    processors, nodes = trace.machine()
-    return Schedule(metrics.frame_from_swf(trace.frame), None, processors, nodes, trace.format, trace.notes)
+    # The whole log need not be sorted.
+    frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
+    source = "the log's header" if "MaxProcs" in trace.header else "the widest job"
+    return Schedule(frame_from_swf(frame), None, *trace.machine(), source, trace.format, trace.notes, left_out)
+
+
+def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The selected jobs of a jobs frame, which says neither queues nor users nor dates, and what was left out."""
+    if selection == Selection():
+        return jobs, {}
+    known = jobs.select(
+        job_number=pl.int_range(pl.len(), dtype=pl.Int64),
+        submit=pl.col("submit").fill_null(-1),
+        run_time=pl.col("runtime").fill_null(-1),
+    )
+    unknown = [pl.lit(-1, kind).alias(column) for column, kind in swf.SCHEMA.items() if column not in known.columns]
+    lines, left_out = choose(Trace(known.with_columns(*unknown), {}, {}, "swf", ""), selection)
+    return jobs[lines["job_number"]], left_out
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the experiment.json beside a file says: the machine, and the seconds of the trace in one of Slurm's, to which
+    submissions and starts are known."""
+
+    processors: int | None = None
+    nodes: int | None = None
+    resolution: float = 1.0
+    source: str = ""
+
+    @classmethod
+    def beside(cls, path: Path) -> _Run:
+        """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
+        experiment = path.with_name("experiment.json")
+        try:
+            if (found := read_json(experiment)) is None:
+                return cls()
+            inputs = found["inputs"]
+            classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
+            classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
+            processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
+            return cls(processors, nodes, 100 / float(inputs["SHRINK"]), "experiment.json")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+            raise WrongUse(f"TRACE: {experiment}: does not describe a run ({type(error).__name__}: {error})") from None
 
 
 def _start(path: Path) -> bytes:

@@ -48,6 +48,28 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
+def test_the_classes_of_jobs_are_a_matrix(measured: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    table.show(measured, Screen(stream))
+    lines = stream.getvalue().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("bounded slowdown, mean by"))
+    rows = [line.split() for line in lines[first + 1 : first + 9] if line.strip() and "─" not in line]
+    assert rows == [
+        ["processors", "to", "1", "min", "to", "10", "min", "all", "jobs"],
+        ["1", "1", "1", "1"],
+        ["2-4", "90.1", "1.017", "45.56", "2"],
+        ["all", "45.55", "1.017", "30.71", "3"],
+        ["jobs", "2", "1", "3"],
+    ]
+
+
+def test_jobs_of_one_class_need_no_matrix() -> None:
+    frame = parse_swf(b"1 0 5 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
+    stream = io.StringIO()
+    table.show(metrics.compute(metrics.frame_from_swf(frame), 8), Screen(stream))
+    assert "bounded slowdown, mean by processors" not in stream.getvalue()
+
+
 def test_a_log_without_waits_is_told_in_one_line() -> None:
     frame = parse_swf(b"1 0 -1 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
     stream = io.StringIO()

@@ -64,13 +64,15 @@ def test_a_log_without_further_parameters(run: Any, log: Path) -> None:
     assert result["metrics"]["metrics"]["wait_mean"] == 7.5
     assert result["metrics"]["metrics"]["utilisation"] == (8 * 20 + 2 * 30) / (8 * 50)
     assert result["metrics"]["settings"]["nodes"] == 4
-    assert ["makespan", 50, "s", "first submission to last end"] in result["table"]
+    assert ["makespan", 50, "s", "first submission to last end, less the cuts"] in result["table"]
     assert list(log.parent.iterdir()) == [log]
 
 
 def test_parameters_are_passed_on(run: Any, log: Path) -> None:
-    settings = run(src=log, processors=16, nodes=2, tau=60)["metrics"]["settings"]
-    assert (settings["processors"], settings["nodes"], settings["tau"]) == (16, 2, 60)
+    given = {"processors": 16, "nodes": 2, "tau": 60, "w2_reading": "log"}
+    settings = run(src=log, **given, warmup_cut="10%", cooldown_cut=5)["metrics"]["settings"]
+    assert {name: settings[name] for name in given} == given
+    assert (settings["warmup_cut"], settings["cooldown_cut"], settings["window"]) == (5, 5, [5, 45])
 
 
 def test_the_headers_nodes_do_not_go_with_other_processors(run: Any, log: Path) -> None:
@@ -82,8 +84,11 @@ def test_the_headers_nodes_do_not_go_with_other_processors(run: Any, log: Path) 
 def test_a_run_with_its_suspensions(run: Any, tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "suspensions.csv").write_text("job,suspend,resume\n1,5,9\n")
-    result = run(src=tmp_path / "jobs.csv", processors=4, nodes=2)
+    (tmp_path / "experiment.json").write_text('{"inputs": {"NODES": "2", "CPUS": "2", "CLASSES": "", "SHRINK": "50"}}')
+    result = run(src=tmp_path / "jobs.csv")
     assert result["format"] == "run"
+    settings = result["metrics"]["settings"]
+    assert (settings["processors"], settings["nodes"], settings["immediate_below"]) == (4, 2, 2)
     assert result["metrics"]["metrics"]["suspensions_mean"] == 1
     assert result["metrics"]["null_reasons"] == {}
 
@@ -115,7 +120,9 @@ def test_wrong_use_is_one_line(run: Any, tmp_path: Path, log: Path) -> None:
     assert run(src=tmp_path / "none")["msg"] == f"wrong use: TRACE: {tmp_path}/none: cannot be read (No such file or directory)"
     assert "line 1: has 3 fields" in run(src=tmp_path / "bad.swf")["msg"]
     assert run(src=tmp_path / "jobs.csv")["msg"].startswith("wrong use: processors: ")
-    assert run(src=log, tau=0)["msg"].startswith("wrong use: tau: 0 may be")
+    assert run(src=log, tau=0)["msg"].startswith("wrong use: TAU: 0 may be")
+    assert run(src=log, warmup_cut="5 min")["msg"].startswith("wrong use: WARMUP_CUT: '5 min' may be")
+    assert run(src=log, warmup_cut="50%", cooldown_cut="50%")["msg"].startswith("wrong use: WARMUP_CUT, COOLDOWN_CUT: ")
     assert run(src=log, nodes=99)["msg"].startswith("wrong use: nodes: 99 may be")
     missing = run(src=log, dest=tmp_path / "none" / "metrics.json")
     assert missing["msg"] == f"wrong use: dest: {tmp_path}/none/metrics.json cannot be written (No such file or directory)"
@@ -133,7 +140,7 @@ def test_documentation_is_true(module: ModuleType, run: Any, log: Path, monkeypa
     monkeypatch.setattr(module, "AnsibleModule", spy)
     result = run(src=log)
     described = {
-        name: {key: option[key] for key in ("type", "required", "default") if key in option}
+        name: {key: option[key] for key in ("type", "required", "default", "choices") if key in option}
         for name, option in documentation["options"].items()
     }
     assert described == seen
