@@ -19,7 +19,7 @@ from slurm_mirage.journal import replay_lines
 
 from . import ROOT
 from .endings import Ending
-from .knobs import TABLE, Value, shown_number
+from .knobs import BY_NAME, TABLE, Value, shown_number
 from .machine import Machine
 
 RESULTS = ROOT / "results"
@@ -95,8 +95,9 @@ def _is_over(folder: Path) -> bool:
 
 
 def _same(name: str, before: dict[str, str], now: dict[str, str]) -> bool:
-    """A run of an earlier release lacks the inputs that came later: they were not set."""
-    return before.get(name, "") == now[name]
+    """A run of an earlier release lacks the inputs that came later: they had their default values."""
+    default = BY_NAME[name].default if name in BY_NAME else ""
+    return before.get(name, default) == now[name]
 
 
 def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:

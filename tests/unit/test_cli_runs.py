@@ -43,10 +43,12 @@ def test_a_name_of_the_time_and_the_trace() -> None:
     assert runs.name_for(values(TRACE="/x/KTH-SP2.swf.gz"), WANTED, NOW) == "20260102-030405-KTH-SP2"
 
 
-def test_a_knob_that_an_earlier_release_did_not_have_was_not_set(results: Path) -> None:
+def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results: Path) -> None:
     earlier(results, "old", "ok", WANTED, age=1)
-    ended = runs.earlier(results / "old", WANTED | {"CLASSES": ""})
+    ended = runs.earlier(results / "old", WANTED | {"CLASSES": "", "SIZES": "keep"})
     assert ended is not None and ended.word == "ok"
+    with pytest.raises(WrongUse, match="has other inputs: SIZES was not set, is fit"):
+        runs.earlier(results / "old", WANTED | {"SIZES": "fit"})
     with pytest.raises(WrongUse, match="has other inputs: another CLASSES"):
         runs.earlier(results / "old", WANTED | {"CLASSES": "[...]"})
 
