@@ -10,8 +10,9 @@ import polars as pl
 from slurm_mirage import models, swf
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.jobs_frame import frame_from_swf
+from slurm_mirage.local_time import unix_start
 from slurm_mirage.models import estimates
-from slurm_mirage.selection import choose, unix_start
+from slurm_mirage.selection import choose
 from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload import Workload, prepare
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import polars as pl
 
-from .selection import unix_start
 from .trace import Trace
 
+# Submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning.
+_EPOCH = 5e8
 # Within these a date has four digits for its year: Unix time of the years 1970 to 9999.
 _DATES = (0.0, 253_402_214_400.0)
 
@@ -62,6 +63,28 @@ class LocalTime:
             return None
         found: datetime | None = pl.select(self.local(pl.lit(second, pl.Float64))).item()
         return found
+
+    def second(self, date: datetime) -> float | None:
+        """The second of the log at a date and time (without zone) of the place, None if it is not known. Of an hour that comes
+        twice, when summer time ends, it is the first; in one that is left out it is that of an hour later."""
+        if self.begin is None:
+            return None
+        there = pl.lit(date - timedelta(seconds=int(self.offset)))
+        unix = pl.coalesce(
+            there.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null").dt.epoch("us"),
+            (there + pl.duration(hours=1)).dt.replace_time_zone(self.zone, ambiguous="earliest").dt.epoch("us"),
+        )
+        return float(pl.select(unix).item()) / 1e6 - self.begin
+
+
+def unix_start(trace: Trace) -> float | None:
+    """Unix time of the trace's second 0: 0 where submissions are dates themselves, else the header's UnixStartTime. None if the
+    log does not say (a UnixStartTime of 0 is what is written where it is not known)."""
+    first = trace.frame.select(pl.col("submit").filter(pl.col("submit") >= 0).min()).item()
+    if first is not None and first > _EPOCH:
+        return 0.0
+    said = re.match(r"\d+(\.\d+)?", trace.header.get("UnixStartTime", ""))
+    return float(said[0]) or None if said else None
 
 
 def _is_zone(name: str) -> bool:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import datetime
 from math import inf
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from .errors import WrongUse
+from .local_time import LocalTime
 from .trace import Trace
 
-# Submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning.
-_EPOCH = 5e8
 # So many queues or users are listed in a message.
 _LISTED = 12
 
@@ -115,30 +113,6 @@ def _check(selection: Selection) -> None:
 # The window.
 
 
-def unix_start(trace: Trace) -> float | None:
-    """Unix time of the trace's second 0: 0 where submissions are dates themselves, else the header's UnixStartTime. None if the
-    log does not say (a UnixStartTime of 0 is what is written where it is not known)."""
-    first = trace.frame.select(pl.col("submit").filter(pl.col("submit") >= 0).min()).item()
-    if first is not None and first > _EPOCH:
-        return 0.0
-    said = re.match(r"\d+(\.\d+)?", trace.header.get("UnixStartTime", ""))
-    return float(said[0]) or None if said else None
-
-
-def zone(header: dict[str, str]) -> tzinfo:
-    """The log's own time zone: that of TimeZoneString, else TimeZone (seconds east of Greenwich, without summer time), else
-    UTC. Raises WrongUse for a name of none."""
-    name, offset = header.get("TimeZoneString", "").strip(), header.get("TimeZone", "").strip()
-    if name:
-        try:
-            return ZoneInfo(name)
-        except (KeyError, ValueError, OSError):
-            raise WrongUse(f"TRACE: the log's TimeZoneString {name!r} is no time zone that is known here") from None
-    if re.fullmatch(r"[-+]?\d{1,5}", offset):
-        return timezone(timedelta(seconds=int(offset)))
-    return UTC
-
-
 def _bounds(trace: Trace, selection: Selection) -> tuple[float | None, float]:
     """FROM and TO in seconds of the trace; None, infinity: not given."""
     begin = _instant("FROM", selection.begin, trace) if selection.begin else None
@@ -155,12 +129,12 @@ def _instant(knob: str, text: str, trace: Trace) -> float:
         date = datetime.fromisoformat(text)
     except ValueError:
         raise WrongUse(f"{knob}: {text!r} is neither seconds of the trace nor a date like 2016-04-01T12:00:00") from None
-    start = unix_start(trace)
-    if start is None:
+    second = LocalTime.of(trace).second(date)
+    if second is None:
         raise WrongUse(
             f"{knob}: {text} is a date, but the log has no UnixStartTime; it may be seconds of the trace, {_span(trace)}"
         )
-    return date.replace(tzinfo=date.tzinfo or zone(trace.header)).timestamp() - start
+    return second
 
 
 def _span(trace: Trace) -> str:
@@ -169,12 +143,9 @@ def _span(trace: Trace) -> str:
     if submit.is_empty():
         return "whose jobs have no submission times"
     first, last = float(submit.min()), float(submit.max())  # type: ignore[arg-type]
-    seconds, start = f"which spans {first:.15g} to {last:.15g}", unix_start(trace)
-    if start is None:
-        return seconds
-    local = zone(trace.header)
-    dates = [datetime.fromtimestamp(start + one, local).replace(tzinfo=None).isoformat("T", "seconds") for one in (first, last)]
-    return f"{seconds} ({dates[0]} to {dates[1]})"
+    place = LocalTime.of(trace)
+    dates = [date.isoformat("T", "seconds") for one in (first, last) if (date := place.date(one)) is not None]
+    return f"which spans {first:.15g} to {last:.15g}" + (f" ({' to '.join(dates)})" if dates else "")
 
 
 def _words(selection: Selection) -> str:

@@ -81,6 +81,21 @@ def test_a_date_is_one_of_the_logs_own_place(header: dict[str, str], unix: float
     assert numbers(trace, begin="2001-09-09T01:46:40") == [2]
 
 
+@pytest.mark.parametrize(
+    ("date", "unix"),
+    [
+        ("1996-10-27T02:30", 846376200),  # the first of two such times, in summer time
+        ("1996-10-27T03:00", 846381600),
+        ("1997-03-30T02:30", 859685400),  # there is none: the clocks went from 2:00 to 3:00
+        ("1997-03-30T03:30", 859685400),
+    ],
+)
+def test_dates_when_clocks_are_put(date: str, unix: int) -> None:
+    start = int(HEADER["UnixStartTime"])
+    trace = log({"submit": unix - start - 1}, {"submit": unix - start}, {"submit": unix - start + 1})
+    assert numbers(trace, begin=date) == [2, 3]
+
+
 def test_submissions_that_are_dates_themselves() -> None:
     trace = log({"submit": 1e9}, {"submit": 1e9 + 1}, header={"UnixStartTime": "0"})
     assert numbers(trace, begin="2001-09-09T01:46:41") == numbers(trace, begin="1000000001") == [2]
