@@ -197,6 +197,7 @@ def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
         "requested",
         *(_optional(workload, name, pl.Int64) for name in ("user", "group", "executable", "queue")),
         _optional(workload, "priority", pl.String),
+        _optional(workload, "preset", pl.String).replace("", None),
         _optional(workload, "limit_extended", pl.Boolean).fill_null(False),
     )
     if known["id"].is_duplicated().any() or plan.join(known, on="id", how="anti").height:
@@ -311,6 +312,7 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         pl.coalesce("s_partition", pl.when(col("partition") != "").then("partition")).alias("partition"),
         "state",
         time.length(col("v_submit") - col("v_due")).alias("submit_lag"),
+        "preset",
     ).with_columns(col(name).cast(kind) for name, kind in JOBS_SCHEMA.items())
 
 

@@ -15,8 +15,10 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(["requested", "runtime"], pl.Float64()),
     **dict.fromkeys(["priority", "partition", "state"], pl.String()),
     "submit_lag": pl.Float64(),
+    "preset": pl.String(),
 }
-"""Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word."""
+"""Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word; `preset`: what a job that came
+before a run's selection was when that began (presets.py), null of all others."""
 
 SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
 """Columns of suspensions.csv: a row a suspension, trace seconds, null where unknown."""

@@ -44,7 +44,7 @@ class Population:
 
     measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), and the quantities a, s, f, t, p, c of
         metrics.py's text
-    inside: those of them that were submitted within the window
+    inside: those of them that were submitted within the window, without presets (presets.py), which began to wait before it
     unstarted: jobs that were cancelled while they waited: a, f (of the wait), p
     window: None if there is nobody to measure
     excluded: how many are left out of all metrics, or of those over jobs, by reason
@@ -79,6 +79,7 @@ class Population:
                 t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
                 p="processors",
                 c=pl.coalesce("nodes", packed),
+                preset=col("preset").is_not_null() if "preset" in jobs.columns else pl.lit(False),
             )
             .collect()
         )
@@ -89,12 +90,14 @@ class Population:
             .collect()
         )
         window = _window(measured, warmup_cut, cooldown_cut)
-        inside = measured if window is None or not window.is_cut else _inside(measured, window)
+        of_selection = measured.filter(~col("preset")) if measured["preset"].any() else measured
+        inside = of_selection if window is None or not window.is_cut else _inside(of_selection, window)
         counts = {reasons[code]: count for code, count in verdict.value_counts().sort("count").iter_rows() if code}
         excluded = {reason: counts[reason] for reason in sorted(counts, key=lambda reason: (reason == _PARTIAL, reason))}
+        excluded["preset: not in metrics over jobs"] = measured.height - of_selection.height
         if window is not None:
-            excluded["submitted in the warm-up: not in metrics over jobs"] = measured.filter(col("a") < window.begin).height
-            excluded["submitted in the cool-down: not in metrics over jobs"] = measured.filter(col("a") > window.end).height
+            excluded["submitted in the warm-up: not in metrics over jobs"] = of_selection.filter(col("a") < window.begin).height
+            excluded["submitted in the cool-down: not in metrics over jobs"] = of_selection.filter(col("a") > window.end).height
         return cls(measured, inside, unstarted, window, excluded)
 
 

@@ -130,6 +130,8 @@ def _read_csv(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         text = pl.read_csv(path, infer_schema=False)
     except pl.exceptions.PolarsError as error:
         raise WrongUse(f"TRACE: {path}: is not a CSV file ({str(error).splitlines()[0]})") from error
+    # Earlier releases knew no presets.
+    text = text if "preset" in text.columns else text.with_columns(preset=pl.lit(None, pl.String))
     missing = [column for column in schema if column not in text.columns]
     if missing:
         raise WrongUse(f"TRACE: {path} line 1: lacks the columns {', '.join(missing)}")

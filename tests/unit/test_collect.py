@@ -656,7 +656,7 @@ def test_jobs_csv_is_read_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_bytes(run_files.render(run, 64, 4)["jobs.csv"])
     text = (tmp_path / "jobs.csv").read_text()
     assert text.splitlines()[0] == (
-        "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag"
+        "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset"
     )
     assert "5005.0" not in text.splitlines()[2].split(",")[3]  # cancelled before it started: no start
     back = pl.read_csv(tmp_path / "jobs.csv", schema=JOBS_SCHEMA)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_folders import RunFolder
+from schedules import frame
 
-from slurm_mirage import swf, workload
+from slurm_mirage import metrics, swf, workload
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.schedule import read_schedule
 from slurm_mirage.selection import Selection
 from slurm_mirage.trace import Trace
 
@@ -198,3 +202,53 @@ def test_presets_that_ran_fit_the_machine_that_they_ran_on(jobs: list[tuple[int,
         rows.append({"submit": clock, "wait": start - clock, "run_time": run, "allocated_processors": width})
     ready = prepare(log(*rows), Selection(offset=data.draw(st.integers(1, len(jobs) - 1))), classes=[(1, 4)]).jobs
     assert ready.filter(pl.col("preset") == "running")["processors"].sum() <= 4
+
+
+# What becomes of them in a run.
+
+
+def test_presets_hold_processors_but_their_waits_are_not_measured() -> None:
+    """One processor. A preset job runs from 0 to 60, another is cancelled in the queue at 10; job 3 waits from 20 to 60 and runs
+    for 40 s: it alone is a job of the selection, and the processor was busy for all of the 100 s."""
+    jobs = frame(
+        {"submit": 0, "start": 0, "end": 60, "preset": "running"},
+        {"submit": 0, "end": 10, "state": "CANCELLED", "preset": "queued"},
+        {"submit": 20, "start": 60, "end": 100},
+    )
+    found = metrics.compute(jobs, processors=1, nodes=1)
+    assert (found["metrics"]["wait_mean"], found["metrics"]["slowdown_mean"]) == (40, 2)
+    assert (found["metrics"]["utilisation"], found["metrics"]["makespan"]) == (1, 100)
+    assert found["excluded"] == {"cancelled before start": 1, "preset: not in metrics over jobs": 1}
+    assert found["jobs"]["submitted"] == 3
+    assert metrics.compute(jobs.drop("preset"), processors=1, nodes=1)["metrics"]["wait_mean"] == 20
+
+
+def test_a_cut_counts_jobs_of_the_selection() -> None:
+    jobs = frame(
+        {"submit": 0, "start": 0, "end": 60, "preset": "running"},
+        {"submit": 5, "start": 60, "end": 70},
+        {"submit": 40, "start": 70, "end": 100},
+    )
+    found = metrics.compute(jobs, processors=1, nodes=1, warmup_cut=30)
+    assert found["metrics"]["wait_mean"] == 30
+    assert found["excluded"] == {
+        "preset: not in metrics over jobs": 1,
+        "submitted in the warm-up: not in metrics over jobs": 1,
+    }
+
+
+def test_a_run_tells_which_of_its_jobs_were_preset(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    first, second = made.job(due=0.0, preset="running"), made.job(due=0.0, preset="")
+    for number in (first, second):
+        made.played(number, start=0.02)
+    assert made.collect().jobs.select("id", "preset").rows() == [(first, "running"), (second, None)]
+
+
+def test_a_schedule_of_an_earlier_release_has_no_presets(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    jobs = frame({"submit": 0, "start": 1, "end": 60, "preset": "queued"}, {"submit": 0, "start": 2, "end": 9})
+    jobs.write_csv(path)
+    assert read_schedule(path).jobs["preset"].to_list() == ["queued", None]
+    jobs.drop("preset").write_csv(path)
+    assert read_schedule(path).jobs["preset"].to_list() == [None, None]

@@ -37,7 +37,7 @@ def test_schedule_of_a_run(tmp_path: Path) -> None:
     alone = schedule.read_schedule(tmp_path / "jobs.csv")
     assert (alone.format, alone.processors, alone.nodes, alone.suspensions) == ("run", None, None, None)
     assert alone.jobs.schema == JOBS_SCHEMA
-    assert alone.jobs.row(0) == (1, 0, 0, 2, 12, 4, 2, 1, 60, 6, "100", "batch", "COMPLETED", 0.01)
+    assert alone.jobs.row(0) == (1, 0, 0, 2, 12, 4, 2, 1, 60, 6, "100", "batch", "COMPLETED", 0.01, None)
     assert alone.jobs["start"].to_list() == [2, None]
     (tmp_path / "suspensions.csv").write_text("job,suspend,resume\n1,5,9\n1,,11\n")
     both = schedule.read_schedule(tmp_path / "jobs.csv")
