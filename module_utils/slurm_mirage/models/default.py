@@ -1,8 +1,8 @@
-"""Workload models. Seeded; the same seed gives the same jobs on every platform.
+"""The workload of a run without a TRACE. Seeded; the same seed gives the same jobs on every platform.
 
 That holds because only `random.Random.random` (the Mersenne Twister, the same everywhere) and exact or
 correctly rounded arithmetic are used: no logarithm, exponential or power, whose last bits differ between C
-libraries.
+libraries. The models of `catalogue` take numpy and are reproducible only with its locked version.
 """
 
 from __future__ import annotations
@@ -16,58 +16,28 @@ import polars as pl
 
 from .. import swf
 from ..errors import WrongUse
+from .thesis import OTHERS, ROUND_MINUTES, SIZES
 
-# The thesis's Table 4.1: share in per cent of jobs by their number of cores, NCI Raijin 2016.
-RAIJIN_SIZES = {1: 49, 2: 11, 4: 5, 8: 7, 16: 8, 48: 4, 64: 6}
-RAIJIN_OTHERS = 10
-# Sizes of the other tenth are not in the table. These have the mean, 221 cores, with which one-core jobs
-# take the 1.6 % of all service units (cores x run time) that the thesis names, if run times do not depend
-# on the size.
-_OTHER_SIZES = (12, 24, 32, 80, 96, 112, 128, 160, 192, 240, 256, 320, 480, 512, 672)
 # In a machine of the user's own choice large jobs are large compared with that machine.
 _OTHER_PARTS = (8, 6, 5, 4, 3, 2)
 
-# Run times in seconds at equal steps of probability, linear between: minutes for half of the jobs, a long
-# tail.
-_LONG_RUNS = (1, 10, 30, 60, 150, 300, 900, 1800, 3600, 10800, 86400)
+# Run times in seconds at equal steps of probability, linear between.
 _SHORT_RUNS = (4, 6, 8, 10, 13, 16, 20, 25, 32, 44, 60)
-# What users ask for, in minutes: Tsafrir, Etsion, Feitelson, "Modeling User Runtime Estimates", JSSPP 2005,
-# find that some 20 round values make up nearly all estimates.
-_ROUND_MINUTES = (1, 2, 5, 10, 20, 30, 60, 120, 180, 360, 480, 720, 1440, 2160, 2880, 4320, 7200)
 
 _LOAD = 0.8
 _SHORT_JOBS, _SHORT_SPAN = 200, 120
 _USERS = 20
 
 
-def generate(jobs: int, seed: int, processors: int) -> pl.DataFrame:
-    """A workload of `jobs` jobs for a machine of `processors` processors, as an SWF frame (waits unknown).
-
-    "raijin": sizes as in the thesis's Table 4.1 (those that do not fit are left out and the shares of the
-    others grow), run times of the same distribution for all sizes, submissions uniform in time (its Figure
-    4.2) at a rate that offers the machine 80 % of its capacity. Raises WrongUse for nothing to
-    generate.
-    """
-    if jobs < 1:
-        raise WrongUse(f"JOBS: {jobs} may be 1 or more")
-    _check_processors(processors)
-    rng = Random(seed)
-    others = [size for size in _OTHER_SIZES if size <= processors]
-    sizes = [_size(rng, processors, others) for _ in range(jobs)]
-    runs = [_between(rng, _LONG_RUNS) for _ in range(jobs)]
-    area = sum(size * run for size, run in zip(sizes, runs))
-    return _frame(rng, sizes, runs, max(1, round(area / (processors * _LOAD))))
-
-
 def default_workload(processors: int, seed: int) -> pl.DataFrame:
     """The workload of a run without a TRACE: some 200 jobs over 2 minutes, all over within about 3.5 minutes.
 
-    Sizes as in `generate`, except that the tenth of other sizes are parts of this machine (a 16th to a
+    Sizes as in the thesis's Table 4.1, except that the tenth of other sizes are parts of this machine (a 16th to a
     half), so that some jobs have to wait; run times from a few seconds to a minute, submissions uniform
     over two minutes. A machine on which 200 such jobs would take longer than that gets shorter ones, and if
     need be fewer.
     """
-    _check_processors(processors)
+    check_processors(processors)
     rng = Random(seed)
     others = sorted({-(-processors // part) for part in _OTHER_PARTS})
     sizes = [_size(rng, processors, others) for _ in range(_SHORT_JOBS)]
@@ -80,15 +50,15 @@ def default_workload(processors: int, seed: int) -> pl.DataFrame:
     return _frame(rng, sizes[:fit], runs[:fit], _SHORT_SPAN)
 
 
-def _check_processors(processors: int) -> None:
+def check_processors(processors: int) -> None:
     if processors < 1:
         raise WrongUse(f"CPUS: {processors} processors in all, may be 1 or more")
 
 
 def _size(rng: Random, processors: int, others: Sequence[int]) -> int:
     """A job's processors: one of the table's sizes that fit, or any of the others, equally likely."""
-    sizes = [size for size in RAIJIN_SIZES if size <= processors]
-    bounds = list(accumulate([*(RAIJIN_SIZES[size] for size in sizes), RAIJIN_OTHERS if others else 0]))
+    sizes = [size for size in SIZES if size <= processors]
+    bounds = list(accumulate([*(SIZES[size] for size in sizes), OTHERS if others else 0]))
     choice = bisect_right(bounds, rng.random() * bounds[-1])
     return sizes[choice] if choice < len(sizes) else others[int(rng.random() * len(others))]
 
@@ -103,7 +73,7 @@ def _between(rng: Random, steps: Sequence[int]) -> int:
 def _requested(rng: Random, run: int) -> int:
     """What the user asks for, in seconds: one to five times the run time, rounded up to a round value."""
     minutes = run * (1 + 4 * rng.random()) / 60
-    return 60 * _ROUND_MINUTES[min(bisect_left(_ROUND_MINUTES, minutes), len(_ROUND_MINUTES) - 1)]
+    return 60 * ROUND_MINUTES[min(bisect_left(ROUND_MINUTES, minutes), len(ROUND_MINUTES) - 1)]
 
 
 def _frame(rng: Random, sizes: Sequence[int], runs: Sequence[int], span: int) -> pl.DataFrame:
