@@ -9,20 +9,18 @@ virtual instant t comes at t / N, and costs a submission's or a launch's real se
     W(k) = X(k) - min X(1..k),    X(k) = what the events before k cost in all - arrival(k)
 
 Costs come from a calibration on the running instance (cli/calibration.py). When jobs start, how long they wait and how many of them
-do so at once follow from an EASY schedule of the workload on the emulated machine, which knows nothing of partitions, priorities
-and nodes.
+do so at once follow from an EASY schedule of the workload on the emulated machine (simulation.py), which knows nothing of
+partitions, priorities and nodes.
 """
 
 from __future__ import annotations
 
-import bisect
-import heapq
 import math
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 from polars import col
 
@@ -44,7 +42,7 @@ RESOLUTION = 1.0
 _OUTLIER = 5.0
 _SLOWEST, _BEYOND = 0.01, 100_000.0  # where limits are looked for
 _TOLERANCE = 1.001  # a limit is known to this factor, and is never above the true one
-_LOOK = 100  # jobs of the queue that the EASY schedule looks at; Slurm's own limits are of that order
+_MOMENT = 1e-3  # seconds; a schedule has no job without a run time
 
 
 @dataclass(frozen=True)
@@ -239,81 +237,16 @@ def _short(value: float) -> str:
 def easy(
     dues: Sequence[float], runtimes: Sequence[float], limits: Sequence[float], widths: Sequence[int], processors: int
 ) -> tuple[list[float], int]:
-    """When jobs start under EASY backfill, and how many wait at most.
+    """When jobs start under EASY backfill, and how many wait at most; jobs in order of submission."""
+    from .simulation import schedule  # numba takes a moment to load
 
-    The first job in the queue starts as soon as there are processors for it, and others pass it when they do not put that off by
-    what the time limits say (Lifka 1995, The ANL/IBM SP scheduling system).
-    """
-    machine = _Machine(processors)
-    starts = [math.nan] * len(dues)
-    queue: list[int] = []
-    most, submitted = 0, 0
-    while submitted < len(dues) or queue:
-        now = min(dues[submitted] if submitted < len(dues) else math.inf, machine.next_end())
-        machine.end_jobs(now)
-        while submitted < len(dues) and dues[submitted] <= now:
-            queue.append(submitted)
-            submitted += 1
-        while started := _starting(queue[:_LOOK], machine, limits, widths, now):
-            for job in started:
-                starts[job] = now
-                machine.start(now + runtimes[job], now + limits[job], widths[job])
-            queue[:_LOOK] = [job for job in queue[:_LOOK] if math.isnan(starts[job])]
-        most = max(most, len(queue))
-    return starts, most
-
-
-class _Machine:
-    """Processors, and the jobs on them. Ends are known to nobody but it; what a scheduler knows is when limits are reached."""
-
-    def __init__(self, processors: int) -> None:
-        self.free = processors
-        self._ends: list[tuple[float, float, int]] = []
-        self.limits: list[tuple[float, int]] = []
-        """Instant and width, sorted."""
-
-    def start(self, end: float, limit: float, width: int) -> None:
-        self.free -= width
-        heapq.heappush(self._ends, (end, limit, width))
-        bisect.insort(self.limits, (limit, width))
-
-    def next_end(self) -> float:
-        return self._ends[0][0] if self._ends else math.inf
-
-    def end_jobs(self, now: float) -> None:
-        while self._ends and self._ends[0][0] <= now:
-            _, limit, width = heapq.heappop(self._ends)
-            self.free += width
-            del self.limits[bisect.bisect_left(self.limits, (limit, width))]
-
-
-def _starting(queue: Sequence[int], machine: _Machine, limits: Sequence[float], widths: Sequence[int], now: float) -> list[int]:
-    """The jobs that start now, in this order."""
-    free, started = machine.free, []
-    waiting = deque(queue)
-    while waiting and widths[waiting[0]] <= free:
-        started.append(waiting.popleft())
-        free -= widths[started[-1]]
-    if not waiting or free == 0:
-        return started
-    ends = sorted([*machine.limits, *((now + limits[job], widths[job]) for job in started)]) if started else machine.limits
-    until, spare = _reservation(widths[waiting.popleft()], free, ends)
-    for job in waiting:
-        width, in_time = widths[job], now + limits[job] <= until
-        if width <= free and (in_time or width <= spare):
-            free -= width
-            spare -= 0 if in_time else width
-            started.append(job)
-    return started
-
-
-def _reservation(width: int, free: int, ends: Iterable[tuple[float, int]]) -> tuple[float, int]:
-    """When there will be processors for a job that is wider than what is free, and how many more than it needs."""
-    for instant, given_back in ends:
-        free += given_back
-        if free >= width:
-            return instant, free - width
-    raise AssertionError("a job is wider than the machine")
+    due = np.array(dues, np.float64)
+    # A job that is cancelled while it waits is in the queue like others, and gone as soon as it is not.
+    runs = np.maximum(runtimes, _MOMENT)
+    start = schedule(due, np.array(widths), runs, np.array(limits), processors, "easy")
+    instants, place = np.unique(np.concatenate([due, start]), return_inverse=True)
+    changes = np.bincount(place, np.repeat([1, -1], len(due)), len(instants))
+    return start.tolist(), int(changes.cumsum().max())
 
 
 def _is_known(name: str, cost: Cost) -> bool:
