@@ -56,6 +56,13 @@ def to_swf(collected: Collected) -> pl.DataFrame:
     )
 
 
+def _about_presets(collected: Collected) -> str:
+    """A line about jobs of which the waits are not those of a job, if there are any."""
+    count = collected.jobs["preset"].count()
+    told = f"\nThe first {count} jobs are preset: they ran or waited before the selection began, at their submission."
+    return told if count else ""
+
+
 def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
     clock = collected.time.clock
     names = collected.jobs["partition"].drop_nulls().unique().sort().to_list()
@@ -70,7 +77,7 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
             "A replay of a workload, not a log of use. Submissions are those that were made.\n"
             "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
-            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone."
+            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}"
         ),
     }
     with tempfile.TemporaryDirectory() as folder:

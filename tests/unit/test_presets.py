@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from run_folders import RunFolder
 from schedules import frame
 
-from slurm_mirage import metrics, swf, workload
+from slurm_mirage import metrics, run_files, swf, workload
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.schedule import read_schedule
 from slurm_mirage.selection import Selection
@@ -242,7 +242,10 @@ def test_a_run_tells_which_of_its_jobs_were_preset(tmp_path: Path) -> None:
     first, second = made.job(due=0.0, preset="running"), made.job(due=0.0, preset="")
     for number in (first, second):
         made.played(number, start=0.02)
-    assert made.collect().jobs.select("id", "preset").rows() == [(first, "running"), (second, None)]
+    run = made.collect()
+    assert run.jobs.select("id", "preset").rows() == [(first, "running"), (second, None)]
+    note = "; Note: The first 1 jobs are preset: they ran or waited before the selection began, at their submission.\n"
+    assert note in run_files.render(run, 64, 4)["schedule.swf"].decode()
 
 
 def test_a_schedule_of_an_earlier_release_has_no_presets(tmp_path: Path) -> None:
