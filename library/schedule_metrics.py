@@ -10,7 +10,7 @@ description:
   - Computes waits, responses, slowdowns, utilisation, loss of capacity and the indices W to W4 of a schedule (docs/metrics.md).
   - The schedule is a log with waits (SWF, or what C(sacct -P) printed, plain or gzip), a run's C(jobs.csv) with the
     C(suspensions.csv) beside it, or the log of sigsleep. The file's content decides which.
-  - Needs polars on the machine where it runs.
+  - Needs polars and numpy on the machine where it runs.
 options:
   src:
     description: The file with the schedule.
@@ -113,7 +113,7 @@ from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 
 def measure(params: dict[str, Any]) -> dict[str, Any]:
     """The module's result without `changed`. Raises WrongUse for a file or a setting that cannot be used."""
-    # Imported late, so that a machine without polars gets a message and no traceback.
+    # Imported late, so that a machine without them gets a message and no traceback.
     from ansible.module_utils.slurm_mirage import metrics, schedule
 
     recorded = schedule.read_schedule(params["src"])
@@ -165,8 +165,8 @@ def main() -> None:
     try:
         result = measure(module.params)
         changed = dest is not None and write(Path(dest), result["metrics"], module.check_mode)
-    except ImportError:
-        module.fail_json(msg=missing_required_lib("polars"))
+    except ImportError as error:
+        module.fail_json(msg=missing_required_lib(error.name or "polars"))
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     except OSError as error:

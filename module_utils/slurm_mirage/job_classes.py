@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 ALL = "all"
@@ -16,6 +18,9 @@ RUNTIMES = {
     "over 1 d": None,
 }
 """Classes of run time: name, and longest run time in seconds; an edge belongs to the shorter class."""
+
+# A value for each size (rows) and run time (columns); in the last row and column those of all sizes and of all run times.
+_Matrix = npt.NDArray[np.float64]
 
 
 def sizes(widest: int) -> dict[str, int]:
@@ -36,40 +41,72 @@ def by_class(jobs: pl.DataFrame, processors: int, tau: float, resolution: float)
     if jobs.is_empty():
         return []
     classes = sizes(max(processors, jobs.select(pl.col("p").max()).item()))
-    w, r, t, p = pl.col("s") - pl.col("a"), pl.col("f") - pl.col("a"), pl.col("t"), pl.col("p")
-    figures = (
-        jobs.lazy()
-        .select(
-            size=_place(p, list(classes.values())),
-            runtime=_place(t, [most for most in RUNTIMES.values() if most is not None]),
-            w=w,
-            r=r,
-            b=(r / pl.max_horizontal(t, pl.lit(tau))).clip(1),
-            x=p * t,
-        )
-        .collect()
+    rows: list[tuple[str, int | None]] = [*classes.items(), (ALL, None)]
+    columns = [*RUNTIMES.items(), (ALL, None)]
+    figures = _figures(jobs, list(classes.values()), tau, resolution)
+    shape = len(classes), len(RUNTIMES)
+    medians = _medians(figures, shape)
+    count = _sums(figures["cell"], None, shape)
+    area, wait, bounded, response, immediate = (
+        _sums(figures["cell"], figures[name], shape) for name in ("area", "wait", "bounded", "response", "immediate")
     )
-    total = figures.select(pl.col("x").sum()).item()
-    measures = {
-        "jobs": pl.len(),
-        "area_share": pl.col("x").sum() / total if total > 0 else pl.lit(None, pl.Float64),
-        "wait_mean": pl.col("w").mean(),
-        "wait_median": pl.col("w").median(),
-        "bounded_slowdown_mean": pl.col("b").mean(),
-        "response_mean": pl.col("r").mean(),
-        "immediate_fraction": (pl.col("w") < resolution).mean(),
-    }
-    size_names, runtime_names = list(classes.items()), list(RUNTIMES.items())
-    rows = []
-    for by in (["size", "runtime"], ["size"], ["runtime"]):
-        for row in figures.group_by(by).agg(**measures).sort(by).iter_rows(named=True):
-            size, size_max = size_names[row.pop("size")] if "size" in row else (ALL, None)
-            runtime, runtime_max = runtime_names[row.pop("runtime")] if "runtime" in row else (ALL, None)
-            rows.append({"size": size, "runtime": runtime, "size_max": size_max, "runtime_max": runtime_max, **row})
-    whole = figures.select(**measures).row(0, named=True)
-    return [*rows, {"size": ALL, "runtime": ALL, "size_max": None, "runtime_max": None, **whole}]
+    cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
+    margins = [*((i, shape[1]) for i in range(shape[0])), *((shape[0], j) for j in range(shape[1])), shape]
+    return [
+        {
+            "size": rows[i][0],
+            "runtime": columns[j][0],
+            "size_max": rows[i][1],
+            "runtime_max": columns[j][1],
+            "jobs": int(count[i, j]),
+            "area_share": float(area[i, j] / area[-1, -1]) if area[-1, -1] > 0 else None,
+            "wait_mean": float(wait[i, j] / count[i, j]),
+            "wait_median": float(medians[i, j]),
+            "bounded_slowdown_mean": float(bounded[i, j] / count[i, j]),
+            "response_mean": float(response[i, j] / count[i, j]),
+            "immediate_fraction": float(immediate[i, j] / count[i, j]),
+        }
+        for i, j in (*cells, *margins)
+        if count[i, j] > 0
+    ]
+
+
+def _figures(jobs: pl.DataFrame, widest: list[int], tau: float, resolution: float) -> pl.DataFrame:
+    """What the rows are made of, job by job: the classes (size, runtime, cell, counted from 0), and the values."""
+    w, r, t, p = pl.col("s") - pl.col("a"), pl.col("f") - pl.col("a"), pl.col("t"), pl.col("p")
+    longest = [most for most in RUNTIMES.values() if most is not None]
+    values = jobs.lazy().select(
+        size=_place(p, widest),
+        runtime=_place(t, longest),
+        area=p * t,
+        wait=w,
+        bounded=(r / pl.max_horizontal(t, pl.lit(tau))).clip(1),
+        response=r,
+        immediate=w < resolution,
+    )
+    return values.with_columns(cell=pl.col("size") * len(RUNTIMES) + pl.col("runtime")).collect()
 
 
 def _place(value: pl.Expr, edges: list[int]) -> pl.Expr:
-    """Index of the class, by the number of edges below the value."""
-    return pl.lit(pl.Series(edges, dtype=pl.Float64)).search_sorted(value.cast(pl.Float64), side="left").cast(pl.UInt8)
+    """Index of the class: the number of edges below the value. Comparing with all is faster than a search."""
+    return pl.sum_horizontal((value > edge).cast(pl.UInt8) for edge in edges).cast(pl.UInt8)
+
+
+def _sums(cell: pl.Series, values: pl.Series | None, shape: tuple[int, int]) -> _Matrix:
+    """Of each class the sum of the values, or the number of jobs. numpy adds them up in the same order each time."""
+    weights = None if values is None else values.to_numpy()
+    inner = np.bincount(cell.to_numpy(), weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    return np.block([[inner, inner.sum(axis=1, keepdims=True)], [inner.sum(axis=0, keepdims=True), inner.sum(keepdims=True)]])
+
+
+def _medians(figures: pl.DataFrame, shape: tuple[int, int]) -> _Matrix:
+    """Of each class the median wait; not a number where it has no jobs."""
+    medians = np.full((shape[0] + 1, shape[1] + 1), np.nan)
+    for cell, median in figures.group_by("cell").agg(pl.col("wait").median()).iter_rows():
+        medians[divmod(cell, shape[1])] = median
+    for size, median in figures.group_by("size").agg(pl.col("wait").median()).iter_rows():
+        medians[size, -1] = median
+    for runtime, median in figures.group_by("runtime").agg(pl.col("wait").median()).iter_rows():
+        medians[-1, runtime] = median
+    medians[-1, -1] = figures["wait"].median()
+    return medians
