@@ -68,17 +68,17 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
         for reason, count in counts.items():
             screen.say(f"{words}: {count} jobs ({reason.replace('_', ' ')})")
     frame = played(chosen, shape.processors, str(values["POLICY"]), by_limits=values["ESTIMATES"] == "keep")
-    measured = frame.filter(chosen.jobs["preset"] == "")
-    simulated = _metrics(measured, shape.processors, shape.nodes, values)
-    _show(_recorded(measured, trace, values), simulated, screen)
+    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values)
+    of_selection = frame.filter(pl.col("preset").is_null())
+    _show(_recorded(of_selection, trace, values), simulated, screen)
     if out is not None:
         _write(out, frame, trace, shape, values)
-    words = f"{measured.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
+    words = f"{of_selection.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
     return Ending("ok", words + (f", {out}" if out else ""))
 
 
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
-    """What the policy makes of prepared jobs (at SHRINK=100), as an SWF frame in seconds of the trace with waits, and `suspended`.
+    """What the policy makes of prepared jobs (at SHRINK=100): an SWF frame in seconds of the trace, with waits, and with `preset`.
 
     A scheduler plans by the time limits that sbatch would be given (`by_limits`), or by the requested times as they are. Jobs are
     cancelled when their users cancelled them, as in an experiment.
@@ -101,7 +101,12 @@ def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -
         run_time=pl.when(waited).then(-1.0).otherwise(ran),
         requested_time=pl.col("plan").cast(pl.Float64),
     )
-    return chosen.to_swf().with_columns(*times, suspended=pl.lit(0.0))
+    return chosen.to_swf().with_columns(*times, preset=jobs["preset"].replace("", None))
+
+
+def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same as a jobs frame (`metrics.JOBS_SCHEMA`). Nothing is ever suspended."""
+    return definitions.frame_from_swf(frame.with_columns(suspended=pl.lit(0.0))).with_columns(frame["preset"])
 
 
 def _trace(values: Knobs, screen: Screen) -> Trace:
@@ -134,9 +139,9 @@ def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
     return Shape(tuple((some.count, some.cpus) for some in machine.classes), machine.nodes)
 
 
-def _metrics(frame: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
+def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
     return definitions.compute(
-        definitions.frame_from_swf(frame),
+        jobs,
         processors,
         nodes,
         number_of(values["TAU"]),
@@ -151,7 +156,7 @@ def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any
     same = trace.frame.join(frame, on="job_number", how="semi")
     if not values["TRACE"] or not (same["wait"] >= 0).any():
         return None
-    return _metrics(same, *trace.machine(), values)
+    return _metrics(definitions.frame_from_swf(same), *trace.machine(), values)
 
 
 def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Screen) -> None:
@@ -184,8 +189,10 @@ def _text(value: float | None, unit: str) -> str:
 def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: Knobs) -> None:
     source = Path(str(values["TRACE"])).name if values["TRACE"] else f"model {values['MODEL']}, seed {values['SEED']}"
     if out.suffix == ".csv":
-        batsim.write_batsim(definitions.frame_from_swf(frame), out, source)
+        batsim.write_batsim(jobs_of(frame), out, source)
         return
     kept = {label: trace.header[label] for label in STILL_TRUE if label in trace.header}
     note = f"waits are simulated: {NAMES[str(values['POLICY'])]}, estimates {values['ESTIMATES']}; jobs of {source}"
+    if count := frame["preset"].count():
+        note += f"; the first {count} are presets"
     swf.write_swf(frame, {**kept, **shape.header(), "Note": note}, out)

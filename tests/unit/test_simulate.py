@@ -121,13 +121,17 @@ def test_the_selection_is_that_of_an_experiment(log: Path, monkeypatch: pytest.M
     assert read_trace(out).frame["job_number"].to_list() == [2]
 
 
-def test_presets_hold_processors_and_are_not_measured(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_presets_hold_processors_and_their_waits_are_not_measured(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = log.with_name("out.swf")
     ending, printed = run(monkeypatch, TRACE=str(log), OFFSET="1", JOBS="1", PRESET="running", OUT=str(out))
     assert ending.message.startswith("1 jobs")
     # Job 1 had 590 s to run when job 2 was submitted.
-    assert read_trace(out).frame.select("job_number", "submit", "wait").rows() == [(1, 1010, 0), (2, 1010, 590)]
+    written = read_trace(out)
+    assert written.frame.select("job_number", "submit", "wait").rows() == [(1, 1010, 0), (2, 1010, 590)]
+    assert "the first 1 are presets" in written.header["Note"]
     assert row(printed, "wait_mean")[1:5] == ["990.00", "s", "590.00", "s"]
+    # Of 4 processors 3 for 590 s, then 4 for 300.
+    assert row(printed, "utilisation")[2] == f"{(3 * 590 + 4 * 300) / (4 * 890):.4g}"
 
 
 def test_batsims_columns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
