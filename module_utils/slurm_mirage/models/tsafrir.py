@@ -8,6 +8,9 @@ what of this is the paper's (and its published program's) and what is our choice
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from .draft import Floats, Wholes
@@ -156,10 +159,8 @@ def deal(rng: np.random.Generator, runs: Floats, values: Floats, head: Wholes) -
     values = np.ascontiguousarray(np.sort(values)[::-1])
     # How many values are not below each run time.
     enough = len(values) - np.searchsorted(values[::-1], longest_first)
-    from numba import njit  # takes a moment to load
-
     dealt = np.empty_like(runs)
-    dealt[order] = njit(cache=True)(_shuffle)(values, enough, rng.random(len(runs)))
+    dealt[order] = _compiled_shuffle()(values, enough, rng.random(len(runs)))
     return dealt
 
 
@@ -169,3 +170,11 @@ def _shuffle(values: Floats, enough: Wholes, uniform: Floats) -> Floats:
         other = k + int(uniform[k] * (enough[k] - k))
         values[k], values[other] = values[other], values[k]
     return values
+
+
+@cache
+def _compiled_shuffle() -> Callable[[Floats, Wholes, Floats], Floats]:
+    from numba import njit  # takes a moment to load
+
+    compiled: Callable[[Floats, Wholes, Floats], Floats] = njit(cache=True)(_shuffle)
+    return compiled
