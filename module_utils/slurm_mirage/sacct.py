@@ -7,227 +7,165 @@ partition and QOS).
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from pathlib import Path
 
 import polars as pl
 
 from . import log_text, swf
-from .errors import WrongUse
+from .sacct_table import DURATION, MEMORY, date, read_table
 
-_DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{9,}"
-_DURATION = r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)"
-
-# What a column's text looks like, where sacct(1) fixes it. All of them tell where fields are when a `|`
-# inside free text has shifted columns; the ones in _USED are checked in every line.
-_FORMS = {
-    **dict.fromkeys(["Submit", "Eligible", "Start", "End"], rf"{_DATE}|Unknown|None|"),
-    **dict.fromkeys(["Elapsed", "CPUTime", "Suspended", "Reserved", "Planned"], rf"{_DURATION}|INVALID|"),
-    **dict.fromkeys(["ElapsedRaw", "CPUTimeRAW", "Priority", "UID", "GID"], r"\d*"),
-    **dict.fromkeys(["AssocID", "DBIndex", "QOSRAW", "NTasks"], r"\d*"),
-    **dict.fromkeys(["AllocCPUS", "NCPUS", "ReqCPUS"], r"\d+"),
-    **dict.fromkeys(["NNodes", "AllocNodes"], r"\d+[KM]?"),
-    "JobID": r"\d+([_+](\d+|\[.*\]))?(\..+)?",
-    "JobIDRaw": r"\d+(\..+)?",
-    "ExitCode": r"\d+:\d+|",
-    "State": r"[A-Z_]+( by \S+)?\+?",
-    "Timelimit": rf"{_DURATION}|UNLIMITED|Partition_Limit|INVALID|",
-    "TimelimitRaw": r"\d*|UNLIMITED|Partition_Limit",
-}
-# Text that users write, in which a `|` can occur.
-_FREE = (
-    "SubmitLine", "JobName", "Comment", "AdminComment", "SystemComment", "Constraints", "WorkDir", "WCKey",
-)  # fmt: skip
-_USED = (
-    "JobID", "JobIDRaw", "Submit", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit",
-    "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "User", "UID", "Group", "GID", "Partition", "QOS",
-)  # fmt: skip
-_NEEDED = (
-    ("JobID", "JobIDRaw"),
-    ("Submit",),
-    ("Start",),
-    ("End", "Elapsed", "ElapsedRaw"),
-    ("AllocCPUS", "NCPUS", "ReqCPUS"),
-)
+# How a job ended, as SWF says it.
 _STATUS = {
     "COMPLETED": 1,
     "CANCELLED": 5,
     **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0),
+    **dict.fromkeys(["REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
 }
+# States of jobs that have not ended, even if sacct gives an end: with --truncate it is that of the time asked for.
+_LIVE = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
+    "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE",
+)  # fmt: skip
+_STATES = (*_STATUS, *_LIVE, "RESIZING")
+_TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
+_USED = (
+    *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
+    "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem",
+)  # fmt: skip
+# Of which columns the additional ones of the frame come.
+_ADDED = {"suspended": ("Suspended",), "nodes": ("AllocNodes", "NNodes", "AllocTRES")}
 
 
 def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """Reads `sacct -P` or `-p` text, plain or gzip.
 
     Needed are the columns JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of
-    AllocCPUS, NCPUS and ReqCPUS; State and Timelimit or TimelimitRaw are used if there.
+    AllocCPUS, NCPUS, ReqCPUS, AllocTRES and ReqTRES; docs/formats.md says which others are used if there.
 
     Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the oddities
-    found, counted. With the column Suspended there is a 19th, `suspended` (seconds), for which SWF has no
-    field; `run_time` is without it, as sacct's Elapsed is. Raises WrongUse, with the line number, for what
-    cannot be read with certainty.
+    found, counted. What SWF has no field for comes in further columns, if sacct's output has it: `suspended`, seconds
+    (`run_time` is without them, as sacct's Elapsed is), and `nodes`, allocated, -1 if none or unknown. Raises WrongUse,
+    with the line number, for what cannot be read with certainty.
     """
     return parse_sacct(log_text.load(path).data, str(path))
 
 
 def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """`read_sacct` of a file's content; `name` is what errors call the file."""
-    rows, mended = _rows(data.decode("utf-8", "replace"), name)
-    jobs = _without_steps(rows)
-    if jobs.height == 0:
-        raise WrongUse(f"TRACE: {name}: has no jobs, only a heading or steps")
-    _check(jobs, name)
-    facts = _facts(jobs)
-    frame = _as_swf(facts)
+    table = read_table(data, name)
+    facts = _facts(table.jobs)
+    known = facts.filter(pl.col("submit").is_not_null())
+    frame = _as_swf(known)
     notes = {
-        "steps_left_out": rows.height - jobs.height,
-        "lines_with_bars_mended": mended,
-        "submission_unknown": jobs.height - facts.height,
-        "cancelled_before_start": facts.filter("unused").height,
-        "not_ended": facts.filter(~pl.col("over")).height,
+        **table.notes,
+        "submission_unknown": facts.height - known.height,
+        "pending_arrays": known.filter("several").height,
+        "cancelled_before_start": known.filter("unused").height,
+        "not_ended": known.filter(~pl.col("over")).height,
+        "requeued": known.filter(pl.col("state") == "REQUEUED").height,
+        "state_unknown": known.filter(~pl.col("state").is_in(_STATES)).height,
         "suspended": frame.filter(pl.col("suspended") > 0).height,
         **swf.oddities(frame),
     }
-    if "Suspended" not in jobs.columns:
-        frame = frame.drop("suspended")
-    return frame, _header(facts), {reason: count for reason, count in notes.items() if count}
-
-
-def _rows(text: str, name: str) -> tuple[pl.DataFrame, int]:
-    """All fields as text, named by the heading, and `line`, the line number; the number of lines mended."""
-    col = pl.col("text").str
-    lines = pl.DataFrame({"text": text.split("\n")}).with_row_index("line", offset=1)
-    lines = lines.with_columns(col.strip_chars_end("\r")).filter(col.strip_chars() != "")
-    first, heading = lines.row(0)
-    columns = heading.removesuffix("|").split("|")
-    missing = [" or ".join(names) for names in _NEEDED if not set(names) & set(columns)]
-    if missing:
-        raise WrongUse(f"TRACE: {name} line {first}: the heading of sacct's output lacks {', '.join(missing)}")
-    if heading.endswith("|"):
-        lines = lines.with_columns(col.strip_suffix("|"))
-    # The heading comes again where several outputs were put into one file.
-    lines = lines.filter(pl.col("text") != heading.removesuffix("|")).with_columns(fields=col.split("|"))
-    shifted = lines.filter(pl.col("fields").list.len() != len(columns))
-    mended = {line: _mend(line, fields, columns, name) for line, _, fields in shifted.iter_rows()}
-    if mended:
-        lines = lines.with_columns(
-            fields=pl.when(pl.col("line").is_in(list(mended)))
-            .then(pl.col("line").replace_strict(mended, default=None, return_dtype=pl.List(pl.String)))
-            .otherwise("fields")
-        )
-    fields = pl.col("fields").list
-    return lines.select("line", *(fields.get(i).alias(c) for i, c in enumerate(columns))), len(mended)
-
-
-def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
-    """The line's fields, those that a `|` inside free text has split put together again.
-
-    Nearly always SubmitLine is the one, but any free text may be. The way taken is the only one under which
-    every column of a fixed form has that form; WrongUse if there is none, or several that differ in a column
-    that is used here.
-    """
-    where = f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}"
-    if len(fields) < len(columns):
-        raise WrongUse(f"{where}; is a line break inside a field, or the file cut off?")
-    ways = _ways(fields, columns)
-    if len(ways) == 1:
-        return ways[0]
-    raise WrongUse(f"{where}: a '|' inside a field; no single way to undo it fits, so leave out that column")
-
-
-def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
-    """Ways to share the fields among the columns; of those that agree on the columns used here, the first."""
-
-    @cache
-    def rest(column: int, start: int) -> dict[tuple[str, ...], tuple[str, ...]]:
-        if column == len(columns):
-            return {(): ()} if start == len(fields) else {}
-        spare = len(fields) - start - (len(columns) - column)
-        form = _FORMS.get(columns[column])
-        found: dict[tuple[str, ...], tuple[str, ...]] = {}
-        for more in range(spare + 1 if columns[column] in _FREE else 1):
-            text = "|".join(fields[start : start + more + 1])
-            if form and not re.fullmatch(form, text):
-                continue
-            for key, texts in rest(column + 1, start + more + 1).items():
-                found.setdefault((text, *key) if columns[column] in _USED else key, (text, *texts))
-        return found
-
-    return [list(way) for way in rest(0, 0).values()]
-
-
-def _without_steps(rows: pl.DataFrame) -> pl.DataFrame:
-    """Jobs only: a step's number has a dot (`7.batch`, `7.extern`, `7.0`)."""
-    number = "JobID" if "JobID" in rows.columns else "JobIDRaw"
-    return rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))
-
-
-def _check(rows: pl.DataFrame, name: str) -> None:
-    """WrongUse with the first line in which a column that is used has not the form that sacct gives it."""
-    for column in [c for c in _USED if c in _FORMS and c in rows.columns]:
-        bad = rows.filter(~pl.col(column).str.contains(f"^(?:{_FORMS[column]})$"))
-        if bad.height:
-            line, text = bad.select("line", column).row(0)
-            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there")
-
-
-def _date(column: str) -> pl.Expr:
-    """Seconds since 1970 of a date (no zone said: taken as UTC) or Unix time; null if unknown."""
-    text = pl.col(column).str
-    date = text.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).dt.epoch("s")
-    return pl.coalesce(date, text.extract(r"^(\d{9,})$").cast(pl.Int64)).cast(pl.Float64)
+    frame = frame.drop(name for name, sources in _ADDED.items() if not set(sources) & set(table.jobs.columns))
+    return frame, _header(known), {reason: count for reason, count in notes.items() if count}
 
 
 def _duration(column: str) -> pl.Expr:
-    """Seconds of `[[D-]HH:]MM:SS[.mmm]`; null for UNLIMITED, Partition_Limit and nothing."""
-    days, hours, minutes, seconds = (pl.col(column).str.extract(f"^{_DURATION}$", part).cast(pl.Float64) for part in range(1, 5))
+    """Seconds; null for UNLIMITED, Partition_Limit and nothing."""
+    parts = pl.col(column).str.extract_groups(f"^{DURATION}$")
+    days, hours, minutes, seconds = (parts.struct.field(part).cast(pl.Float64) for part in "1234")
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
 
 
 def _number(column: str) -> pl.Expr:
-    return pl.col(column).str.extract(r"^(\d+)$").cast(pl.Float64)
+    return pl.col(column).cast(pl.Float64, strict=False)
+
+
+def _resource(column: str, kind: str) -> pl.Expr:
+    """Of trackable resources (`cpu=16,mem=4000M,node=2`) those of a kind."""
+    return pl.col(column).str.extract(rf"(?:^|,){kind}=([0-9]{{1,15}})(?:,|$)").cast(pl.Float64)
+
+
+def _scaled(number: pl.Expr, unit: pl.Expr, units: str) -> pl.Expr:
+    """A number with a unit (1K is 1024), in the unit of nothing."""
+    powers = {letter: 1024.0**power for power, letter in enumerate(units)}
+    return number.cast(pl.Float64) * unit.replace_strict(powers, default=1.0, return_dtype=pl.Float64)
+
+
+def _nodes(column: str) -> pl.Expr:
+    text = pl.col(column).str
+    return _scaled(text.extract(r"^([0-9.]+)"), text.extract(r"([KMG])$"), " KMG")
+
+
+def _first_above_0(*values: pl.Expr) -> pl.Expr:
+    return pl.coalesce(pl.when(value > 0).then(value) for value in values)
+
+
+def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
+    """kB that were requested per processor."""
+    parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
+    number, unit, each = (parts.struct.field(part) for part in "123")
+    memory = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
+    return pl.when(each == "c").then(memory).when(each == "n").then(memory * nodes / processors).otherwise(memory / processors)
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """What is used of each job, as numbers, null where unknown; jobs without a submission time are left out.
+    """What is used of each job, as numbers, null where unknown.
 
-    `over`: it has ended; `unused`: it was cancelled while it waited. For the latter sacct gives no start,
-    or, in older versions, the end as the start.
+    `over`: it has ended; `unused`: it was cancelled while it waited. For the latter sacct gives no start, or, in older
+    versions, the end as the start. `several`: the line is of an array's tasks that wait, however many they are.
     """
     col = pl.col
     rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in rows.columns)
-    state = col("State").str.extract(r"^([A-Z_]+)")
-    facts = rows.select(
-        *(pl.when(col(c) != "").then(col(c)).alias(c) for c in ("User", "UID", "Group", "GID", "Partition", "QOS")),
-        number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^(\d+)").cast(pl.Float64)),
-        submit=_date("Submit"),
-        start=_date("Start"),
-        end=_date("End"),
-        suspended=_duration("Suspended").fill_null(0),
-        elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
-        limit=pl.coalesce(_number("TimelimitRaw") * 60, _duration("Timelimit")),
-        allocated=pl.coalesce(_number("AllocCPUS"), _number("NCPUS")),
-        asked=_number("ReqCPUS"),
-        status=state.replace_strict(_STATUS, default=-1, return_dtype=pl.Int64),
-        over=state.is_null() | state.is_in(list(_STATUS)),
-    ).filter(col("submit").is_not_null())
-    facts = facts.with_columns(elapsed=pl.coalesce("elapsed", col("end") - col("start") - col("suspended")))
+    state = col("State").str.extract(r"^([A-Z_]+|\?)")
+    # A state that was cut off (OUT_OF_ME+) is the one that begins so.
+    cut = {word[:9]: word for word in _STATES}
+    state = pl.when(col("State").str.ends_with("+")).then(state.replace(cut)).otherwise(state)
+    allocated = _first_above_0(_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))
+    asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
+    asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
+    facts = (
+        rows.lazy()
+        .select(
+            *(pl.when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
+            state=state,
+            number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
+            several=col("JobID").str.contains("[", literal=True),
+            submit=date("Submit"),
+            start=date("Start"),
+            end=date("End"),
+            suspended=_duration("Suspended").fill_null(0),
+            elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
+            limit=pl.coalesce(_number("TimelimitRaw") * 60, _duration("Timelimit")),
+            allocated=allocated,
+            asked=asked,
+            nodes=_first_above_0(_nodes("AllocNodes"), _nodes("NNodes"), _resource("AllocTRES", "node")),
+            memory=_memory(asked_nodes, asked),
+        )
+        .with_columns(
+            elapsed=pl.coalesce("elapsed", col("end") - col("start") - col("suspended")),
+            status=col("state").replace_strict(_STATUS, default=-1, return_dtype=pl.Int64),
+            over=col("state").is_null() | col("state").is_in(_STATUS) | (~col("state").is_in(_LIVE) & col("end").is_not_null()),
+        )
+    )
     nothing = col("start").is_null() | (col("elapsed").fill_null(0) <= 0)
-    return facts.with_columns(unused=(col("status") == 5) & nothing)
+    return facts.with_columns(unused=(col("status") == 5) & nothing).collect()
 
 
 def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts as SWF columns and `suspended`; the wait of a job that never ran is its time in the queue."""
+    """The facts as SWF columns, `suspended` and `nodes`; the wait of a job that never ran is its time in the queue."""
     col, when = pl.col, pl.when
+    ran = ~col("unused")
     columns = {
         "job_number": col("number"),
         "submit": col("submit") - col("submit").min(),
-        "wait": when("unused").then("end").otherwise("start") - col("submit"),
-        "run_time": when(col("over") & ~col("unused")).then("elapsed"),
-        "allocated_processors": when((col("allocated") > 0) & ~col("unused")).then("allocated"),
-        "requested_processors": when(col("asked") > 0).then("asked").when(col("allocated") > 0).then("allocated"),
+        "wait": when(ran).then("start").otherwise("end") - col("submit"),
+        "run_time": when(col("over") & ran).then("elapsed"),
+        "allocated_processors": when(ran).then("allocated"),
+        "requested_processors": col("asked"),
         "requested_time": when(col("limit") > 0).then("limit"),
+        "requested_memory": when(col("memory") > 0).then("memory"),
         "status": col("status"),
         "user": pl.coalesce("User", "UID").rank("dense"),
         "group": pl.coalesce("Group", "GID").rank("dense"),
@@ -235,7 +173,8 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
         "partition": col("Partition").rank("dense"),
     }
     values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
-    return facts.select(*values, "suspended")
+    nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
+    return facts.select(*values, "suspended", nodes=nodes)
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:

@@ -116,11 +116,23 @@ def test_time_limits(limit: str, seconds: float) -> None:
         ("CANCELLED", 5),
         ("CANCELLED by 75200", 5),
         ("CANCELLED+", 5),
+        ("OUT_OF_ME+", 0),
+        ("REQUEUED", 0),
+        ("?", -1),
     ],
 )
 def test_states(state: str, status: int) -> None:
     job = one(State=state)
     assert (job["status"], job["run_time"]) == (status, 120)
+
+
+@pytest.mark.parametrize(
+    ("state", "note"),
+    [("REQUEUED", {"requeued": 1}), ("?", {"state_unknown": 1}), ("RESIZING", {}), ("BOOMED", {"state_unknown": 1})],
+)
+def test_states_that_are_counted(state: str, note: dict[str, int]) -> None:
+    frame, notes = parse({"State": state})
+    assert (frame["run_time"][0], notes) == (120, note)
 
 
 @pytest.mark.parametrize("start", ["Unknown", "None", DAY + "10:02:30"])
@@ -129,6 +141,12 @@ def test_cancelled_while_it_waited(start: str) -> None:
     shown = frame.select("wait", "run_time", "allocated_processors", "requested_processors", "status")
     assert shown.row(0) == (150, -1, -1, 4, 5)
     assert notes["cancelled_before_start"] == 1
+
+
+def test_an_end_that_truncate_gave_to_a_running_job_is_none() -> None:
+    frame, notes = parse({"State": "RUNNING"})
+    assert frame["run_time"][0] == -1
+    assert notes == {"run_time_unknown": 1, "not_ended": 1}
 
 
 @pytest.mark.parametrize(("state", "start", "wait"), [("RUNNING", DAY + "10:00:30", 30), ("PENDING", "Unknown", -1)])
@@ -150,6 +168,13 @@ def test_arrays_and_heterogeneous_jobs(number: str) -> None:
     assert one(JobID=number)["job_number"] == 7
 
 
+@pytest.mark.parametrize("number", ["7_[1-4]", "7_[1-9%2]", "7_[1,3,5-900,...]"])
+def test_an_array_that_waits_is_one_line_and_counted(number: str) -> None:
+    frame, notes = parse({"JobID": number, "State": "PENDING", "Start": "Unknown", "End": "Unknown", "AllocCPUS": "0"})
+    assert frame.select("job_number", "wait", "allocated_processors", "requested_processors").row(0) == (7, -1, -1, 4)
+    assert (notes["pending_arrays"], notes["not_ended"]) == (1, 1)
+
+
 def test_array_tasks_have_their_own_raw_number() -> None:
     columns = {"JobIDRaw": "", **COLUMNS}
     frame, notes = parse({"JobID": "7_1", "JobIDRaw": "8"}, {"JobID": "7_2", "JobIDRaw": "7"}, columns=columns)
@@ -169,9 +194,60 @@ def test_a_job_without_a_submission_time_is_left_out_and_counted() -> None:
     assert notes["submission_unknown"] == 1
 
 
+@pytest.mark.parametrize(
+    ("submit", "start"),
+    [
+        ("2026-03-01T10:00:00+0000", "2026-03-01T11:00:30+0100"),
+        ("2026-03-01T10:00:00Z", "2026-03-01T04:30:30-05:30"),
+        ("2026-03-01 10:00:00", "2026-03-01 10:00:30"),
+        ("1772359200", "2026-03-01T10:00:30Z"),
+    ],
+)
+def test_dates_in_other_formats_and_zones(submit: str, start: str) -> None:
+    frame, header, _ = sacct.parse_sacct(text({"Submit": submit, "Start": start}), "log")
+    assert (frame["wait"][0], header["UnixStartTime"]) == (30, "1772359200")
+
+
 def test_dates_as_unix_time() -> None:
     job = one(Submit="1772359200", Start="1772359230", End="1772359350")
     assert (job["wait"], job["run_time"]) == (30, 120)
+
+
+def test_processors_of_trackable_resources() -> None:
+    columns = {name: value for name, value in COLUMNS.items() if name not in ("AllocCPUS", "ReqCPUS")}
+    tres = {"ReqTRES": "billing=4,cpu=12,mem=4000M,node=2", "AllocTRES": "cpu=16,mem=4000M,node=2,gres/gpu:a100=4"}
+    shown = ["allocated_processors", "requested_processors"]
+    frame, _ = parse({}, columns={**columns, **tres})
+    assert frame.select(*shown, "nodes").row(0) == (16, 12, 2)
+    waits = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "AllocTRES": ""}
+    assert parse(waits, columns={**columns, **tres})[0].select(*shown, "nodes").row(0) == (-1, 12, -1)
+    assert parse({}, columns={**COLUMNS, **tres})[0].select(shown).row(0) == (8, 4)
+    assert parse({"AllocCPUS": ""}, columns={**COLUMNS, **tres})[0].select(shown).row(0) == (16, 4)
+
+
+@pytest.mark.parametrize(("nodes", "number"), [("3", 3), ("2K", 2048), ("1.5K", 1536), ("0", -1), ("", -1)])
+def test_nodes(nodes: str, number: int) -> None:
+    assert parse({}, columns={**COLUMNS, "NNodes": nodes})[0]["nodes"][0] == number
+
+
+@pytest.mark.parametrize(
+    ("memory", "kilobytes"),
+    [
+        ("4000M", 1_024_000),  # of the job, on 4 processors
+        ("4000Mn", 2 * 1_024_000),  # of each of 2 nodes
+        ("1Gc", 1 << 20),
+        ("1.5G", 393_216),
+        ("512", 131_072),
+        ("1K", 0.25),
+        ("0", -1),
+        ("0n", -1),
+        ("?", -1),
+        ("", -1),
+    ],
+)
+def test_requested_memory_is_kilobytes_per_processor(memory: str, kilobytes: float) -> None:
+    frame, _ = parse({}, columns={**COLUMNS, "ReqNodes": "2", "ReqMem": memory})
+    assert frame["requested_memory"][0] == kilobytes
 
 
 def test_a_heading_in_the_middle_is_no_job() -> None:
@@ -197,6 +273,29 @@ def test_bars_in_several_columns_are_put_back_if_only_one_way_fits() -> None:
     assert notes == {"lines_with_bars_mended": 1}
 
 
+@pytest.mark.parametrize("end", ["", "|"])
+@pytest.mark.parametrize("command", ["sbatch --wrap=a\nb", "sbatch --wrap=\n\na", "a\n\nsbatch\n"])
+def test_line_breaks_in_the_submit_line_are_put_back(command: str, end: str) -> None:
+    columns = {**COLUMNS, "Comment": ""}
+    frame, notes = parse({"JobID": "6"}, {"SubmitLine": command}, {"JobID": "8"}, columns=columns, end=end)
+    assert frame["job_number"].to_list() == [6, 7, 8]
+    assert frame.drop("job_number").row(1) == frame.drop("job_number").row(0)
+    assert notes == {"lines_with_breaks_mended": 1}
+
+
+def test_what_many_bars_cannot_hide() -> None:
+    with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 5012 fields"):
+        parse({"SubmitLine": "a|" * 5000})
+    columns = {**COLUMNS, **dict.fromkeys(("JobName", "Comment", "WorkDir", "WCKey", "AdminComment"), "x")}
+    frame, _ = parse({"SubmitLine": "a|" * 100}, columns=dict(reversed(columns.items())))
+    assert frame.row(0) == parse({})[0].row(0)
+
+
+def test_a_column_that_is_asked_for_twice() -> None:
+    data = text({}).replace(b"\n", b"|7\n").replace(b"SubmitLine|7", b"SubmitLine|JobID", 1)
+    assert sacct.parse_sacct(data, "log")[0].equals(parse({})[0])
+
+
 def test_bars_that_cannot_be_placed_with_certainty_are_refused() -> None:
     columns = {**COLUMNS, "JobName": "j", "NCPUS": "8", "Comment": "c"}
     with pytest.raises(WrongUse, match=r"^TRACE: log line 3: has 17 fields, the heading has 15: a '\|' inside"):
@@ -207,6 +306,13 @@ def test_bars_that_cannot_be_placed_with_certainty_are_refused() -> None:
     ("data", "message"),
     [
         (text({}, {}).replace(b"\n7|", b"\n7", 1), "log line 2: has 11 fields, the heading has 12"),
+        (text({}, {}).replace(b"COMPLETED", b"COMP\nLETED", 1), "log line 2: has 4 fields"),
+        (text({}, {"SubmitLine": "x"})[:-30], "log line 3: has 7 fields"),
+        (text({"Submit": "2026-02-30T10:00:00"}), "log line 2: Submit '2026-02-30T10:00:00' is not what sacct prints there; SLURM"),
+        (text({"Start": "10:00:30"}), "log line 2: Start '10:00:30' is not what sacct prints there; SLURM_TIME_FORMAT"),
+        (text({"JobID": "1" * 20}), "log line 2: JobID '1111"),
+        (text({"AllocCPUS": "\u0663"}), "log line 2: AllocCPUS"),
+        (b"|".join(b"x%d" % n for n in range(400)) + b"|" + text({}), "log line 1: the heading has 412 columns"),
         (text({"Submit": "yesterday"}), "log line 2: Submit 'yesterday' is not what sacct prints there"),
         (text({}, {"AllocCPUS": "many"}), "log line 3: AllocCPUS 'many'"),
         (text({"Elapsed": "soon"}), "log line 2: Elapsed 'soon'"),
@@ -226,6 +332,7 @@ def test_real_sample() -> None:
     frame, header, notes = sacct.read_sacct(SAMPLE)
     assert notes == {"steps_left_out": 2, "lines_with_bars_mended": 5, "repeated_numbers": 4}
     assert header["Queue"] == "1 qos001"
-    job = (7957382, 0, 0, 56, 2, -1, -1, 1, 86400, -1, 5, 1, 1, -1, 1, 1, -1, -1)
+    job = (7957382, 0, 0, 56, 2, -1, -1, 1, 86400, 4000 * 1024, 5, 1, 1, -1, 1, 1, -1, -1)
     assert frame.select(swf.COLUMNS).rows() == [job] * 5
     assert frame["suspended"].to_list() == [0] * 5
+    assert frame["nodes"].to_list() == [1] * 5
