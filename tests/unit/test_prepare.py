@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli import knobs
-from cli.prepare import LONGEST_SAMPLE, SAMPLES, Prepared
+from cli.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of
 from cli.remarks import remarks, shrink_in_words
+from slurm_mirage.selection import Selection
 from slurm_mirage.swf import parse_swf
 from slurm_mirage.trace import Trace
 
@@ -53,6 +54,45 @@ def test_the_schemes_periods_are_the_clusters_time() -> None:
     """The plan is in the cluster's seconds, which a faster clock makes shorter like all the others."""
     given = {"PERIOD": 60, "DRIFT": "-5", "GROUP": 1, "SHRINK": 50}
     assert prepared(SPAN, **given).dues == prepared(SPAN, **given, SPEED=500).dues == [0.0, 55.0]
+
+
+BUSY = log((0, 5000, 7200), (10, 4000, 7200), (1000, 300, 600), (1300, 300, 600), (1400, 300, 600))
+"""All wait for 0 s: two run when the third is submitted."""
+
+
+@pytest.mark.parametrize(
+    ("given", "dues"),
+    [
+        ({}, [0, 0, 0, 300, 400]),
+        ({"FROM": 900}, [0, 0, 100, 400, 500]),
+        ({"PRESET": "none"}, [0, 300, 400]),
+        ({"FROM": 900, "PRESET": "none"}, [0, 300, 400]),
+        # The scheme counts jobs of the selection only, and begins with the presets.
+        ({"FROM": 900, "PERIOD": 60}, [0, 0, 0, 60, 120]),
+        ({"PERIOD": 60, "WARMUP": 2}, [0, 0, 0, 0, 60]),
+    ],
+)
+def test_presets_are_due_at_once_and_the_others_at_their_own_times(given: dict[str, object], dues: list[float]) -> None:
+    place = {} if "FROM" in given else {"OFFSET": 2}
+    assert prepared(BUSY, **{"PRESET": "all", **place, **given}).dues == dues
+
+
+def test_presets_and_sizes_are_told() -> None:
+    run = prepared(BUSY, OFFSET=2, PRESET="running", SIZES="scale")
+    assert run.announcement() == "3 jobs, and 2 preset, longest 67 min, about 2 h 12 min"
+    told = remarks(run)
+    assert told[:2] == [
+        "sizes of jobs: 10 times those of the log, to the nearest processor (SIZES=scale)",
+        "preset, as they were when the selection begins: 2 running, 0 queued",
+    ]
+
+
+def test_a_selection_from_the_knobs() -> None:
+    values = knobs.resolve({"FROM": "2016-04-01", "TO": "9", "QUEUES": "1, night", "USERS": "4", "JOBS": "3", "MIN_RUNTIME": "1.5"})
+    chosen = selection_of(values)
+    assert (chosen.begin, chosen.end, chosen.queues, chosen.users) == ("2016-04-01", "9", ("1", "night"), ("4",))
+    assert (chosen.jobs, chosen.offset, chosen.min_runtime) == (3, 0, 1.5)
+    assert selection_of(knobs.resolve({})) == Selection()
 
 
 @settings(deadline=None)
