@@ -116,12 +116,16 @@ def compute(
 ) -> dict[str, Any]:
     """The members "jobs", "metrics", "null_reasons", "settings", "excluded", "distribution" and "classes" of metrics.json.
 
-    jobs: columns of `JOBS_SCHEMA`, of which id, submit, start, end, suspended, processors, nodes and state are used; processors,
-    nodes: of the machine (nodes None: unknown); tau: seconds; suspensions: columns job, suspend, resume (suspensions.csv), all of
-    them, or None if not known; w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t); resolution: seconds, a
-    wait below it counts as none; warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in
-    seconds or per cent ("5%"). A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of
-    range, and for cuts that leave nothing.
+    jobs: columns of `JOBS_SCHEMA`
+    processors, nodes: of the machine; nodes None: unknown
+    tau: seconds
+    suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
+    w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
+    resolution: seconds; a wait below it counts as none
+    warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
+
+    A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of range, and for cuts that
+    leave nothing.
     """
     _check_settings(processors, nodes, tau, w2_reading)
     population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut)

@@ -16,7 +16,6 @@ Cut = Union[float, str]
 """A length of a schedule: seconds, or text: `3600`, `5%` (of the time from its first submission to its last end)."""
 
 _DIGITS = 6  # of a run time in seconds: what is left of subtracting equal times in floats is no run time
-_PARTIAL = "partial execution"
 _UNSTARTED = "cancelled before start"
 
 
@@ -62,53 +61,35 @@ class Population:
 
         Raises WrongUse for a cut that cannot be, or leaves nothing.
         """
-        col = pl.col
-        reasons, judgement = _judgement()
-        verdict = jobs.lazy().select(judgement).collect().to_series()
-        packed = (col("processors") * (nodes or 0) / processors).ceil().cast(pl.Int64)
-        measured = (
-            jobs.lazy()
-            .filter(verdict == 0)
-            .select(
-                "id",
-                "nodes",
-                "suspended",
-                a="submit",
-                s="start",
-                f="end",
-                t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
-                p="processors",
-                c=pl.coalesce("nodes", packed),
-                preset=col("preset").is_not_null() if "preset" in jobs.columns else pl.lit(False),
-            )
-            .collect()
+        faults = _faults()
+        verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
+        measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
+        unstarted = jobs.lazy().filter(
+            verdict == list(faults).index(_UNSTARTED) + 1, pl.col("end").is_not_null(), pl.col("processors") > 0
         )
-        unstarted = (
-            jobs.lazy()
-            .filter((verdict == reasons.index(_UNSTARTED)) & col("end").is_not_null() & (col("processors") > 0))
-            .select(a="submit", f="end", p="processors")
-            .collect()
-        )
-        window = _window(measured, warmup_cut, cooldown_cut)
-        of_selection = measured.filter(~col("preset")) if measured["preset"].any() else measured
-        inside = of_selection if window is None or not window.is_cut else _inside(of_selection, window)
-        counts = {reasons[code]: count for code, count in verdict.value_counts().sort("count").iter_rows() if code}
-        excluded = {reason: counts[reason] for reason in sorted(counts, key=lambda reason: (reason == _PARTIAL, reason))}
+        of_selection = measured.filter(~pl.col("preset")) if measured["preset"].any() else measured
+        window = None if of_selection.is_empty() else _window(measured, warmup_cut, cooldown_cut)
+        counts = dict(verdict.value_counts().iter_rows())
+        excluded = {reason: counts.get(code, 0) for code, reason in enumerate(faults, 1)}
         excluded["preset: not in metrics over jobs"] = measured.height - of_selection.height
         if window is not None:
-            excluded["submitted in the warm-up: not in metrics over jobs"] = of_selection.filter(col("a") < window.begin).height
-            excluded["submitted in the cool-down: not in metrics over jobs"] = of_selection.filter(col("a") > window.end).height
-        return cls(measured, inside, unstarted, window, excluded)
+            a = pl.col("a")
+            excluded["submitted in the warm-up: not in metrics over jobs"] = of_selection.filter(a < window.begin).height
+            excluded["submitted in the cool-down: not in metrics over jobs"] = of_selection.filter(a > window.end).height
+        return cls(
+            measured,
+            of_selection if window is None or not window.is_cut else _inside(of_selection, window),
+            unstarted.select(a="submit", f="end", p="processors").collect(),
+            window,
+            excluded,
+        )
 
 
-def _judgement() -> tuple[list[str], pl.Expr]:
-    """Why a job is left out of all metrics: reasons, and the expression for the place in their list; 0: it is not.
-
-    Numbers, because a text for each of millions of jobs takes three times as long.
-    """
+def _faults() -> dict[str, pl.Expr]:
+    """Why a job is left out of all metrics, and the test for it. The first that applies holds."""
     col = pl.col
-    faults = {
-        _PARTIAL: col("state") == PARTIAL,
+    return {
+        "partial execution": col("state") == PARTIAL,
         "lost": col("state") == "LOST",
         "no submission time": col("submit").is_null(),
         _UNSTARTED: (col("state") == "CANCELLED") & col("start").is_null(),
@@ -119,10 +100,32 @@ def _judgement() -> tuple[list[str], pl.Expr]:
         "no processors": col("processors").fill_null(0) < 1,
         "suspended for longer than it ran": (col("end") - col("start") - col("suspended")).round(_DIGITS) < 0,
     }
+
+
+def _judgement(faults: dict[str, pl.Expr]) -> pl.Expr:
+    """Number of a job's fault, counted from 1; 0: it has none. Texts for millions of jobs would take three times as long."""
     code = pl.lit(0, pl.UInt8)
-    for place, fault in reversed(list(enumerate(faults.values(), 1))):
-        code = pl.when(fault).then(pl.lit(place, pl.UInt8)).otherwise(code)
-    return ["", *faults], code
+    for number, fault in reversed(list(enumerate(faults.values(), 1))):
+        code = pl.when(fault).then(pl.lit(number, pl.UInt8)).otherwise(code)
+    return code
+
+
+def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.DataFrame:
+    """The quantities of jobs without a fault; see `Population.measured`."""
+    col = pl.col
+    packed = (col("processors") * (nodes or 0) / processors).ceil().cast(pl.Int64)
+    return jobs.select(
+        "id",
+        "nodes",
+        "suspended",
+        a="submit",
+        s="start",
+        f="end",
+        t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
+        p="processors",
+        c=pl.coalesce("nodes", packed),
+        preset=col("preset").is_not_null(),
+    ).collect()
 
 
 def _inside(measured: pl.DataFrame, window: Window) -> pl.DataFrame:

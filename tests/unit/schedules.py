@@ -45,6 +45,7 @@ class Job(NamedTuple):
     p: int
     c: int
     cancelled: bool = False
+    preset: bool = False
 
     @property
     def s(self) -> float:
@@ -63,7 +64,12 @@ def as_frames(jobs: Sequence[Job], *, with_nodes: bool) -> tuple[pl.DataFrame, p
     """The frames that `metrics.compute` takes: jobs, suspensions."""
     rows: list[dict[str, Any]] = []
     for job in jobs:
-        row = {"submit": job.a, "processors": job.p, "nodes": job.c if with_nodes else None}
+        row = {
+            "submit": job.a,
+            "processors": job.p,
+            "nodes": job.c if with_nodes else None,
+            "preset": "queued" if job.preset else None,
+        }
         how = {"end": job.s, "state": "CANCELLED"} if job.cancelled else {"start": job.s, "end": job.f, "suspended": job.z}
         rows.append({**row, **how})
     periods = [(n, job.s, job.s + job.z) for n, job in enumerate(jobs, 1) if job.z and not job.cancelled]
@@ -140,12 +146,12 @@ def slowly(
     cooldown: float = 0.0,
     looks: Callable[[Sequence[Job], float, float], list[Piece]] = by_looking,
 ) -> Measured | None:
-    """All metrics, the distribution of busy nodes, and the classes; None if the cuts leave nothing."""
+    """All metrics, the distribution of busy nodes, and the classes; None if the cuts leave nothing, or only presets ran."""
     ran = [job for job in jobs if not job.cancelled]
     begin, end = min(job.a for job in ran) + warmup, max(job.f for job in ran) - cooldown
     span = end - begin
-    inside = [job for job in ran if begin <= job.a <= end]
-    if (warmup or cooldown) and (span <= 0 or not inside):
+    inside = [job for job in ran if begin <= job.a <= end and not job.preset]
+    if not inside or ((warmup or cooldown) and span <= 0):
         return None
     pieces = looks(jobs, begin, end)
     lost = math.fsum(min(piece.waiting, max(0, processors - piece.busy)) * piece.dt for piece in pieces)

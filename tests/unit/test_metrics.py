@@ -374,7 +374,39 @@ def test_partial_executions_are_no_jobs() -> None:
     assert result["metrics"] == pytest.approx(ON_PAPER)
 
 
+def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None:
+    before = frame(
+        {"id": 7, "submit": 0, "start": 0, "end": 51, "processors": 1, "preset": "running"},
+        {"id": 8, "submit": 0, "start": 50, "end": 51, "processors": 1, "preset": "queued"},
+    )
+    result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
+    over_time = ("utilisation", "loss_of_capacity", "W3")
+    assert {name: value for name, value in result["metrics"].items() if name not in over_time} == pytest.approx(
+        {name: value for name, value in ON_PAPER.items() if name not in over_time}
+    )
+    assert result["metrics"]["utilisation"] == pytest.approx((175 + 51 + 1) / (4 * 51))
+    assert result["excluded"]["preset: not in metrics over jobs"] == 2
+    assert result["classes"][-1]["jobs"] == 6
+    alone = metrics.compute(before, 4, 4)
+    assert set(alone["metrics"].values()) == {None}
+    assert set(alone["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+
+
 # Mistakes found in other tools.
+
+
+def test_all_statistics_are_of_the_same_jobs() -> None:
+    """Not a deviation of all jobs beside the mean of some: whatever is left out is left out of all of them."""
+    odd = frame(
+        {"id": 7, "submit": 900, "start": 300, "end": 990},
+        {"id": 8, "submit": 0, "start": 600, "processors": 4},
+        {"id": 9, "submit": 0, "start": 700, "end": 701, "processors": None},
+    )
+    result = metrics.compute(pl.concat([SIX, odd]), 4, 4, suspensions=SIX_STOPS)
+    assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
+    assert result["classes"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["classes"]
+    assert result["distribution"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["distribution"]
+    assert sum(result["excluded"][reason] for reason in ("negative wait", "no end", "no processors")) == 3
 
 
 def test_the_mean_is_not_the_last_job_over_n() -> None:

@@ -21,14 +21,16 @@ MACHINES = [(1, 1), (3, 2), (6, 6), (8, 4), (16, 3)]  # processors, nodes
 
 @st.composite
 def schedules(draw: st.DrawFn, longest: int = 60) -> list[Job]:
-    """One to twelve jobs, at least one of which runs; nodes are not those of any machine."""
+    """Up to two cancelled jobs and presets, and one to twelve others, which run; their nodes are those of no machine."""
     times = st.integers(0, 60).map(float)
     runtimes = st.one_of(times, st.integers(0, longest).map(float))
     stopped = st.sampled_from([0.0, 0.0, 0.0, 5.0, 7.5])
     size = st.one_of(st.integers(1, 6), st.integers(1, 20))
-    job = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), st.just(False))
+    job = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), st.just(False), st.just(False))
     cancelled = job.map(lambda some: some._replace(t=0.0, z=0.0, cancelled=True))
-    return [*draw(st.lists(cancelled, max_size=2)), *draw(st.lists(job, min_size=1, max_size=12))]
+    preset = job.map(lambda some: some._replace(a=0.0, preset=True))
+    before = [*draw(st.lists(cancelled, max_size=2)), *draw(st.lists(preset, max_size=2))]
+    return [*before, *draw(st.lists(job, min_size=1, max_size=12))]
 
 
 def same(found: dict[str, Any], expected: dict[str, float | None], **tolerance: float) -> None:
@@ -93,7 +95,7 @@ def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: flo
 @given(schedules())
 @settings(deadline=None, max_examples=50)
 def test_both_slow_implementations_agree(jobs: list[Job]) -> None:
-    jobs = [job._replace(z=0.0) for job in jobs if not job.cancelled]
+    jobs = [job._replace(z=0.0, preset=False) for job in jobs if not job.cancelled]
     assert slowly(jobs, 6, 3, looks=by_sweeping) == slowly(jobs, 6, 3, looks=by_looking)
 
 
@@ -118,7 +120,8 @@ def test_utilisations_of_two_halves_add_up(jobs: list[Job], at: int) -> None:
     span = whole["metrics"]["makespan"]
     ran = [job for job in jobs if not job.cancelled]
     first = min(job.a for job in ran)
-    assume(at < span and any(job.a >= first + at for job in ran))
+    assume(at < span and any(job.a >= first + at and not job.preset for job in ran))
+    assume(any(job.a <= first + at and not job.preset for job in ran))
     parts = [
         metrics.compute(rows, 6, 6, suspensions=periods, **{cut: length})["metrics"]
         for cut, length in (("cooldown_cut", span - at), ("warmup_cut", float(at)))
