@@ -10,14 +10,22 @@ from .local_time import LocalTime
 FIGURES = {
     "jobs": ("", "jobs"),
     "span": ("s", "first to last submission"),
+    "interval_mean": ("s", "between two submissions, mean"),
     "processors": ("", "processors of the machine"),
     "distinct_sizes": ("", "different job sizes"),
-    "one_processor_jobs": ("share", "jobs on one processor"),
-    "one_processor_service": ("share", "their share of the service units"),
-    "power_of_two_jobs": ("share", "jobs whose size is a power of two (1, 2, 4, ...)"),
     "size_mean": ("", "processors of a job, mean"),
     "size_median": ("", "processors of a job, median"),
     "size_max": ("", "processors of the largest job"),
+    "one_processor_jobs": ("share", "jobs on one processor"),
+    "one_processor_service": ("share", "service units of jobs on one processor"),
+    "power_of_two_jobs": ("share", "jobs whose size is a power of two (1, 2, 4, ...)"),
+    "service_hours": ("", "service units, in processor hours"),
+    "offered_load": ("share", "service units submitted over what the machine had meanwhile"),
+    "utilisation": ("share", "recorded utilisation, first submission to last end"),
+    "users": ("", "users"),
+    "top_user_jobs": ("share", "jobs of the user with most jobs"),
+    "top_ten_users_jobs": ("share", "jobs of the ten users with most jobs"),
+    "top_ten_users_service": ("share", "service units of the ten users with most of them"),
     "run_time_mean": ("s", "run time, mean"),
     "run_time_median": ("s", "run time, median"),
     "run_time_variation": ("", "run time, standard deviation over mean"),
@@ -26,16 +34,8 @@ FIGURES = {
     "popular_requests": ("share", "jobs that ask for one of the ten most popular of them"),
     "accuracy_median": ("share", "run time over requested time, median"),
     "at_limit": ("share", "jobs that ran for their requested time, or longer"),
-    "interval_mean": ("s", "between two submissions, mean"),
     "wait_mean": ("s", "recorded wait, mean"),
     "wait_median": ("s", "recorded wait, median"),
-    "service_hours": ("", "service units, in processor hours"),
-    "offered_load": ("share", "service units submitted over what the machine had meanwhile"),
-    "utilisation": ("share", "recorded utilisation, first submission to last end"),
-    "users": ("", "users"),
-    "top_user_jobs": ("share", "jobs of the user with most jobs"),
-    "top_ten_users_jobs": ("share", "jobs of the ten users with most jobs"),
-    "top_ten_users_service": ("share", "service units of the ten users with most of them"),
 }
 
 
@@ -101,15 +101,17 @@ def _share(part: pl.Series, whole: pl.Series) -> float | None:
 def missing_from(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], local: LocalTime) -> dict[str, str]:
     """What the log does not tell, by table."""
     known = {name: jobs.height - jobs[name].null_count() for name in jobs.columns}
-    submitted = known["submit"] > 0
+    submitted = tables["hours"]["jobs"].sum() > 0
     reasons = {
         "sizes": not known["size"] and "The log does not say how many processors the jobs had.",
-        "service": not known["service"] and "The log does not say both size and run time of any job: there are no service units.",
-        "hours": not submitted and "The log has no submission times.",
-        "weekdays": (not submitted or local.begin is None) and "The log does not say on which date it begins.",
+        "service": not jobs["service"].sum() and "There are no service units: no job has both a size and a run time above 0.",
+        "hours": not submitted and "The log has no submission times that could be told as hours.",
+        "weekdays": (not submitted or local.begin is None)
+        and "Days of the week cannot be told: the log does not say on which date it begins.",
         "run_time": not known["run_time"] and "The log has no run times.",
         "requested_time": not known["requested_time"] and "The log has no requested times.",
-        "accuracy": not tables["accuracy"]["jobs"].sum() and "No job of the log has both a run time and a requested time.",
+        "accuracy": not tables["accuracy"]["jobs"].sum()
+        and "How much of the requested time is used cannot be told: that needs run times and requested times.",
         "wait": not known["wait"] and "The log has no waiting times.",
         "offered": tables["load"].is_empty() and "Load over time needs sizes, run times and submissions over some time.",
         "utilisation": not tables["load"]["utilisation"].count()

@@ -1,0 +1,47 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def number(value: float | None) -> str:
+    """1,234,567; two or three figures of what is no whole number; - for what is not known."""
+    if value is None:
+        return "-"
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def percent(share: float | None) -> str:
+    """12.3 %; something that is rounded to nothing is told as such."""
+    if share is None:
+        return "-"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """40 s, 6 min, 2 h 10 min, 3 d 4 h, 340 d: rounded, two units at most."""
+    if seconds is None:
+        return "-"
+    if seconds < _MINUTE:
+        return f"{seconds:.3g} s"
+    if seconds < 1.5 * _MINUTE and seconds != _MINUTE:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / _MINUTE), 60)
+    if hours < 24:
+        return _joined((hours, "h"), (minutes, "min"))
+    days, hours = divmod(round(seconds / _HOUR), 24)
+    return _joined((days, "d"), (hours, "h")) if days < 30 else f"{seconds / _DAY:,.0f} d"
+
+
+def _joined(*parts: tuple[int, str]) -> str:
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def value(amount: float | None, unit: str) -> str:
+    """A figure with its unit: "s", "share" or none."""
+    return {"s": duration, "share": percent, "": number}[unit](amount)
