@@ -125,8 +125,8 @@ def test_susu_has_the_figures_of_its_table() -> None:
 
 
 def test_susu_can_be_run_by_its_cluster() -> None:
-    assert susu.SIZES.moments()[0] == pytest.approx(2.6, rel=1e-6)
-    assert susu.offered_load() == pytest.approx(32_567 * 2.6 * 43_200 / (166 * 304 * 86_400), rel=1e-6)
+    assert susu.SIZES.moments()[0] == pytest.approx(2.5, rel=1e-6)
+    assert susu.offered_load() == pytest.approx(32_567 * 2.5 * 43_200 / (166 * 304 * 86_400), rel=1e-6)
     assert susu.offered_load() < 1
 
 
