@@ -55,8 +55,8 @@ def measure(jobs: int = int(RAIJIN["JOBS"]), rounds: int = 2) -> Figures:
         generated = _timed([sys.executable, "-m", "cli", "workload"], {**RAIJIN, "JOBS": str(jobs), "OUT": str(plain)})
         subprocess.run([sys.executable, "-c", ADD_WAITS, str(plain), str(log)], check=True)
         plain.unlink()
-        ours = ([sys.executable, "-m", "cli", "metrics"], {"TRACE": str(log), "OUT": str(result)})
-        theirs = ([str(evalys), "-c", USE_EVALYS, str(log)], {})
+        ours: tuple[list[str], dict[str, str]] = ([sys.executable, "-m", "cli", "metrics"], {"TRACE": str(log), "OUT": str(result)})
+        theirs: tuple[list[str], dict[str, str]] = ([str(evalys), "-c", USE_EVALYS, str(log)], {})
         runs: dict[str, list[Figures]] = {"mirage": [], "evalys": []}
         for turn in range(rounds):
             order = ("mirage", "evalys") if turn % 2 == 0 else ("evalys", "mirage")

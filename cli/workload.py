@@ -72,7 +72,7 @@ def logged(values: Knobs, screen: Screen) -> Trace:
         screen.say(f"generating {count} jobs")
     load = None if values["LOAD"] is None else number_of(values["LOAD"])
     frame = models.generate(model, count, seed, machine.processors, load=load)
-    return Trace(frame, models.header(model, seed, machine.processors, machine.nodes), {}, "generated", "")
+    return Trace(frame, models.header(model, seed, machine.processors, machine.nodes, load=load), {}, "generated", "")
 
 
 def _is_given(values: Knobs, name: str) -> bool:
