@@ -61,6 +61,7 @@ _NEEDED = (
     ("AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES"),
 )
 _MOST_COLUMNS = 300  # sacct of Slurm 24.05 knows some 120
+_MOST_LINES = 1000  # of one job's, that line breaks in its fields make
 _MOST_BARS = 100  # in one line that is mended: each is a choice of where a field ends
 _LIKE_A_DATE = "; SLURM_TIME_FORMAT, if set, may be standard, %s or '%FT%T%z'"
 
@@ -93,9 +94,11 @@ def read_table(data: bytes, name: str) -> SacctTable:
     # The heading comes again where several outputs were put into one file.
     lines = lines.filter(pl.col("text") != heading)
     bars = heading.count("|")
-    whole = pl.col("text").str.count_matches("|", literal=True) == bars
+    lines = lines.with_columns(bars=pl.col("text").str.count_matches("|", literal=True))
+    lines, endings = _without_endings(lines, columns, bars, data.endswith(b"\n"))
+    whole = pl.col("bars") == bars
     rows = _split(lines.filter(whole), bars + 1, used)
-    notes = {"lines_with_bars_mended": 0, "lines_with_breaks_mended": 0}
+    notes = {"lines_with_bars_mended": 0, "lines_with_breaks_mended": endings}
     mended = []
     for line, note, fields in _mended(lines.filter(~whole), columns, bars, name):
         notes[note] += 1
@@ -132,34 +135,49 @@ def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFram
     return lines.select("line").hstack(fields.select(list(wanted)).rename(wanted))
 
 
+def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complete: bool) -> tuple[pl.DataFrame, int]:
+    """The lines without those that go on with the last field of the line before, which nobody uses, and in how many places.
+
+    They have no bar, as no other line but one that is cut off: the file's last, if it does not end in a line break.
+    """
+    if bars == len(columns) or columns[-1] not in _FREE or columns[0] in _FREE:
+        return lines, 0
+    begins = pl.col("text").str.contains(f"^(?:{_FORMS[columns[0]]})$") if columns[0] in _FORMS else pl.lit(False)
+    loose = (pl.col("bars") == 0) & ~begins & (complete | (pl.int_range(pl.len()) < pl.len() - 1))
+    ending = loose & (pl.when(~loose).then("bars").forward_fill().fill_null(0) >= bars)
+    lines = lines.with_columns(ending=ending)
+    places = lines.select((pl.col("ending") & ~pl.col("ending").shift(fill_value=False)).sum()).item()
+    return lines.filter(~pl.col("ending")), places
+
+
 def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> Iterator[tuple[int, str, list[str]]]:
     """Line, note and fields of those lines that have not as many bars as the heading has.
 
     Lines with fewer are put together with the ones that follow, as long as these have fewer too.
     """
     begun: list[str] = []
-    begin = end = 0
+    begin = end = has = 0
 
     def fields_of(text: str) -> list[str]:
         return (text.removesuffix("|") if bars == len(columns) else text).split("|")
 
-    for place, line, text in lines.select("place", "line", "text").iter_rows():
-        if begun and place != end + 1:
+    for place, line, text, more in lines.select("place", "line", "text", "bars").iter_rows():
+        if begun and (place != end + 1 or len(begun) == _MOST_LINES):
             raise _too_few(begin, begun, columns, name)
-        begin = line if not begun else begin
-        begun, end = [*begun, text], place
-        has = sum(part.count("|") for part in begun)
+        begin, has = (begin, has + more) if begun else (line, more)
+        end = place
+        begun.append(text)
         if has < bars:
             continue
+        fields = fields_of("\n".join(begun))
         if len(begun) == 1:
-            yield line, "lines_with_bars_mended", _mend(line, fields_of(text), columns, name)
+            yield line, "lines_with_bars_mended", _mend(line, fields, columns, name)
         else:
-            fields = fields_of("\n".join(begun))
-            broken = [column for column, field in zip(columns, fields, strict=False) if "\n" in field]
-            if has > bars or not set(broken) <= set(_FREE):
+            broken = {column for column, field in zip(columns, fields, strict=False) if "\n" in field}
+            if has > bars or not broken <= set(_FREE):
                 raise _too_few(begin, begun, columns, name)
             yield begin, "lines_with_breaks_mended", fields
-        begun = []
+        begun.clear()
     if begun:
         raise _too_few(begin, begun, columns, name)
 

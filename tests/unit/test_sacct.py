@@ -283,6 +283,25 @@ def test_line_breaks_in_the_submit_line_are_put_back(command: str, end: str) -> 
     assert notes == {"lines_with_breaks_mended": 1}
 
 
+def test_line_breaks_in_a_submit_line_at_the_end_are_put_back() -> None:
+    frame, notes = parse({"SubmitLine": "sbatch --wrap=a\nb\n\nc"}, {"JobID": "8"}, {"JobID": "9", "SubmitLine": "a|b\nc"})
+    assert frame["job_number"].to_list() == [7, 8, 9]
+    assert notes == {"lines_with_breaks_mended": 2, "lines_with_bars_mended": 1}
+
+
+@pytest.mark.parametrize(
+    "data", [text({}) + b"8", text({}) + b"8\n", text({}) + b"a cut line", text({}).replace(b"\n7", b"\nab\n7")]
+)
+def test_a_line_that_is_cut_off_is_no_end_of_a_submit_line(data: bytes) -> None:
+    with pytest.raises(WrongUse, match=r"^TRACE: log line [23]: has 1 fields, the heading has 12; is a line break"):
+        sacct.parse_sacct(data, "log")
+
+
+def test_a_job_is_not_looked_for_in_thousands_of_lines() -> None:
+    with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 1 fields"):
+        sacct.parse_sacct(text() + b"no job\n" * 5000, "log")
+
+
 def test_what_many_bars_cannot_hide() -> None:
     with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 5012 fields"):
         parse({"SubmitLine": "a|" * 5000})
