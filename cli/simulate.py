@@ -125,7 +125,8 @@ def _trace(values: Knobs, screen: Screen) -> Trace:
     load = None if values["LOAD"] is None else number_of(values["LOAD"])
     seed = whole_of(values["SEED"])
     frame = models.generate(str(values["MODEL"]), count, seed, machine.processors, load=load)
-    return Trace(frame, models.header(str(values["MODEL"]), seed, machine.processors, machine.nodes), {}, "generated", "")
+    header = models.header(str(values["MODEL"]), seed, machine.processors, machine.nodes, load=load)
+    return Trace(frame, header, {}, "generated", "")
 
 
 def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
@@ -187,7 +188,8 @@ def _text(value: float | None, unit: str) -> str:
 
 
 def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: Knobs) -> None:
-    source = Path(str(values["TRACE"])).name if values["TRACE"] else f"model {values['MODEL']}, seed {values['SEED']}"
+    generated = f"model {values['MODEL']}, seed {values['SEED']}" + (f", load {values['LOAD']}" if values["LOAD"] else "")
+    source = Path(str(values["TRACE"])).name if values["TRACE"] else generated
     if out.suffix == ".csv":
         batsim.write_batsim(jobs_of(frame), out, source)
         return

@@ -166,6 +166,7 @@ def test_a_generated_workload(log: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ending, printed = run(monkeypatch, **given, OUT=str(out))
         assert ending.message.startswith("300 jobs") and "recorded" not in printed
     assert outs[0].read_bytes() == outs[1].read_bytes()
+    assert read_trace(outs[0]).header["Note"].endswith("jobs of model raijin, seed 3, load 2")
     assert (read_trace(outs[0]).frame["wait"] > 0).any()
 
 
