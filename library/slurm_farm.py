@@ -62,8 +62,19 @@ options:
     description: Whether the slurmd read C(etc/slurm.conf), as M(slurm_config) was told, and not a file each.
     type: bool
     default: false
+  database_port:
+    description:
+      - Port of slurmdbd, which then runs beside slurmctld, with a MariaDB server of the instance's own. V(0) is a cluster without
+        accounting.
+      - They read what M(slurmdbd_config) writes, and are restarted when that changes.
+    type: int
+    default: 0
+  mariadbd:
+    description: The program of the database server.
+    type: path
+    default: /usr/sbin/mariadbd
   sbin:
-    description: Folder of slurmctld, slurmd and munged.
+    description: Folder of slurmctld, slurmd, slurmdbd and munged.
     type: path
     default: /usr/sbin
   python:
@@ -169,6 +180,8 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
             "ready_file": f"{run}/munge.socket",
         }
     ]
+    if parameters["controller"] and parameters["database_port"]:
+        daemons += database_daemons(directory, parameters)
     if parameters["controller"]:
         daemons.append(
             {
@@ -195,6 +208,30 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
             }
         )
     return daemons
+
+
+def database_daemons(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """mariadbd and slurmdbd, which finds its file beside slurm.conf, and the server by its socket."""
+    etc, run = directory / "etc", directory / "run"
+    socket = f"{run}/mariadb.socket"
+    return [
+        {
+            "kind": "mariadbd",
+            "name": "mariadbd",
+            "command": [parameters["mariadbd"], f"--defaults-file={etc}/mariadb.cnf"],
+            "digest": file_digest(etc / "mariadb.cnf"),
+            "ready_file": socket,
+        },
+        {
+            "kind": "slurmdbd",
+            "name": "slurmdbd",
+            "command": [f"{parameters['sbin']}/slurmdbd", "-D"],
+            "digest": file_digest(etc / "slurmdbd.conf"),
+            "ready_file": f"{run}/slurmdbd.pid",
+            "ready_port": parameters["database_port"],
+            "environment": {"SLURM_CONF": f"{etc}/slurm.conf", "MYSQL_UNIX_PORT": socket},
+        },
+    ]
 
 
 def clock_of(directory: Path, speed: float) -> dict[str, Any]:
@@ -381,6 +418,8 @@ def main() -> None:
                 },
             },
             "wide_steps": {"type": "bool", "default": False},
+            "database_port": {"type": "int", "default": 0},
+            "mariadbd": {"type": "path", "default": "/usr/sbin/mariadbd"},
             "sbin": {"type": "path", "default": "/usr/sbin"},
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},

@@ -36,6 +36,10 @@ options:
     description: Whether slurmd will read the whole slurm.conf, as M(slurm_config) will be told; that takes more memory.
     type: bool
     default: false
+  database:
+    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps.
+    type: bool
+    default: false
   port:
     description:
       - First port of the block. The instance's earlier block, or the first free one, when left out.
@@ -83,6 +87,10 @@ ports:
   description: How many ports the block has.
   returned: when O(state=present)
   type: int
+database_port:
+  description: Port of slurmdbd, 0 without O(database).
+  returned: when O(state=present)
+  type: int
 private_hostname:
   description: Whether the host lets the farm have a host name of its own.
   returned: when O(state=present)
@@ -116,6 +124,7 @@ from ansible.module_utils.slurm_mirage.instance import (
     Ports,
     check_name,
     claimed_blocks,
+    database_port,
     install_package,
     refuse_during_run,
 )
@@ -211,6 +220,8 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "ports": block.ports,
         "addresses": addresses(block, parameters["nodes"], private_hostname, kept if in_use else None),
     }
+    if parameters["database"]:
+        content["database_port"] = database_port(block, kept, claimed, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
         refuse_during_run(directory)
     changed = make_folders(directory, owner, write)
@@ -223,6 +234,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "changed": changed,
         "port": block.port,
         "ports": block.ports,
+        "database_port": content.get("database_port", 0),
         "private_hostname": private_hostname,
         "kernel_settings": sizing.kernel_settings(load),
     }
@@ -254,6 +266,7 @@ def main() -> None:
             "nodes": {"type": "int"},
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
+            "database": {"type": "bool", "default": False},
             "port": {"type": "int"},
             "address": {"type": "str", "default": "127.0.0.1"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

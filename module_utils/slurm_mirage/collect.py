@@ -61,6 +61,8 @@ _PLAN: Schema = {
     "cancel_after": pl.Float64,
     "partition": pl.String,
     "name": pl.String,
+    "account": pl.String,
+    "qos": pl.String,
 }
 _DISAGREEMENT: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
 

@@ -9,7 +9,9 @@ ROOT/NAME/runs    one folder for each replayed workload
 ROOT/NAME/home    where `make shell` begins, and jobs submitted there leave their output
 ROOT/NAME/bin     sigsleep
 ROOT/NAME/lib     this package, for the farm and the replay; virtual_clock.so
-ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps
+ROOT/NAME/database  MariaDB's data, of an instance with accounting
+ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps;
+                         "database_port": slurmdbd's, of an instance with accounting
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage")
 FIRST_PORT = 17000
 LAST_PORT = 32767  # Linux hands out ports above this one to outgoing connections (ip_local_port_range)
 MOST_PORTS = 15_000  # of one instance; more nodes take more addresses
+DATABASE_PORTS = range(FIRST_PORT - 1, 9999, -1)  # for slurmdbd; out of the way of blocks, which may have to grow
 FEWEST_PORTS = 100  # a block that is found is not made smaller than this to find room for it: each address costs a host name
 
 
@@ -51,7 +54,25 @@ def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:
         content = read_json(path)
         if path.parent.name != except_name and content:
             blocks.append((content["port"], content["ports"]))
+            if "database_port" in content:
+                blocks.append((content["database_port"], 1))
     return blocks
+
+
+def database_port(block: Block, kept: dict[str, Any] | None, claimed: Sequence[tuple[int, int]], in_use: bool) -> int:
+    """slurmdbd's port: the one that the instance keeps, or the first free one. The arguments are those of `Ports`; WrongUse."""
+    earlier: int | None = kept.get("database_port") if kept else None
+    blocks = [*claimed, (block.port, block.ports)]
+
+    def is_clear(port: int) -> bool:
+        return not any(first <= port < first + length for first, length in blocks)
+
+    if earlier is not None and is_clear(earlier) and (in_use or is_free(block.address, earlier)):
+        return earlier
+    port = next((port for port in DATABASE_PORTS if is_clear(port) and is_free(block.address, port)), None)
+    if port is None:
+        raise WrongUse(f"ACCOUNTING: no free port between {DATABASE_PORTS[-1]} and {DATABASE_PORTS[0]} for slurmdbd on this host")
+    return port
 
 
 def is_free(address: str, port: int) -> bool:
@@ -162,7 +183,8 @@ def install_package(package: Any, destination: Path, write: bool) -> bool:
     An Ansible module carries the parts of the package that it imports: those are what the hosts get, in one call.
     """
     changed = False
-    names = ["__init__"] + [module.name for module in pkgutil.iter_modules(package.__path__)]
+    # Packages inside of it are for the control machine.
+    names = ["__init__"] + [module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg]
     for name in names:
         content = pkgutil.get_data(package.__name__, f"{name}.py") or b""
         if differs(destination / f"{name}.py", content):

@@ -81,6 +81,8 @@ class Submission:
     limit_minutes: int
     partition: str
     directory: str
+    account: str = ""
+    qos: str = ""
 
 
 @dataclass(frozen=True)
@@ -253,12 +255,13 @@ def submit_arguments(job: Submission) -> list[str]:
     """The words after `sbatch`. Whether a job may be put back in the queue is left to the cluster (JobRequeue), because
     preemption and node failures are what its users study."""
     size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
+    choices = {"partition": job.partition, "account": job.account, "qos": job.qos}
     return [
         "--parsable",
         f"--job-name={job.name}",
         *size,
         f"--time={job.limit_minutes}",
-        *([f"--partition={job.partition}"] if job.partition else []),
+        *(f"--{option}={value}" for option, value in choices.items() if value),
         f"--chdir={job.directory}",
         "--output=/dev/null",
         f"--wrap={job.command}",

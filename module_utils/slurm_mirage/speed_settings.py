@@ -109,6 +109,12 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
     return followed
 
 
+def followed(setting: str, value: int, speed: float) -> int:
+    """The number that a setting of `FOLLOWERS` becomes, for files beside slurm.conf that have settings of the same name."""
+    one = next(one for one in FOLLOWERS if one.setting == setting and not one.word)
+    return value if speed <= 1 else _times(setting, value, one, speed) or value
+
+
 def _words(setting: str, value: Any, followers: Sequence[Follower], speed: float, largest: Mapping[str, int]) -> str:
     """A list of words in which those of `followers` are multiplied, or added where Slurm's default would hold."""
     text = "" if value == OMIT else value_of(value).strip('"')

@@ -95,6 +95,10 @@ class PlanRow:
     """Empty: the cluster's default partition."""
     name: str
     """Name of the job in the resource manager, which no other job has: RUN.ID."""
+    account: str = ""
+    """Account that the job's use is charged to; empty: the default one, or none where there is no accounting."""
+    qos: str = ""
+    """Empty: the account's default QOS."""
 
 
 COLUMNS = tuple(field.name for field in fields(PlanRow))
@@ -148,7 +152,7 @@ def read_plan(path: Path) -> list[PlanRow]:
 def _row(cells: Sequence[str]) -> PlanRow:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"{len(cells)} columns instead of {len(COLUMNS)}")
-    index, number, due, processors, nodes, runtime, limit, cancel_after, partition, name = cells
+    index, number, due, processors, nodes, runtime, limit, cancel_after, partition, name, account, qos = cells
     return PlanRow(
         index=int(index),
         id=int(number),
@@ -160,6 +164,8 @@ def _row(cells: Sequence[str]) -> PlanRow:
         cancel_after=float(cancel_after) if cancel_after else None,
         partition=partition,
         name=name,
+        account=account,
+        qos=qos,
     )
 
 
@@ -176,3 +182,6 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"cancel_after {row.cancel_after}: seconds, 0 or more, or empty")
     if not row.name or any(letter.isspace() or letter == "|" for letter in row.name):
         raise ValueError(f"name {row.name!r}: one word")
+    for column in ("account", "qos"):
+        if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
+            raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")

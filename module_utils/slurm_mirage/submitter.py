@@ -239,6 +239,8 @@ class Submitter:
             limit_minutes=row.limit_minutes,
             partition=row.partition,
             directory=settings.instance,
+            account=row.account,
+            qos=row.qos,
         )
 
     # ---- what a launch costs ----

@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -23,7 +24,9 @@ USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
 case $0 in
 *munged) for word; do case $word in --socket=*) echo > "${word#*=}" ;; esac; done ;;
+*mariadbd) echo > run/mariadb.socket ;;
 *slurmctld) echo > run/slurmctld.pid ;;
+*slurmdbd) echo > run/slurmdbd.pid ;;
 *slurmd) echo > "run/slurmd.$3.pid" ;;
 esac
 exec sleep 300
@@ -106,6 +109,7 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "environment": {},
         "speed": 1.0,
         "wide_steps": False,
+        "database_port": 0,
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
@@ -113,6 +117,30 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
     assert call("slurm_farm", check=True, **three)["changed"] is True
     assert call("slurm_farm", **three)["changed"] is True
     assert slurmd_of(params) == 3
+
+
+@without_systemd
+def test_accounting_comes_and_goes(call: Caller, params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    for name in ("mariadbd", "slurmdbd"):
+        (directory / "sbin" / name).write_text(DAEMON)
+        (directory / "sbin" / name).chmod(0o755)
+    (directory / "etc/mariadb.cnf").write_text("[mariadbd]")
+    (directory / "etc/slurmdbd.conf").write_text("DbdPort=1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accounting = {**params, "database_port": server.getsockname()[1], "mariadbd": f"{directory}/sbin/mariadbd"}
+        kinds = set(call("slurm_farm", **accounting)["farm"]["daemons"])
+        assert kinds == {"mariadbd", "munged", "slurmctld", "slurmd", "slurmdbd"}
+        # Its own environment tells it from the others: all of them became `sleep`.
+        told = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
+        (slurmdbd,) = (pid for pid, environment in told.items() if "MYSQL_UNIX_PORT" in environment)
+        assert told[slurmdbd]["SLURM_CONF"] == f"{directory}/etc/slurm.conf"
+        assert told[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/mariadb.socket"
+        assert call("slurm_farm", **accounting)["changed"] is False
+        (directory / "etc/slurmdbd.conf").write_text("DbdPort=2")
+        assert call("slurm_farm", **accounting)["changed"] is True
+        assert not processes.command_line(slurmdbd), "it has read what it had not"
+    assert set(call("slurm_farm", **params)["farm"]["daemons"]) == {"munged", "slurmctld", "slurmd"}
 
 
 def test_a_fast_clock_needs_its_library(call: Caller, params: dict[str, Any]) -> None:

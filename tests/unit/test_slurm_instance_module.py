@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -51,6 +52,23 @@ def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any],
     }
     again = call("slurm_instance", **params)
     assert (again["changed"], again["port"]) == (False, made["port"])
+
+
+def test_a_database_has_a_port_that_it_keeps_and_no_other_takes(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    assert call("slurm_instance", **params)["database_port"] == 0
+    kept = tmp_path / "root/one/instance.json"
+    assert "database_port" not in json.loads(kept.read_text())
+    first = call("slurm_instance", **params, database=True)
+    assert (first["changed"], 10000 <= first["database_port"] < 17000) == (True, True)
+    second = call("slurm_instance", **{**params, "name": "two"}, database=True)
+    assert second["database_port"] != first["database_port"]
+    again = call("slurm_instance", **params, database=True)
+    assert (again["changed"], again["database_port"]) == (False, first["database_port"])
+    assert json.loads(kept.read_text())["database_port"] == first["database_port"]
+    taken = call("slurm_instance", **{**params, "name": "three", "port": first["database_port"] - 2})
+    assert "belong to another instance" in taken["msg"]
+    with socket.create_server(("127.0.0.1", first["database_port"])):
+        assert call("slurm_instance", **params, database=True)["database_port"] != first["database_port"]
 
 
 def test_the_farm_can_be_started_from_what_is_installed(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from slurm_mirage.submissions import COLUMNS, PlanRow, due_times, parse_plan, pl
 
 gaps = st.lists(st.floats(0, 1e5), max_size=40)
 seconds = st.floats(0.001, 1e5)
-ROW = PlanRow(0, 7, 0.0, 4, None, 12.5, 2, None, "", "first.7")
+ROW = PlanRow(0, 7, 0.0, 4, None, 12.5, 2, None, "", "first.7", "u3", "high")
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,8 @@ rows = st.builds(
     cancel_after=st.none() | st.floats(0, 1e9),
     partition=st.sampled_from(["", "batch", "a,b"]),
     name=st.just(""),
+    account=st.sampled_from(["", "u12"]),
+    qos=st.sampled_from(["", "urgent"]),
 )
 
 
@@ -106,7 +108,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high"]
     assert read_plan(path) == [ROW]
 
 
@@ -114,19 +116,21 @@ def test_plan_files(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "plan.csv:1: the columns may be index,id"),
-        ("0,7,0,4,,12,2,,", "plan.csv:2: 9 columns instead of 10"),
-        ("1,7,0,4,,12,2,,,a.7", "plan.csv:2: index 1"),
-        ("0,7,x,4,,12,2,,,a.7", "plan.csv:2: could not convert"),
-        ("0,7,-1,4,,12,2,,,a.7", "plan.csv:2: due -1"),
-        ("0,7,5,4,,12,2,,,a.7\n1,8,4,4,,12,2,,,a.8", "plan.csv:3: due 4"),
-        ("0,7,0,0,,12,2,,,a.7", "plan.csv:2: processors"),
-        ("0,7,0,1,0,12,2,,,a.7", "plan.csv:2: processors, nodes"),
-        ("0,7,0,1,,12,0,,,a.7", "plan.csv:2: processors, nodes and limit"),
-        ("0,7,0,1,,nan,2,,,a.7", "plan.csv:2: runtime nan"),
-        ("0,7,0,1,,12,2,-3,,a.7", "plan.csv:2: cancel_after -3"),
-        ("0,7,0,1,,12,2,,,a 7", "plan.csv:2: name 'a 7'"),
-        ("0,7,0,1,,12,2,,,a.7\n1,8,0,1,,12,2,,,a.7", "plan.csv: two jobs have the same name"),
-        ("0,7,0,1,,12,2,,,a.7\n1,7,0,1,,12,2,,,a.8", "plan.csv: two jobs have the same id"),
+        ("0,7,0,4,,12,2,,", "plan.csv:2: 9 columns instead of 12"),
+        ("1,7,0,4,,12,2,,,a.7,,", "plan.csv:2: index 1"),
+        ("0,7,x,4,,12,2,,,a.7,,", "plan.csv:2: could not convert"),
+        ("0,7,-1,4,,12,2,,,a.7,,", "plan.csv:2: due -1"),
+        ("0,7,5,4,,12,2,,,a.7,,\n1,8,4,4,,12,2,,,a.8,,", "plan.csv:3: due 4"),
+        ("0,7,0,0,,12,2,,,a.7,,", "plan.csv:2: processors"),
+        ("0,7,0,1,0,12,2,,,a.7,,", "plan.csv:2: processors, nodes"),
+        ("0,7,0,1,,12,0,,,a.7,,", "plan.csv:2: processors, nodes and limit"),
+        ("0,7,0,1,,nan,2,,,a.7,,", "plan.csv:2: runtime nan"),
+        ("0,7,0,1,,12,2,-3,,a.7,,", "plan.csv:2: cancel_after -3"),
+        ("0,7,0,1,,12,2,,,a 7,,", "plan.csv:2: name 'a 7'"),
+        ("0,7,0,1,,12,2,,,a.7,u 3,", "plan.csv:2: account 'u 3'"),
+        ("0,7,0,1,,12,2,,,a.7,,a|b", "plan.csv:2: qos 'a|b'"),
+        ("0,7,0,1,,12,2,,,a.7,,\n1,8,0,1,,12,2,,,a.7,,", "plan.csv: two jobs have the same name"),
+        ("0,7,0,1,,12,2,,,a.7,,\n1,7,0,1,,12,2,,,a.8,,", "plan.csv: two jobs have the same id"),
     ],
 )
 def test_bad_plans(text: str, message: str) -> None:

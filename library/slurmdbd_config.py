@@ -1,0 +1,136 @@
+#!/usr/bin/python
+"""Ansible module: what the database server and slurmdbd of an instance read."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurmdbd_config
+short_description: Write the files of an emulated cluster's database
+description:
+  - Writes C(etc/mariadb.cnf) of the instance's own MariaDB server and C(etc/slurmdbd.conf), which only its user may read.
+  - M(slurm_farm) runs the daemons, and restarts them when their file has changed.
+options:
+  directory:
+    description: Directory of the instance.
+    type: path
+    required: true
+  user:
+    description: Unprivileged account that the daemons run as.
+    type: str
+    required: true
+  address:
+    description: Address that slurmdbd listens on.
+    type: str
+    default: 127.0.0.1
+  hostname:
+    description: Host name that it sees, which resolves to O(address).
+    type: str
+    default: localhost
+  port:
+    description: Port of slurmdbd.
+    type: int
+    required: true
+  buffer:
+    description: InnoDB's buffer pool in MiB.
+    type: int
+    default: 64
+  speed:
+    description: Speed of the clock that slurmdbd lives by. Above 1 its time-outs are multiplied by it.
+    type: float
+    default: 1.0
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Write the database's files
+  slurmdbd_config:
+    directory: /var/lib/slurm-mirage/mirage
+    user: slurm-mirage
+    port: 16999
+"""
+
+RETURN = r"""
+files:
+  description: Files that were written.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import pwd
+import stat
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.database import Database
+from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.instance import refuse_during_run
+
+SECRET = 0o600  # slurmdbd takes no other mode
+
+
+def is_as_wanted(path: Path, text: str, mode: int, owner: tuple[int, int] | None) -> bool:
+    """Whether the file has that content and mode, and that owner if one is given."""
+    if differs(path, text):
+        return False
+    status = path.stat()
+    return stat.S_IMODE(status.st_mode) == mode and owner in (None, (status.st_uid, status.st_gid))
+
+
+def owner_of(user: str) -> tuple[int, int] | None:
+    """(uid, gid) of the user; None when it is not there yet, as in check mode on a host without the instance."""
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    return account.pw_uid, account.pw_gid
+
+
+def ensure(parameters: dict[str, Any], write: bool) -> list[Path]:
+    """The files that were not as they should be."""
+    directory = Path(parameters["directory"])
+    owner = owner_of(parameters["user"])
+    database = Database(directory, *(parameters[name] for name in ("user", "address", "hostname", "port", "buffer")))
+    wanted = {
+        directory / "etc/mariadb.cnf": (database.mariadb_cnf(), 0o644, None),
+        directory / "etc/slurmdbd.conf": (database.slurmdbd_conf(parameters["speed"]), SECRET, owner),
+    }
+    touched = [path for path, (text, mode, its) in wanted.items() if not is_as_wanted(path, text, mode, its)]
+    if touched:
+        refuse_during_run(directory)
+    if write:
+        for path in touched:
+            text, mode, its = wanted[path]
+            write_atomically(path, text, mode, its)
+    return touched
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "user": {"type": "str", "required": True},
+            "address": {"type": "str", "default": "127.0.0.1"},
+            "hostname": {"type": "str", "default": "localhost"},
+            "port": {"type": "int", "required": True},
+            "buffer": {"type": "int", "default": 64},
+            "speed": {"type": "float", "default": 1.0},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        touched = ensure(module.params, not module.check_mode)
+    except WrongUse as error:
+        module.fail_json(msg=f"wrong use: {error}")
+    module.exit_json(changed=bool(touched), files=[str(path) for path in touched])
+
+
+if __name__ == "__main__":
+    main()
