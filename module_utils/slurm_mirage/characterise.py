@@ -190,7 +190,7 @@ def _quantiles(values: pl.Series) -> list[Any]:
 def _weighted_quantiles(pairs: pl.DataFrame) -> list[Any]:
     """The same of values (first column) that count as much as the second column says."""
     value, weight = pairs.columns
-    known = pairs.filter(pl.col(weight) > 0).sort(value)
+    known = pairs.filter(pl.col(weight) > 0).group_by(value).agg(pl.col(weight).sum()).sort(value)
     if known.is_empty():
         return [None] * (LEVELS + 1)
     reached = known[weight].cum_sum()

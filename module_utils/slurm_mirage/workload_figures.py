@@ -46,6 +46,7 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
     middle = tables["distribution"].row(tables["distribution"].height // 2, named=True)
     submitted, end = col("submit").is_not_null(), col("submit") + col("wait") + col("run_time")
     ran = col("service").is_not_null()
+    recorded = ran & end.is_not_null()
     span = col("submit").max() - col("submit").min()
     estimated = jobs.filter(col("run_time").is_not_null() & col("requested_time").is_not_null())
     accuracy = estimated.select(col("run_time") / col("requested_time")).to_series()
@@ -61,8 +62,11 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
         wait_mean=col("wait").mean(),
         service_hours=pl.when(ran.any()).then(col("service").sum() / 3600),
         offered_load=pl.when((ran & submitted).any()).then(_over(col("service").filter(submitted).sum(), processors * span)),
-        utilisation=pl.when(end.filter(ran).count() > 0).then(
-            _over(col("service").filter(end.is_not_null()).sum(), processors * (end.filter(ran).max() - col("submit").min()))
+        utilisation=pl.when(recorded.any()).then(
+            _over(
+                col("service").filter(recorded).sum(),
+                processors * (end.filter(recorded).max() - col("submit").filter(recorded).min()),
+            )
         ),
     ).row(0, named=True)
     one = sizes.filter(col("size") == 1)

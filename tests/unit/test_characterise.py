@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_mirage import swf
+from slurm_mirage import metrics, swf
 from slurm_mirage.characterise import LEVELS, Characterisation, characterise
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.jobs_frame import frame_from_swf
 from slurm_mirage.local_time import LocalTime
 from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload_figures import FIGURES
@@ -129,6 +130,8 @@ def test_tables_agree_with_a_slow_computation(rows: list[dict[str, Any]]) -> Non
         levels = found.distribution["level"].to_list()
         assert found.distribution[name].to_list() == [slow.quantile(name, level) for level in levels]
     check_figures(found, slow)
+    recorded = metrics.compute(frame_from_swf(frame(*rows)), PROCESSORS)["metrics"]["utilisation"]
+    assert found.figures["utilisation"] == pytest.approx(recorded)
 
 
 def check_figures(found: Characterisation, slow: Slow) -> None:
@@ -153,10 +156,7 @@ def check_figures(found: Characterisation, slow: Slow) -> None:
     assert figures["offered_load"] == pytest.approx(
         sum(job["service"] for job in submitted) / PROCESSORS / (max(submits) - min(submits))
     )
-    ends = [job["submit"] + job["wait"] + job["run_time"] for job in slow.with_all("submit", "wait", "service")]
-    assert figures["utilisation"] == (
-        pytest.approx(slow.busy(0, math.inf) / PROCESSORS / (max(ends) - min(submits))) if ends else None
-    )
+    ends = slow.with_all("submit", "wait", "service")
     assert (found.load["begin"][0], found.load["end"][-1]) == (min(submits), max(submits))
     assert found.load["end"].to_list()[:-1] == found.load["begin"].to_list()[1:]
     last = found.load.height - 1
