@@ -49,6 +49,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "think_time": _REAL,
 }
 COLUMNS = list(SCHEMA)
+_SUBMIT = COLUMNS.index("submit")
 
 # Of polars.read_csv.
 _AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefix": ";", "quote_char": None}
@@ -150,16 +151,22 @@ def _tidied(data: bytes) -> bytes:
 
 
 def _fault(frame: pl.DataFrame) -> int | None:
-    """The first row with a field that is missing, no number, not finite or too large; None if there is none."""
+    """The first row with a field that is missing, no number, not finite or too large, or with a submission before second 0.
+
+    None if there is none. -1 is unknown also for a submission.
+    """
     col = pl.col(COLUMNS)
     lowest, highest, total = (frame.lazy().select(of).collect().row(0) for of in (col.min(), col.max(), col.sum()))
-    # A NaN is in no minimum or maximum, but in the sum.
-    if not any(frame.null_count().row(0)) and all(
-        -_LARGEST <= low <= high <= _LARGEST and isfinite(value) for low, high, value in zip(lowest, highest, total, strict=True)
+    if (
+        not any(frame.null_count().row(0))
+        and min(lowest) >= -_LARGEST
+        and max(highest) <= _LARGEST
+        and all(map(isfinite, total))  # a NaN is in no minimum or maximum, but in the sum
+        and lowest[_SUBMIT] >= -1
     ):
         return None
-    bad = frame.select(~pl.all_horizontal((col.abs() <= _LARGEST).fill_null(False))).to_series()
-    return bad.arg_max()
+    bad = ~pl.all_horizontal((col.abs() <= _LARGEST).fill_null(False)) | (pl.col("submit") < -1)
+    return frame.select(bad).to_series().arg_max()
 
 
 def _told(data: bytes, name: str, row: int) -> WrongUse:
@@ -171,6 +178,10 @@ def _told(data: bytes, name: str, row: int) -> WrongUse:
     for position, field in enumerate(fields[:18], 1):
         if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
             return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
+        if position == _SUBMIT + 1 and float(field) < -1:
+            return WrongUse(
+                f"{where} field {position} ({field[:30]!r}) is a negative time: no submission is before the log's second 0"
+            )
     return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
 
 
@@ -179,6 +190,8 @@ def oddities(frame: pl.DataFrame) -> dict[str, int]:
     col = pl.col
     overrun = (col("requested_time") > 0) & (col("run_time") > col("requested_time"))
     counts: dict[str, int] = frame.select(
+        submit_unknown=(col("submit") == -1).sum(),
+        submit_negative=((col("submit") < 0) & (col("submit") != -1)).sum(),
         unsorted_submits=(col("submit").diff() < 0).sum(),
         epoch_submits=(col("submit") > EPOCH).sum(),
         repeated_numbers=pl.len() - col("job_number").n_unique(),

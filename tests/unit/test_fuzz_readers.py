@@ -146,6 +146,8 @@ def plainly(content: bytes) -> list[list[float]] | None:
         if len(fields) < 18 or not all(number.fullmatch(field) and abs(float(field)) <= 2**53 for field in fields[:18]):
             return None
         rows.append([float(field) for field in fields[:18]])
+        if rows[-1][1] < -1:
+            return None
     return rows
 
 
