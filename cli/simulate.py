@@ -11,21 +11,19 @@ import polars as pl
 from rich import box
 from rich.table import Table
 
-from slurm_mirage import batsim, models, swf
+from slurm_mirage import batsim, swf
 from slurm_mirage import metrics as definitions
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.models import estimates
-from slurm_mirage.trace import Trace, read_trace
+from slurm_mirage.trace import Trace
 from slurm_mirage.workload import Workload, prepare
 
 from . import table
 from .endings import Ending
-from .offline import Knobs, output, say_notes
+from .offline import Knobs, logged, output
 from .prepare import SLACK, machine_of, number_of, selection_of, whole_of
 from .screen import Screen
 
-# Jobs of a generated workload when JOBS says nothing.
-DEFAULT_JOBS = 1000
 # What a log's header says that is as true of another schedule of its jobs.
 STILL_TRUE = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
 NAMES = {"fcfs": "first come first served", "easy": "EASY backfilling", "conservative": "conservative backfilling"}
@@ -110,23 +108,14 @@ def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _trace(values: Knobs, screen: Screen) -> Trace:
-    """The log, or a generated workload."""
-    if values["TRACE"]:
-        trace = read_trace(str(values["TRACE"]))
-        say_notes(trace.notes, screen)
-        numbers = trace.frame["job_number"]
-        if numbers.is_unique().all() and (trace.frame.is_empty() or (numbers > 0).all()):
-            return trace
-        screen.say("the log repeats job numbers: jobs are numbered by their lines")
-        lines = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-        return replace(trace, frame=trace.frame.with_columns(job_number=lines))
-    machine = machine_of(values)
-    count = DEFAULT_JOBS if values["JOBS"] is None else whole_of(values["JOBS"])
-    load = None if values["LOAD"] is None else number_of(values["LOAD"])
-    seed = whole_of(values["SEED"])
-    frame = models.generate(str(values["MODEL"]), count, seed, machine.processors, load=load)
-    header = models.header(str(values["MODEL"]), seed, machine.processors, machine.nodes, load=load)
-    return Trace(frame, header, {}, "generated", "")
+    """The log, or a generated workload, with a number of its own for each job."""
+    trace = logged(values, screen)
+    numbers = trace.frame["job_number"]
+    if numbers.is_unique().all() and (trace.frame.is_empty() or (numbers > 0).all()):
+        return trace
+    screen.say("the log repeats job numbers: jobs are numbered by their lines")
+    lines = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    return replace(trace, frame=trace.frame.with_columns(job_number=lines))
 
 
 def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:

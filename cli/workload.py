@@ -7,29 +7,24 @@ from pathlib import Path
 
 import polars as pl
 
-from slurm_mirage import models, swf
+from slurm_mirage import swf
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.jobs_frame import frame_from_swf
 from slurm_mirage.local_time import unix_start
 from slurm_mirage.models import estimates
 from slurm_mirage.selection import choose
-from slurm_mirage.trace import Trace, read_trace
+from slurm_mirage.trace import Trace
 from slurm_mirage.workload import Workload, prepare
 
 from .endings import Ending
 from .knobs import BY_NAME, parse
-from .offline import Knobs, output, say_notes
-from .prepare import SLACK, header_of, machine_of, number_of, selection_of, whole_of
+from .offline import MANY_JOBS, SELECTS, Knobs, logged, output
+from .prepare import SLACK, header_of, machine_of, selection_of, whole_of
 from .remarks import sizes_and_presets
 from .runs import text_of
 from .screen import Screen
 
-# Jobs of a generated workload when JOBS says nothing.
-DEFAULT_JOBS = 1000
-# From these on it takes some seconds, and is said before.
-MANY_BYTES, MANY_JOBS = 50_000_000, 500_000
-# What selects lines, and what changes them.
-SELECTS = ("JOBS", "OFFSET", "MIN_RUNTIME", "FROM", "TO", "QUEUES", "USERS")
+# What changes jobs, beside the SELECTS that choose them.
 CHANGES = ("SIZES", "PRESET", "SHRINK")
 # Labels of a log's header that hold for a part of it too.
 STILL_TRUE = ("Computer", "Installation", "Acknowledge", "Information", "TimeZone", "TimeZoneString", "Queue", "Partition", "Note")
@@ -53,26 +48,6 @@ def workload(values: Knobs, screen: Screen) -> Ending:
         screen.say(f"writing {frame.height} jobs")
     swf.write_swf(frame, header, out)
     return Ending("ok", f"{frame.height} jobs in {out}")
-
-
-def logged(values: Knobs, screen: Screen) -> Trace:
-    """The log TRACE, or one that MODEL generates (of JOBS jobs)."""
-    if values["TRACE"]:
-        if values["LOAD"] is not None:
-            raise WrongUse("LOAD: a log has its own load; it may be given for a workload that is generated, without TRACE")
-        path = Path(str(values["TRACE"]))
-        if path.is_file() and path.stat().st_size >= MANY_BYTES:
-            screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
-        trace = read_trace(path)
-        say_notes(trace.notes, screen)
-        return trace
-    model, seed, machine = str(values["MODEL"]), whole_of(values["SEED"]), machine_of(values)
-    count = DEFAULT_JOBS if values["JOBS"] is None else whole_of(values["JOBS"])
-    if count >= MANY_JOBS:
-        screen.say(f"generating {count} jobs")
-    load = None if values["LOAD"] is None else number_of(values["LOAD"])
-    frame = models.generate(model, count, seed, machine.processors, load=load)
-    return Trace(frame, models.header(model, seed, machine.processors, machine.nodes, load=load), {}, "generated", "")
 
 
 def _is_given(values: Knobs, name: str) -> bool:

@@ -20,12 +20,11 @@ from slurm_mirage.trace import Trace
 from . import ROOT
 from .endings import Ending
 from .knobs import BY_NAME, parse
-from .offline import Knobs
+from .offline import SELECTS, Knobs, logged
 from .prepare import machine_of, selection_of
 from .runs import text_of
 from .screen import Screen
 from .table import print_all
-from .workload import SELECTS, logged
 
 WORKLOADS = ROOT / "results/workloads"
 
@@ -33,6 +32,7 @@ WORKLOADS = ROOT / "results/workloads"
 def workload_report(values: Knobs, screen: Screen) -> Ending:
     """Describe the jobs selected from TRACE, or those of MODEL, in the folder OUT, and in a table on the terminal."""
     from .reports import folder, workload_page
+    from .reports.words import counted
     from .reports.workload_pictures import pictures
 
     name = _name(values)
@@ -42,10 +42,11 @@ def workload_report(values: Knobs, screen: Screen) -> Ending:
     trace = logged(values, screen)
     selection = selection_of(values)
     frame, left_out = choose(trace, selection if values["TRACE"] else replace(selection, jobs=None))
-    workload = characterise(frame, _processors(values, trace), LocalTime.of(trace))
+    processors, whose = _processors(values, trace)
+    workload = characterise(frame, processors, LocalTime.of(trace))
     workload = replace(workload, left_out={**left_out, **workload.left_out})
     drawn = pictures(workload)
-    facts = _facts(values, trace)
+    facts = {**_facts(values, trace), "machine": f"{counted(processors, 'processor')} ({whose})"}
     page = workload_page.page(name, workload, drawn, facts, trace.header, trace.notes)
     data = {"name": name, "source": facts, "header": trace.header, "notes": trace.notes, **workload.as_json()}
     files: dict[str, str | bytes] = {"report.html": page, "characterisation.json": json.dumps(data, indent=1) + "\n"}
@@ -56,7 +57,7 @@ def workload_report(values: Knobs, screen: Screen) -> Ending:
     folder.write(out, "workload", files)
     _show([row for table in workload_page.key_figures(workload) for row in table.rows], screen)
     shown = out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out
-    return Ending("ok", f"{frame.height} jobs of {name}: {shown / 'report.html'}")
+    return Ending("ok", f"{counted(frame.height, 'job')} of {name}: {shown / 'report.html'}")
 
 
 def _name(values: Knobs) -> str:
@@ -66,11 +67,13 @@ def _name(values: Knobs) -> str:
     return re.sub(r"(\.(swf|log|txt|csv))?(\.gz)?$", "", Path(str(values["TRACE"])).name).lstrip(".") or "log"
 
 
-def _processors(values: Knobs, trace: Trace) -> int:
-    """Of the machine: the log's, unless the knobs name one."""
-    if any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
-        return machine_of(values).processors
-    return trace.machine()[0]
+def _processors(values: Knobs, trace: Trace) -> tuple[int, str]:
+    """Of the machine, and who says so: the knobs, or the log."""
+    given = [name for name in ("NODES", "CPUS", "CLASSES") if os.environ.get(name)]
+    if given:
+        return machine_of(values).processors, " ".join(f"{name}={os.environ[name]}" for name in given)
+    said = trace.header.get("MaxProcs", "").startswith(tuple("123456789"))
+    return trace.machine()[0], "MaxProcs" if said else "the widest job's; the log does not say"
 
 
 def _facts(values: Knobs, trace: Trace) -> dict[str, str]:
