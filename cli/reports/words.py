@@ -14,6 +14,11 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+def counted(amount: float | None, one: str) -> str:
+    """1 job, 2,000 jobs; 1 processor, 2 processors."""
+    return f"{number(amount)} {one if amount == 1 else one + 's'}"
+
+
 def percent(share: float | None) -> str:
     """12.3 %; something that is rounded to nothing is told as such."""
     if share is None:

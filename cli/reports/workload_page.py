@@ -11,13 +11,15 @@ from slurm_mirage.workload_figures import FIGURES
 
 from .page import Part, Section, Table, render
 from .pictures import Picture
-from .words import duration, number, percent, value
+from .words import counted, duration, number, percent, value
 from .workload_pictures import MOST_SIZES, TOP, WEEKDAYS, size_words
 
 # Rows of Table 4.1: sizes until they are this share of the jobs, but no more than MOST_ROWS.
 _NEARLY_ALL, _MOST_ROWS = 0.9, 12
 # What of a header is shown: a log's text may be of any length.
 _LONGEST, _MOST_LABELS = 2000, 40
+# Seconds below which it matters for the days of the week how many of each there are.
+_FEW_WEEKS = 28 * 86400
 # Levels of the table of distributions.
 _SHOWN_LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
@@ -46,7 +48,7 @@ def page(
 def summary(workload: Characterisation) -> list[str]:
     """The workload in a few sentences."""
     told = workload.figures
-    sentences = [f"{number(told['jobs'])} jobs for {number(told['processors'])} processors"]
+    sentences = [f"{counted(told['jobs'], 'job')} for {counted(told['processors'], 'processor')}"]
     if told["span"]:
         sentences[0] += f", submitted within {duration(told['span'])}"
     dates = _dates(workload)
@@ -56,7 +58,7 @@ def summary(workload: Characterisation) -> list[str]:
         takes = "" if of_service is None else f" and take {percent(of_service)} of the service units (processors x run time)"
         sentences.append(
             f"Jobs on one processor are {percent(told['one_processor_jobs'])} of all{takes}; "
-            f"half of the jobs have up to {number(told['size_median'])} processors."
+            f"half of the jobs have up to {counted(told['size_median'], 'processor')}."
         )
     if told["run_time_median"] is not None:
         asked = told["requested_time_median"]
@@ -140,9 +142,15 @@ def _common_sizes(workload: Characterisation) -> Part | None:
         rows.append((number(size), number(jobs), _share(jobs, total)))
         seen += jobs
     if seen < total:
-        rows.append((f"all {number(workload.sizes.height - len(rows))} others", number(total - seen), _share(total - seen, total)))
+        rows.append(
+            (
+                f"all of {counted(workload.sizes.height - len(rows), 'other size')}",
+                number(total - seen),
+                _share(total - seen, total),
+            )
+        )
     table = Table("Most common sizes", ("processors", "jobs", "share of the jobs"), rows)
-    return Part(f"{number(workload.sizes.height)} different sizes occur.", table=table)
+    return Part(f"In all {counted(workload.sizes.height, 'size')}.", table=table)
 
 
 def _classes(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part | None:
@@ -177,6 +185,8 @@ def _weekdays(workload: Characterisation, pictures: Mapping[str, Picture]) -> Pa
     total = _total(workload.weekdays["jobs"])
     rows = [(WEEKDAYS[day - 1], number(jobs), _share(jobs, total)) for day, jobs in workload.weekdays.iter_rows()]
     words = pictures["weekdays"].description
+    if (workload.figures["span"] or 0) < _FEW_WEEKS:
+        words += " Within so short a time some days come more often than others."
     return Part(words, pictures["weekdays"], Table("Submissions by day of the week", ("day", "jobs", "share"), rows))
 
 
@@ -208,7 +218,7 @@ def _requests(workload: Characterisation, pictures: Mapping[str, Picture]) -> Pa
         for asked, jobs in workload.requests.head(2 * TOP).iter_rows()
     ]
     popular = percent(workload.figures["popular_requests"])
-    words = f"{number(workload.requests.height)} times are asked for; the ten most popular ones by {popular} of the jobs."
+    words = f"{counted(workload.requests.height, 'requested time')}; the ten most popular make up {popular} of the jobs."
     return Part(words, pictures["requests"], Table("Requested times", ("time", "seconds", "jobs", "share"), rows))
 
 
@@ -253,7 +263,7 @@ def _users(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part 
 def _oddities(notes: Mapping[str, int], left_out: Mapping[str, int]) -> Table:
     rows = [(f"left out: {reason}", number(count)) for reason, count in left_out.items()]
     rows += [(note.replace("_", " "), number(count)) for note, count in notes.items()]
-    return Table("What is odd in the whole log, and in how many jobs", ("oddity", "jobs"), rows)
+    return Table("What is odd in the whole log, and what was left out: number of jobs", ("oddity", "jobs"), rows)
 
 
 def _header(header: Mapping[str, str]) -> Table:

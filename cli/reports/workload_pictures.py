@@ -11,7 +11,7 @@ from slurm_mirage.characterise import LEVELS, Characterisation
 
 from . import theme
 from .pictures import Picture, draw
-from .words import duration, number, percent
+from .words import counted, duration, number, percent
 
 # So many sizes are drawn; a picture with more of them is no clearer.
 MOST_SIZES = 400
@@ -58,8 +58,8 @@ def sizes(workload: Characterisation) -> Picture:
     common = workload.sizes.sort("jobs", descending=True).row(0)
     share = common[1] / workload.sizes["jobs"].sum()
     description = (
-        f"{number(workload.sizes.height)} sizes from {number(workload.sizes['size'].min())} to {number(largest)} processors. "  # type: ignore[arg-type]
-        f"The most common is {number(common[0])}: {number(common[1])} jobs, {percent(share)}."
+        f"{counted(workload.sizes.height, 'size')} from {number(workload.sizes['size'].min())} to {counted(largest, 'processor')}. "  # type: ignore[arg-type]
+        f"The most common is {number(common[0])}: {counted(common[1], 'job')}, {percent(share)}."
     )
     return draw(_plot(stems + heads), "sizes", "Jobs of each size", description)
 
@@ -167,15 +167,15 @@ def requests(workload: Characterisation) -> Picture:
             y=alt.Y("asked:N", sort=words, axis=alt.Axis(title="requested time", ticks=False, domain=False)),
             x=alt.X(
                 "share:Q",
-                axis=theme.percent_axis("share of the jobs"),
+                axis=alt.Axis(labelExpr=f"datum.value > 1 ? '' : {theme.PERCENT}", title="share of the jobs", tickCount=5),
                 scale=alt.Scale(domain=[0, 1.2 * _float(rows["share"].max())], nice=False),
             ),
         )
     )
     chart = bars + bars.mark_text(align="left", dx=4).encode(text="told:N")
     told = ", ".join(f"{word} {share}" for word, share in rows.select("asked", "told").iter_rows())
-    description = f"Of {number(workload.requests.height)} requested times the most popular are: {told}."
-    return draw(_plot(chart, height=22 * len(words)), "requests", "Most popular requested times", description)
+    description = f"{counted(workload.requests.height, 'requested time')}; the most popular: {told}."
+    return draw(_plot(chart, height=22 * max(4, len(words))), "requests", "Most popular requested times", description)
 
 
 def accuracy(workload: Characterisation) -> Picture:
@@ -255,9 +255,9 @@ def users(workload: Characterisation) -> Picture:
     words = [str(user) for user in table["user"]]
     shares = _two_shares(table, words, of=known)
     description = (
-        f"{number(known.height)} users; the {len(words)} with most jobs submit "
-        f"{percent(workload.figures['top_ten_users_jobs'])} of them, the first alone {percent(workload.figures['top_user_jobs'])}."
+        f"{counted(known.height, 'user')}; the one with most jobs submits {percent(workload.figures['top_user_jobs'])} of them"
     )
+    description += f", the first {TOP} {percent(workload.figures['top_ten_users_jobs'])}." if known.height > TOP else "."
     return draw(_paired_bars(shares, words, "user"), "users", "Users with most jobs", description)
 
 
@@ -291,7 +291,7 @@ def _paired_bars(shares: pl.DataFrame, words: list[str], title: str) -> Any:
             color=alt.Color("of:N", scale=colours),
         )
     )
-    return _plot(chart, height=28 * max(2, len(words)))
+    return _plot(chart, height=28 * max(4, len(words)))
 
 
 def _level(share: float) -> Any:

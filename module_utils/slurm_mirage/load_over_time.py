@@ -6,7 +6,7 @@ import polars as pl
 
 # Lengths of the stretches over which load is told; at most _MOST of them.
 _STEPS = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400)
-_MOST = 150
+_MOST = 100
 
 
 def load_over_time(jobs: pl.DataFrame, processors: int) -> pl.DataFrame:

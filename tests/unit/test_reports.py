@@ -50,6 +50,11 @@ def test_figures_with_their_units(value: float | None, unit: str, text: str) -> 
     assert words.value(value, unit) == text
 
 
+@pytest.mark.parametrize(("amount", "text"), [(1, "1 job"), (0, "0 jobs"), (2000, "2,000 jobs")])
+def test_counts(amount: int, text: str) -> None:
+    assert words.counted(amount, "job") == text
+
+
 def test_a_picture_is_one_image_with_title_and_description() -> None:
     picture = a_picture(title="Jobs < 5 & more", description='Said "so".')
     root = ET.fromstring(picture.svg)
