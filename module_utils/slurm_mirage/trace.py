@@ -16,7 +16,7 @@ from .errors import WrongUse
 class Trace:
     """A log as read.
 
-    frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; sacct may add a column `suspended`)
+    frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; sacct may add columns `suspended` and `nodes`)
     header: SWF header, label to value
     notes: the log's oddities, each with the number of jobs that it concerns
     format: "swf" or "sacct"
