@@ -82,11 +82,14 @@ _AS_TEXT: dict[str, Any] = {
     "has_header": False, "quote_char": None, "empty_string_is_null": False, "encoding": "utf8-lossy",
 }  # fmt: skip
 
+# Goes before a text, because polars.read_csv unpacks what begins like one of the packed formats that it knows: `x^` is one.
+_LINE_0 = b"\n"
+
 
 def read_table(data: bytes, name: str) -> SacctTable:
     """Jobs as sacct printed them; WrongUse, with the line, for what has not sacct's form. Errors call the file `name`."""
     # A separator that no text has makes a line one field.
-    lines = pl.read_csv(data, schema={"text": pl.String}, separator="\1", row_index_name="line", row_index_offset=1, **_AS_TEXT)
+    lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
     _, first, heading = lines.row(0)
     columns = _columns(heading, f"TRACE: {name} line {first}:")
@@ -128,10 +131,11 @@ def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFram
     if lines.height == 0:
         return pl.DataFrame(schema={"line": pl.UInt32, **dict.fromkeys(used, pl.String)})
     text = io.BytesIO()
+    text.write(_LINE_0)
     lines.select("text").write_csv(text, include_header=False, quote_style="never", separator="\1")
     schema = {f"column_{place + 1}": pl.String for place in range(count)}
     wanted = {f"column_{place + 1}": column for column, place in used.items()}
-    fields = pl.read_csv(text.getvalue(), schema=schema, columns=list(wanted), separator="|", **_AS_TEXT)
+    fields = pl.read_csv(text.getvalue(), schema=schema, columns=list(wanted), separator="|", skip_lines=1, **_AS_TEXT)
     return lines.select("line").hstack(fields.select(list(wanted)).rename(wanted))
 
 

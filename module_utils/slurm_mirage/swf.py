@@ -73,6 +73,9 @@ def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, 
 
 def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """`read_swf` of a file's content; `name` is what errors call the file."""
+    # The CSV reader would unpack what begins like one of the packed formats that it knows, some of which are text.
+    if re.match(rb"\s*[^-+.0-9;\s]", data):
+        raise _told(data, name, 0)
     frame = _strict(data)
     notes: dict[str, int] = {}
     if frame is None:

@@ -310,6 +310,11 @@ def test_what_many_bars_cannot_hide() -> None:
     assert frame.row(0) == parse({})[0].row(0)
 
 
+def test_text_that_looks_like_a_packed_file() -> None:
+    columns = {"x^": "x^", **COLUMNS}
+    assert parse({}, {"JobID": "8"}, columns=columns)[0]["job_number"].to_list() == [7, 8]
+
+
 def test_a_column_that_is_asked_for_twice() -> None:
     data = text({}).replace(b"\n", b"|7\n").replace(b"SubmitLine|7", b"SubmitLine|JobID", 1)
     assert sacct.parse_sacct(data, "log")[0].equals(parse({})[0])
