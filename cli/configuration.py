@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import routing
+from slurm_mirage import accounting, routing
 from slurm_mirage.errors import WrongUse
 
 from . import ROOT
 from .knobs import Value
 
-KEYS = ("settings", "partitions", "routing", "accounting", "qos")
+KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # The partition that a configuration has which names none (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
@@ -28,6 +28,10 @@ class Configuration:
     routing: list[Mapping[str, Any]]
     accounting: bool
     qos: list[Mapping[str, Any]]
+
+    def has_accounting(self, knobs: dict[str, Value]) -> bool:
+        """Whether a cluster with it has accounting, by ACCOUNTING."""
+        return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and self.accounting)
 
 
 def path_of(knobs: dict[str, Value]) -> Path:
@@ -59,8 +63,11 @@ def read(path: Path) -> Configuration:
     qos = content.get("qos") or []
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is no mapping of keys of slurm.conf")
-    for name, listed in (("partitions", partitions), ("qos", qos)):
-        if not isinstance(listed, list) or not all(isinstance(item, Mapping) and item.get("name") for item in listed):
-            raise WrongUse(f"{where}: {name} is no list of mappings with a name")
-    rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where)
-    return Configuration(path, settings, partitions, rules, content.get("accounting") is True, qos)
+    if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
+        raise WrongUse(f"{where}: partitions is no list of mappings with a name")
+    if not isinstance(content.get("accounting", False), bool):
+        raise WrongUse(f"{where}: accounting is neither true nor false")
+    names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
+    accounting.shares_of(content.get("shares") or {}, where)
+    rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where, names)
+    return Configuration(path, settings, partitions, rules, content.get("accounting", False), qos)

@@ -226,6 +226,7 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         "mirage_cluster": knobs["CLUSTER"],
         "mirage_config": knobs["CONFIG"],
         "mirage_steps": knobs["STEPS"],
+        "mirage_accounting": knobs["ACCOUNTING"],
         "mirage_speed": float(_known_speed(knobs, "a number; auto is for make experiment, which has a workload to choose it for")),
     }
     if isinstance(machine := knobs["CLASSES"], Machine):

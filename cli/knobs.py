@@ -412,6 +412,15 @@ TABLE = (
         _BUILD,
     ),
     Knob(
+        "ACCOUNTING",
+        "auto",
+        one_of("auto", "yes", "no"),
+        "auto, yes or no",
+        "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says)",
+        _BUILD,
+        is_input=True,
+    ),
+    Knob(
         "RUN",
         "",
         optional(name_like(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),

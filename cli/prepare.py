@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import models, routing, submissions, swf
+from slurm_mirage import accounting, models, routing, submissions, swf
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.selection import Selection
 from slurm_mirage.trace import Trace, read_trace
@@ -184,8 +184,10 @@ class Prepared:
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""
-        rules = configuration.read(configuration.path_of(self.knobs)).routing
-        partitions = routing.partitions_of(self.workload.jobs, rules, whole_of(self.knobs["SEED"]))
+        config = configuration.read(configuration.path_of(self.knobs))
+        seed = whole_of(self.knobs["SEED"])
+        partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
+        charged = config.has_accounting(self.knobs)
         jobs = self.workload.jobs.iter_rows(named=True)
         return [
             submissions.PlanRow(
@@ -199,8 +201,10 @@ class Prepared:
                 cancel_after=job["cancel_after_virtual"],
                 partition=partition,
                 name=f"{run}.{job['id']}",
+                account=accounting.account_of(job["user"]) if charged else "",
+                qos=level if charged else "",
             )
-            for index, (job, due, partition) in enumerate(zip(jobs, self.dues, partitions, strict=True))
+            for index, (job, due, partition, level) in enumerate(zip(jobs, self.dues, partitions, qos, strict=True))
         ]
 
     def write(self, folder: Path, experiment: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from .errors import WrongUse
@@ -144,3 +145,25 @@ def _assignments(words: Mapping[str, str]) -> list[str]:
 def _chunks(names: Sequence[str]) -> Iterator[str]:
     for first in range(0, len(names), CHUNK):
         yield ",".join(names[first : first + CHUNK])
+
+
+RECORD = (
+    "JobID", "JobIDRaw", "JobName", "Account", "Partition", "QOS", "Priority", "Submit", "Eligible", "Start", "End", "Elapsed",
+    "Suspended", "State", "ExitCode", "Timelimit", "ReqCPUS", "AllocCPUS", "ReqNodes", "NNodes", "NodeList",
+)  # fmt: skip
+"""Columns of a run's sacct.txt."""
+
+
+def record_command(programs: str, since: float) -> list[str]:
+    """The words that ask sacct for all jobs that there were from that instant on (virtual seconds since the epoch), in UTC."""
+    begin = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    words = ["--parsable2", "--allusers", "--allocations", "--duplicates", f"--starttime={begin}", "--endtime=now"]
+    return [f"{programs}/sacct", *words, f"--format={','.join(RECORD)}"]
+
+
+def lines_of_run(text: str, run: str) -> list[str]:
+    """The heading of sacct's answer, and the lines of jobs that have names of the run: RUN.NUMBER."""
+    heading, *lines = text.splitlines()
+    name = heading.split("|").index("JobName")
+    pattern = re.compile(rf"{re.escape(run)}\.\d+\Z")
+    return [heading, *(line for line in lines if pattern.match(line.split("|")[name]))]

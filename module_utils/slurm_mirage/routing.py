@@ -1,11 +1,12 @@
 """Routing: which job of a workload goes to which partition, by the rules of a scheduler configuration (configs/NAME.yml).
 
-A rule names a partition and the jobs it is for; a job takes the first rule that it fulfils in every word, and the cluster's default
-partition if it fulfils none.
+A rule names a partition, a QOS or both, and the jobs it is for; a job takes the first rule that it fulfils in every word, and the
+cluster's defaults if it fulfils none, or for what its rule does not name.
 
     routing:
       - {partition: urgent, queues: [3]}
       - {partition: wide, min_processors: 64}
+      - {qos: high, users: [12]}
       - {partition: urgent, share: 0.1}
 
 | word | the rule is for |
@@ -32,30 +33,34 @@ _BOUNDS = {
     "min_requested": ("requested", pl.Expr.ge),
     "max_requested": ("requested", pl.Expr.le),
 }
-_WORDS = ("partition", *_MEMBERSHIP, *_BOUNDS, "share")
+GOALS = ("partition", "qos")
+"""What a rule names for its jobs."""
+_WORDS = (*GOALS, *_MEMBERSHIP, *_BOUNDS, "share")
 
 
-def check(rules: Any, partitions: Sequence[str], where: str) -> list[Mapping[str, Any]]:
+def check(rules: Any, partitions: Sequence[str], where: str, qos: Sequence[str] = ()) -> list[Mapping[str, Any]]:
     """The rules as they can be used; WrongUse, which begins with `where`, for the first that cannot.
 
-    `partitions` are the names of the configuration's partitions.
+    `partitions` and `qos` are the names of the configuration's partitions and QOS.
     """
     if not isinstance(rules, list) or not all(isinstance(rule, Mapping) for rule in rules):
         raise WrongUse(f"{where}: routing is not a list of rules")
     for number, rule in enumerate(rules, 1):
-        fault = _fault(rule, partitions)
+        fault = _fault(rule, partitions, qos)
         if fault:
             raise WrongUse(f"{where}: routing rule {number}: {fault}")
     return rules
 
 
-def _fault(rule: Mapping[str, Any], partitions: Sequence[str]) -> str:
+def _fault(rule: Mapping[str, Any], partitions: Sequence[str], qos: Sequence[str]) -> str:
     """What is wrong with a rule; empty: nothing."""
     unknown = [word for word in rule if word not in _WORDS]
     if unknown:
         return f"{unknown[0]!r} is none of its words, which are {', '.join(_WORDS)}"
-    if rule.get("partition") not in partitions:
+    if ("partition" in rule or "qos" not in rule) and rule.get("partition") not in partitions:
         return f"partition {rule.get('partition')!r} is none of {', '.join(partitions)}"
+    if "qos" in rule and rule["qos"] not in qos:
+        return f"qos {rule['qos']!r} is none of {', '.join(qos)}"
     for word in _MEMBERSHIP:
         numbers = rule.get(word, [])
         if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
@@ -69,8 +74,11 @@ def _fault(rule: Mapping[str, Any], partitions: Sequence[str]) -> str:
     return ""
 
 
-def partitions_of(jobs: pl.DataFrame, rules: Sequence[Mapping[str, Any]], seed: int) -> pl.Series:
-    """The partition of each job, empty for the default one. `jobs`: columns of `workload.Workload.jobs`; `rules`: checked."""
+def routes(jobs: pl.DataFrame, rules: Sequence[Mapping[str, Any]], seed: int, goal: str) -> pl.Series:
+    """The partition or the QOS (one of `GOALS`) of each job, empty for the default one.
+
+    `jobs`: columns of `workload.Workload.jobs`; `rules`: checked.
+    """
     chosen = pl.lit("")
     for number, rule in reversed(list(enumerate(rules))):
         conditions = [pl.col(column).is_in(rule[word]) for word, column in _MEMBERSHIP.items() if word in rule]
@@ -78,7 +86,7 @@ def partitions_of(jobs: pl.DataFrame, rules: Sequence[Mapping[str, Any]], seed: 
         if "share" in rule:
             conditions.append(pl.lit(_picked(jobs["id"], rule["share"], seed, number)))
         fulfilled = pl.all_horizontal(conditions) if conditions else pl.lit(True)
-        chosen = pl.when(fulfilled).then(pl.lit(rule["partition"])).otherwise(chosen)
+        chosen = pl.when(fulfilled).then(pl.lit(rule.get(goal, ""))).otherwise(chosen)
     return jobs.with_columns(route=chosen)["route"]
 
 

@@ -177,3 +177,21 @@ def test_check_mode_says_what_a_cluster_that_is_not_there_would_get(call: Caller
     assert [words.split()[:2] for words in told["commands"]] == [["add", "account"], ["add", "user"]]
     told = call("slurm_accounts", wait=0, **instance)
     assert told["msg"] == f"slurmdbd does not answer: no such luck; see {tmp_path}/log/slurmdbd.log"
+
+
+def test_the_record_of_a_run() -> None:
+    command = accounting.record_command("/usr/bin", 1795235421.9)
+    assert command[0] == "/usr/bin/sacct" and "--starttime=2026-11-21T04:30:21" in command
+    heading = "|".join(accounting.RECORD)
+    name = accounting.RECORD.index("JobName")
+
+    def line(of: str) -> str:
+        return "|".join(of if number == name else "" for number in range(len(accounting.RECORD)))
+
+    answer = [heading, *map(line, ("kth.7", "kth.launch", "kth.skip", "wrap", "kth.2.8", "xkth.1", "kth.12"))]
+    assert accounting.lines_of_run("\n".join(answer) + "\n", "kth") == [heading, line("kth.7"), line("kth.12")]
+
+
+def test_a_run_that_has_not_begun_has_no_record(call: Caller, tmp_path: Path) -> None:
+    told = call("slurm_accounting_record", instance=str(tmp_path), run="kth", dest=str(tmp_path / "sacct.txt"))
+    assert told["msg"] == f"wrong use: RUN=kth: it has not begun in {tmp_path}"

@@ -33,7 +33,10 @@ def test_they_are_all_described() -> None:
         ("settings: [1]", "settings is no mapping"),
         ("partitions: {}\n", None),
         ("partitions: [a]", "partitions is no list of mappings with a name"),
-        ("qos: [{}]", "qos is no list of mappings with a name"),
+        ("qos: [{}]", "qos 1: name ''"),
+        ("accounting: auto", "accounting is neither true nor false"),
+        ("shares: {u1: 2}", "shares: u1: 2"),
+        ("routing: [{qos: b}]", "routing rule 1: qos 'b' is none of normal"),
         ("routing: [{partition: b}]", "routing rule 1: partition 'b' is none of batch"),
     ],
 )

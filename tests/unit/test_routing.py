@@ -40,17 +40,30 @@ JOBS = pl.DataFrame(
     ],
 )
 def test_the_first_rule_that_fits(rules: list[dict[str, Any]], expected: list[str]) -> None:
-    assert routing.partitions_of(JOBS, routing.check(rules, ["a", "b"], "x"), 1).to_list() == expected
+    assert routing.routes(JOBS, routing.check(rules, ["a", "b"], "x"), 1, "partition").to_list() == expected
+
+
+def test_a_rule_names_a_partition_or_a_qos_or_both() -> None:
+    rules = [
+        {"qos": "high", "users": [9]},
+        {"partition": "a", "qos": "low", "queues": [0]},
+        {"partition": "b", "min_processors": 64},
+    ]
+    checked = routing.check(rules, ["a", "b"], "x", ["high", "low"])
+    assert [routing.routes(JOBS, checked, 1, goal).to_list() for goal in routing.GOALS] == [
+        ["a", "", "b", ""],
+        ["low", "", "", "high"],
+    ]
 
 
 @given(st.integers(0, 2**40), st.floats(0.05, 0.95), st.integers(0, 9))
 def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float, first: int) -> None:
     jobs = pl.concat([JOBS.head(1)] * 4000).with_columns(id=pl.int_range(4000) + 1)
     rules = [{"partition": "a", "share": share}]
-    taken = routing.partitions_of(jobs, rules, seed)
+    taken = routing.routes(jobs, rules, seed, "partition")
     # Six standard deviations of a binomial count.
     assert abs((taken == "a").sum() - 4000 * share) <= 6 * (4000 * share * (1 - share)) ** 0.5 + 1
-    assert routing.partitions_of(jobs.slice(first), rules, seed).to_list() == taken.to_list()[first:]
+    assert routing.routes(jobs.slice(first), rules, seed, "partition").to_list() == taken.to_list()[first:]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +73,8 @@ def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float,
         (["a"], "not a list of rules"),
         ([{"partition": "a"}, {"partition": "c"}], "rule 2: partition 'c' is none of a, b"),
         ([{"queues": [1]}], "rule 1: partition None is none of"),
+        ([{"qos": "c"}], "rule 1: qos 'c' is none of high"),
+        ([{"qos": "high", "partition": "c"}], "rule 1: partition 'c' is none of"),
         ([{"partition": "a", "queue": 1}], "'queue' is none of its words"),
         ([{"partition": "a", "queues": 1}], "queues is not a list"),
         ([{"partition": "a", "min_processors": "many"}], "min_processors is not a number"),
@@ -69,4 +84,4 @@ def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float,
 )
 def test_wrong_rules(rules: Any, words: str) -> None:
     with pytest.raises(WrongUse, match=rf"^CONFIG: x\.yml: routing.*{words}"):
-        routing.check(rules, ["a", "b"], "CONFIG: x.yml")
+        routing.check(rules, ["a", "b"], "CONFIG: x.yml", ["high"])

@@ -1,0 +1,100 @@
+#!/usr/bin/python
+"""Ansible module: what sacct says of the jobs of a run."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_accounting_record
+short_description: Write what sacct says of a run's jobs
+description:
+  - Calls C(sacct) once, in the cluster's own time (UTC), for all jobs since the run began, and keeps those with its names.
+  - The file is one that C(make metrics) and C(make experiment) read as TRACE. Its times are the cluster's, shrunk as the jobs were.
+options:
+  instance:
+    description: Directory of the instance, which has accounting.
+    type: path
+    required: true
+  run:
+    description: Name of the run, whose folder in C(runs) has the journal.
+    type: str
+    required: true
+  bin:
+    description: Folder of sacct.
+    type: path
+    default: /usr/bin
+  dest:
+    description: File to write.
+    type: path
+    required: true
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Keep Slurm's own accounting
+  slurm_accounting_record:
+    instance: /var/lib/slurm-mirage/mirage
+    run: kth
+    dest: /var/lib/slurm-mirage/mirage/runs/kth/sacct.txt
+"""
+
+RETURN = r"""
+jobs:
+  description: How many lines the file has besides its heading.
+  returned: not in check mode
+  type: int
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage import instance_clock
+from ansible.module_utils.slurm_mirage.accounting import lines_of_run, record_command
+from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.journal import replay_lines
+
+
+def began(journal: Path) -> float | None:
+    """Virtual seconds since the epoch of the run's beginning; None without a journal of one."""
+    if not journal.exists():
+        return None
+    with journal.open("rb") as stream:
+        start = replay_lines(stream.readline())[0].start
+    return float(start["virtual"]) if start else None
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "instance": {"type": "path", "required": True},
+            "run": {"type": "str", "required": True},
+            "bin": {"type": "path", "default": "/usr/bin"},
+            "dest": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    directory, run, dest = Path(module.params["instance"]), module.params["run"], Path(module.params["dest"])
+    if module.check_mode:
+        module.exit_json(changed=not dest.exists())
+    since = began(directory / "runs" / run / "journal.jsonl")
+    if since is None:
+        module.fail_json(msg=f"wrong use: RUN={run}: it has not begun in {directory}")
+    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", "TZ": "UTC", **instance_clock.environment(directory)}
+    command = record_command(module.params["bin"], since)
+    code, output, errors = module.run_command(command, environ_update=environment)
+    if code != 0:
+        module.fail_json(msg=f"sacct: {errors.strip() or output.strip()}")
+    lines = lines_of_run(output, run)
+    content = "".join(f"{line}\n" for line in lines)
+    changed = differs(dest, content)
+    if changed:
+        write_atomically(dest, content)
+    module.exit_json(changed=changed, jobs=len(lines) - 1)
+
+
+if __name__ == "__main__":
+    main()
