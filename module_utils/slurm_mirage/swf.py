@@ -54,6 +54,7 @@ _SUBMIT = COLUMNS.index("submit")
 # Of polars.read_csv.
 _AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefix": ";", "quote_char": None}
 _PIECE = 1 << 18
+_PACKED = 4  # gzip's level: a third of the time of level 6, for 7 % more bytes
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
@@ -221,7 +222,7 @@ def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> 
     frame.select(_printed(frame[c]) for c in COLUMNS).write_csv(text, separator=" ", include_header=False, quote_style="never")
     data = text.getvalue()
     try:
-        write_atomically(path, gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
+        write_atomically(path, gzip.compress(data, _PACKED, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
 
