@@ -49,6 +49,10 @@ cluster: $(STAMP) ## build and start the emulated cluster
 experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results in results/RUN
 	$(CLI) $@
 
+.PHONY: compare
+compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, noise floor
+	$(CLI) $@
+
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@

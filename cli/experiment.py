@@ -153,7 +153,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
     else:
         wanted = order.inputs((prepared.shrink,))
         prepared.write(folder, {"run": folder.name} | _description(order, wanted))
-    with _only_one(folder):
+    with only_one(folder):
         (folder / "status.json").unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, screen)
         if is_new and ending.word == "wrong use":
@@ -167,15 +167,8 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
     def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
-        of_run = {
-            "experiment_run": run,
-            "experiment_results_dir": str(results),
-            "experiment_shrink": float(prepared.shrink),
-            "experiment_seed": order.knobs["SEED"],
-            "experiment_sample_interval": prepared.sample_interval(),
-        }
-        of_cluster = cluster_variables({**order.knobs, "SPEED": speed})
-        run_playbook("experiment", {**of_cluster, **of_run, **more}, order.inventory, screen, folder / "ansible.log")
+        variables = replay_variables(prepared, speed, run, results)
+        run_playbook("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
@@ -208,16 +201,28 @@ def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path) -> Iterator[None]:
     """Two programs never work on one run."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise WrongUse(f"RUN: another make experiment works on results/{folder.name} now") from None
+        raise WrongUse(f"RUN: another make works on results/{folder.name} now") from None
     finally:
         os.close(lock)
+
+
+def replay_variables(prepared: Prepared, speed: Decimal, run: str, results: Path) -> dict[str, Any]:
+    """What the playbooks are told of a run named `run` at that speed, whose records go to `results`, and of its cluster."""
+    return {
+        **cluster_variables({**prepared.knobs, "SPEED": speed}),
+        "experiment_run": run,
+        "experiment_results_dir": str(results),
+        "experiment_shrink": float(prepared.shrink),
+        "experiment_seed": prepared.knobs["SEED"],
+        "experiment_sample_interval": prepared.sample_interval(),
+    }
 
 
 def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
@@ -227,7 +232,9 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         "mirage_config": knobs["CONFIG"],
         "mirage_steps": knobs["STEPS"],
         "mirage_accounting": knobs["ACCOUNTING"],
-        "mirage_speed": float(_known_speed(knobs, "a number; auto is for make experiment, which has a workload to choose it for")),
+        "mirage_speed": float(
+            _known_speed(knobs, "a number; auto is for make experiment and compare, which have a workload to choose it for")
+        ),
     }
     if isinstance(machine := knobs["CLASSES"], Machine):
         variables["slurm_controller_nodes"] = machine.options()

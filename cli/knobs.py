@@ -29,6 +29,7 @@ Parser = Callable[[str], Value]
 MOST_NODES = 1_000_000
 # Slurm counts a node's processors in 16 bits.
 MOST_CPUS = 65_535
+CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
 # A log of a year would be played for a century.
 MOST_SHRINK = 10_000
 # A second of Slurm's in 10 microseconds, less than any message takes.
@@ -133,6 +134,14 @@ def names(text: str) -> str:
     return path_text(text)
 
 
+def configs(text: str) -> str:
+    """Names of configurations, separated by blanks or commas; a single blank in between."""
+    words = [word for word in re.split(r"[\s,]+", text) if word]
+    if len(words) == 1 or not all(re.fullmatch(CONFIG_NAME, word, re.ASCII) for word in words):
+        raise NotThis
+    return " ".join(words)
+
+
 def cut(text: str) -> str:
     """A length of a schedule: seconds, or per cent of it."""
     if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):
@@ -166,16 +175,15 @@ class Knob:
     is_input: bool = False
 
 
-_CLUSTER = ("cluster", "experiment", "status", "shell", "teardown", "infra")
-_BUILD = ("cluster", "experiment")
-_RUN = ("experiment",)
+_CLUSTER = ("cluster", "experiment", "compare", "status", "shell", "teardown", "infra")
+_SINGLE = ("cluster", "experiment")
+_BUILD = (*_SINGLE, "compare")
+_RUN = ("experiment", "compare")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
 
 # What WrongUse says of a word that the contract knows and this release does not.
 LATER = {
-    "CONFIGS": "comparisons of several configurations are not in this release; CONFIG names one",
-    "REPLICAS": "comparisons with replicas are not in this release",
     "SLURM_CONF": "taking over a slurm.conf is not in this release; CONFIG names a set of its keys",
 }
 
@@ -397,11 +405,27 @@ TABLE = (
     Knob(
         "CONFIG",
         "backfill",
-        name_like(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"),
+        name_like(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
         "scheduler configuration: configs/CONFIG.yml",
-        _BUILD,
+        _SINGLE,
         is_input=True,
+    ),
+    Knob(
+        "CONFIGS",
+        "",
+        configs,
+        "two names or more of files in configs/, without .yml: fifo backfill",
+        "compare: scheduler configurations, the first one is what the others are compared with",
+        ("compare",),
+    ),
+    Knob(
+        "REPLICAS",
+        "1",
+        at_least(1, most=50),
+        "a whole number from 1 to 50",
+        "compare: runs of each configuration, which tell the noise floor",
+        ("compare",),
     ),
     Knob(
         "STEPS",

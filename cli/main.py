@@ -57,6 +57,13 @@ def experiment(values: Knobs, screen: Screen) -> Ending:
     return run(values, screen)
 
 
+def compare(values: Knobs, screen: Screen) -> Ending:
+    """Run the same workload under several configurations, and compare them."""
+    from .compare import compare as run
+
+    return run(values, screen)
+
+
 def teardown(values: Knobs, screen: Screen) -> Ending:
     """Stop and remove the instance."""
     from .playbook import run_playbook
@@ -133,6 +140,7 @@ def figure_load(values: Knobs, screen: Screen) -> Ending:
 TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "cluster": cluster,
     "experiment": experiment,
+    "compare": compare,
     "metrics": metrics,
     "workload": workload,
     "workload-report": workload_report,

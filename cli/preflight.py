@@ -116,12 +116,16 @@ def before_2038(knobs: dict[str, Value], length: float) -> None:
     )
 
 
-def no_leftover(knobs: dict[str, Value], folder: Path) -> None:
-    """A new run does not meet the journal of an older one of its name, whose results were removed here."""
-    for name in (folder.name, calibration_of(folder.name)):
+def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
+    """A new run does not meet the journal of an older one of its name, whose results were removed here.
+
+    run: its name on the head, by default the folder's.
+    """
+    own = run or folder.name
+    for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
         if not folder.exists() and kept.exists():
-            raise WrongUse(f"RUN: results/{folder.name} is gone, but {kept} is not; remove that too, or give another RUN")
+            raise WrongUse(f"RUN: results/{own} is gone, but {kept} is not; remove that too, or give another RUN")
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:

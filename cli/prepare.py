@@ -207,11 +207,11 @@ class Prepared:
             for index, (job, due, partition, level) in enumerate(zip(jobs, self.dues, partitions, qos, strict=True))
         ]
 
-    def write(self, folder: Path, experiment: dict[str, Any]) -> None:
-        """Make results/RUN with its inputs, in one step."""
+    def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
+        """Make results/RUN with its inputs, in one step. run: its name on the head, by default the folder's."""
         new = folder.parent / f".new-{folder.name}"
         new.mkdir(parents=True, exist_ok=True)
-        self._write_into(new, folder.name, experiment)
+        self._write_into(new, run or folder.name, experiment)
         if folder.exists():
             folder.rmdir()
         new.rename(folder)

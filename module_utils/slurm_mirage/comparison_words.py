@@ -81,7 +81,7 @@ def verdict(name: str, found: Finding) -> Verdict:
         unit, value, between, floor = "%", found.percent, found.percent_interval, found.percent_floor
 
     def amount(number: float) -> str:
-        return f"{_figures(abs(number))} {unit}".rstrip()
+        return f"{figures(abs(number))} {unit}".rstrip()
 
     less, more = _NOUNS.get(name, (name, _LOWER))[1]
     told = f"{amount(value)} {less if value < 0 else more} {noun(name)}"
@@ -98,9 +98,9 @@ def verdict(name: str, found: Finding) -> Verdict:
         return Verdict("undecided", f"undecided: {told}, but the interval includes zero ({ends})")
     near, far = sorted((abs(low), abs(high)))
     noise = "by jobs alone: one replica tells no noise floor" if floor is None else f"the noise floor is {amount(floor)}"
-    return Verdict("lower" if value < 0 else "higher", f"{told} ({_figures(near)} to {amount(far)}); {noise}")
+    return Verdict("lower" if value < 0 else "higher", f"{told} ({figures(near)} to {amount(far)}); {noise}")
 
 
-def _figures(value: float) -> str:
+def figures(value: float) -> str:
     """Whole numbers from 10 on, two digits below: 0.34, 3.4, 34."""
     return f"{value:.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"

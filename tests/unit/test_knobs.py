@@ -118,8 +118,6 @@ def test_an_empty_value_is_the_default() -> None:
         ("nodes", "did you mean NODES?"),
         ("SHRINKS", "did you mean SHRINK?"),
         ("XYZZY", "`make` lists the knobs"),
-        ("CONFIGS", "not in this release"),
-        ("REPLICAS", "not in this release"),
         ("SLURM_CONF", "not in this release"),
     ],
 )
