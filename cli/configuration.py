@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import accounting, routing
+from slurm_mirage import accounting, routing, site_conf
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.site_conf import SiteConf
 
 from . import ROOT
 from .knobs import Value
@@ -43,8 +44,21 @@ def path_of(knobs: dict[str, Value]) -> Path:
     return path
 
 
-def read(path: Path) -> Configuration:
-    """The configuration in that file. Raises WrongUse in one line for what cannot be one."""
+def of(knobs: dict[str, Value]) -> Configuration:
+    """The configuration CONFIG, over SLURM_CONF where that is given."""
+    return read(path_of(knobs), site_of(knobs))
+
+
+def site_of(knobs: dict[str, Value]) -> SiteConf | None:
+    """What is taken over from SLURM_CONF; None where it is not given."""
+    return site_conf.read(str(knobs["SLURM_CONF"])) if knobs["SLURM_CONF"] else None
+
+
+def read(path: Path, site: SiteConf | None = None) -> Configuration:
+    """The configuration in that file, over a site's slurm.conf if there is one: its partitions stay.
+
+    Raises WrongUse in one line for what cannot be one.
+    """
     import yaml  # make's help is printed before anything is installed
 
     where = f"CONFIG: {path.parent.name}/{path.name}"
@@ -60,14 +74,17 @@ def read(path: Path) -> Configuration:
         raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
     settings = content.get("settings") or {}
     partitions = content.get("partitions") or PARTITIONS
+    has_accounting = content.get("accounting", False)
+    if site is not None:
+        partitions = site.partitions
     qos = content.get("qos") or []
     if not isinstance(settings, Mapping):
         raise WrongUse(f"{where}: settings is no mapping of keys of slurm.conf")
     if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
         raise WrongUse(f"{where}: partitions is no list of mappings with a name")
-    if not isinstance(content.get("accounting", False), bool):
+    if not isinstance(has_accounting, bool):
         raise WrongUse(f"{where}: accounting is neither true nor false")
     names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
     accounting.shares_of(content.get("shares") or {}, where)
     rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where, names)
-    return Configuration(path, settings, partitions, rules, content.get("accounting", False), qos)
+    return Configuration(path, settings, partitions, rules, has_accounting or (site is not None and site.accounting), qos)

@@ -16,7 +16,7 @@ from typing import Any
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
 
-from . import preflight, runs, sweep, table
+from . import configuration, preflight, runs, site, sweep, table
 from .calibration import speed_for
 from .endings import Ending, Failed, Interrupted
 from .knobs import Value, shown_number
@@ -181,6 +181,8 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
         table.show(metrics, screen)
+        for line in site.not_taken(order.knobs, folder):
+            screen.say(line)
         return _verdict(metrics, folder)
     except WrongUse as error:
         return Ending("wrong use", str(error))
@@ -236,6 +238,9 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
             _known_speed(knobs, "a number; auto is for make experiment and compare, which have a workload to choose it for")
         ),
     }
+    if (taken := configuration.site_of(knobs)) is not None:
+        variables |= {"slurm_controller_site_settings": taken.settings, "slurm_controller_partitions": taken.partitions}
+        variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"
     if isinstance(machine := knobs["CLASSES"], Machine):
         variables["slurm_controller_nodes"] = machine.options()
     else:

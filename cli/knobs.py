@@ -19,6 +19,8 @@ from .machine import Machine, read
 
 # Names of the knobs as make was given them, separated by spaces (set by the Makefile).
 GIVEN = "MIRAGE_GIVEN"
+# Variables by which Slurm's own commands are told of another cluster: a knob only when it is given to make.
+ALSO_SLURMS = ("SLURM_CONF",)
 # Variables of the Makefile itself, which are no knobs of a run.
 MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with"}
 
@@ -181,11 +183,6 @@ _BUILD = (*_SINGLE, "compare")
 _RUN = ("experiment", "compare")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
-
-# What WrongUse says of a word that the contract knows and this release does not.
-LATER = {
-    "SLURM_CONF": "taking over a slurm.conf is not in this release; CONFIG names a set of its keys",
-}
 
 TABLE = (
     Knob(
@@ -412,6 +409,16 @@ TABLE = (
         is_input=True,
     ),
     Knob(
+        "SLURM_CONF",
+        "",
+        path_text,
+        "the path of a slurm.conf",
+        "a site's own slurm.conf: its nodes, partitions and policy instead of NODES, CPUS and CLASSES; CONFIG is then site",
+        _BUILD,
+        shown="none",
+        is_input=True,
+    ),
+    Knob(
         "CONFIGS",
         "",
         configs,
@@ -559,8 +566,6 @@ def _refuse_unknown(names: list[str]) -> None:
     for name in names:
         if name in BY_NAME or name in MAKE_VARIABLES:
             continue
-        if name in LATER:
-            raise WrongUse(f"{name}: {LATER[name]}")
         near = difflib.get_close_matches(name.upper(), [*BY_NAME, *MAKE_VARIABLES], n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`make` lists the knobs"
         raise WrongUse(f"{name}: there is no such knob; {hint}")
@@ -577,10 +582,14 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for knob in TABLE:
         text = environ.get(knob.name, "")
+        if knob.name in ALSO_SLURMS and knob.name not in given:
+            text = ""
         # A name like PORT or GROUP may stand in the environment for another program's sake: say where it
         # came from.
         where = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, where)
+    if values["SLURM_CONF"]:
+        _take_over(values, environ)
     if isinstance(machine := values["CLASSES"], Machine):
         for name in ("NODES", "CPUS"):
             if environ.get(name):
@@ -588,6 +597,19 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
         _check_size(machine)
         values |= {"NODES": machine.nodes, "CPUS": None}
     return values
+
+
+def _take_over(values: dict[str, Value], environ: Mapping[str, str]) -> None:
+    """The machine of SLURM_CONF, and nothing over it where CONFIG is not given."""
+    from slurm_mirage import site_conf
+
+    for name in ("NODES", "CPUS", "CLASSES"):
+        if environ.get(name):
+            raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
+    path = str(values["SLURM_CONF"])
+    values["CLASSES"] = Machine(tuple(site_conf.read(path).nodes), path)
+    if not environ.get("CONFIG"):
+        values["CONFIG"] = "site"
 
 
 def _check_size(machine: Machine) -> None:

@@ -36,9 +36,12 @@ def cluster(values: Knobs, screen: Screen) -> Ending:
     from .experiment import cluster_variables
     from .playbook import run_playbook
     from .prepare import machine_of
+    from .site import left_out
 
     inventory = preflight.inventory(values)
     preflight.config(values)
+    for line in left_out(values):
+        screen.say(line)
     preflight.privileges(values)
     preflight.nothing_disturbed(values, None)
     preflight.has_room(values)

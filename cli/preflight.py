@@ -39,7 +39,7 @@ def inventory(knobs: dict[str, Value]) -> Path:
 
 def config(knobs: dict[str, Value]) -> Path:
     """The file of the scheduler configuration, which has been read and can be used."""
-    return configuration.read(configuration.path_of(knobs)).path
+    return configuration.of(knobs).path
 
 
 def privileges(knobs: dict[str, Value]) -> None:

@@ -14,7 +14,7 @@ from slurm_mirage.selection import Selection
 from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload import Workload, prepare
 
-from . import configuration
+from . import configuration, site
 from .knobs import Value
 from .machine import Machine
 from .screen import about
@@ -184,7 +184,7 @@ class Prepared:
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""
-        config = configuration.read(configuration.path_of(self.knobs))
+        config = configuration.of(self.knobs)
         seed = whole_of(self.knobs["SEED"])
         partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
         charged = config.has_accounting(self.knobs)
@@ -223,6 +223,7 @@ class Prepared:
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
         self.workload.jobs.write_csv(folder / "workload.csv")
+        site.write(self.knobs, folder)
         submissions.write_plan(folder / "plan.csv", self.plan(run))
         selection = {
             "excluded": self.workload.excluded,

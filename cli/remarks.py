@@ -8,6 +8,7 @@ import polars as pl
 
 from slurm_mirage.workload import Workload
 
+from . import site
 from .knobs import MOST_SPEED, shown_number
 from .prepare import SLACK, Prepared, speed_of
 from .screen import about
@@ -29,7 +30,7 @@ NOT_SHRUNK = (
 
 def remarks(run: Prepared) -> list[str]:
     """A line each."""
-    notes, lines = run.workload.notes, []
+    notes, lines = run.workload.notes, site.left_out(run.knobs)
     if run.shrink != 100:
         lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)

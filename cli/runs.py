@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -18,6 +19,7 @@ from slurm_mirage.files import read_json, write_json
 from slurm_mirage.journal import replay_lines
 
 from . import ROOT
+from .configuration import site_of
 from .endings import Ending
 from .knobs import BY_NAME, TABLE, Value, shown_number
 from .machine import Machine
@@ -61,8 +63,11 @@ def text_of(value: Value) -> str:
 
 
 def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str, str]:
-    """All that makes a run what it is. A trace and a configuration count by content, not by path."""
+    """All that makes a run what it is. A trace, a configuration and a slurm.conf count by content, not by path."""
     chosen = {knob.name: text_of(knobs[knob.name]) for knob in TABLE if knob.is_input}
+    if (site := site_of(knobs)) is not None:
+        said = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
+        chosen["SLURM_CONF"] = hashlib.sha256(said.encode()).hexdigest()
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen

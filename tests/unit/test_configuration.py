@@ -7,16 +7,31 @@ from pathlib import Path
 import pytest
 
 from cli import configuration
+from cli.knobs import Value
 from slurm_mirage.errors import WrongUse
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yml"))
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem != "site"], ids=lambda path: path.stem)
 def test_those_that_are_there(path: Path) -> None:
     content = configuration.read(path)
     assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")
     assert [partition for partition in content.partitions if partition.get("Default") is True]
+
+
+def test_over_a_site(tmp_path: Path) -> None:
+    """Its partitions stay, rules are for them, and slurmdbd is wanted where the site has it."""
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=a[1-4] CPUs=8\nPartitionName=day Nodes=ALL\nAccountingStorageType=accounting_storage/slurmdbd\n"
+    )
+    knobs: dict[str, Value] = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site", "ACCOUNTING": "auto"}
+    content = configuration.of(knobs)
+    assert [partition["name"] for partition in content.partitions] == ["day"]
+    assert content.has_accounting(knobs)
+    with pytest.raises(WrongUse, match="'urgent' is none of day"):
+        configuration.of({**knobs, "CONFIG": "suspend"})
+    assert not configuration.of({**knobs, "SLURM_CONF": ""}).has_accounting(knobs)
 
 
 def test_they_are_all_described() -> None:

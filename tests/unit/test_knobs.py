@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -118,7 +119,6 @@ def test_an_empty_value_is_the_default() -> None:
         ("nodes", "did you mean NODES?"),
         ("SHRINKS", "did you mean SHRINK?"),
         ("XYZZY", "`make` lists the knobs"),
-        ("SLURM_CONF", "not in this release"),
     ],
 )
 def test_names_that_are_no_knobs(given_names: str, words: str) -> None:
@@ -129,6 +129,19 @@ def test_names_that_are_no_knobs(given_names: str, words: str) -> None:
 
 def test_another_programs_variables_are_no_mistake() -> None:
     assert knobs.resolve({"SLURM_CONF": "/etc/slurm/slurm.conf", "NODE": "10"}) == knobs.resolve({})
+
+
+def test_a_slurm_conf_says_the_machine(tmp_path: Path) -> None:
+    """Only when it is given to make; Slurm's own commands have a variable of that name."""
+    path = tmp_path / "slurm.conf"
+    path.write_text("NodeName=a[1-4] CPUs=8\nNodeName=fat CPUs=64\nPartitionName=p Nodes=ALL\n")
+    values = knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path)})
+    machine = values["CLASSES"]
+    assert isinstance(machine, knobs.Machine)
+    assert (values["NODES"], machine.processors, values["CONFIG"]) == (5, 96, "site")
+    assert knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path), "CONFIG": "fifo"})["CONFIG"] == "fifo"
+    with pytest.raises(WrongUse, match=r"^NODES: SLURM_CONF says that too"):
+        knobs.resolve({knobs.GIVEN: "SLURM_CONF NODES", "SLURM_CONF": str(path), "NODES": "4"})
 
 
 def test_a_wrong_value_from_the_environment_is_said_to_come_from_there() -> None:
