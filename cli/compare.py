@@ -25,7 +25,7 @@ from .comparison import Member, conclude
 from .endings import Ending, Failed, Interrupted
 from .experiment import only_one, replay_variables
 from .knobs import Value
-from .playbook import run_playbook
+from .playbook import end_leftovers, run_playbook
 from .prepare import Prepared, Source, in_both_times, source, whole_of
 from .remarks import remarks
 from .screen import Screen, about
@@ -165,6 +165,7 @@ class Campaign:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_json(self.folder / "experiment.json", self._description())
             with only_one(self.folder):
+                end_leftovers(self.folder)
                 (self.folder / "status.json").unlink(missing_ok=True)
                 ending = self._play_all(screen)
                 if ending is not None:
@@ -211,7 +212,7 @@ class Campaign:
         )
         each = "" if one is None else f" of about {about(one)}"
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
-        left = f"; {done} are finished, the rest: {takes}" if done else f": {takes}"
+        left = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{left} if no job waits for others")
 
     def _estimate(self, prepared: Prepared) -> float | None:
@@ -252,7 +253,7 @@ class Campaign:
 
     def _speed(self, screen: Screen) -> Decimal:
         """SPEED, or for auto what is picked once for all runs: with a configuration that backfills, whose passes may limit it."""
-        configs = {name: configuration.read(configuration.path_of(one.knobs)).settings for name, one in self.prepared.items()}
+        configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
         backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 

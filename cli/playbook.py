@@ -200,6 +200,20 @@ def run_playbook(
     return watcher
 
 
+def end_leftovers(results: Path) -> None:
+    """End what a program that was killed has left of Ansible, if it works on runs in the folder `results`.
+
+    It would go on, and collect a run's records while the next one has begun. The caller holds the folder's lock, so no program that
+    lives works on it.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            given = [Path(os.fsdecode(word[1:])) for word in words if word.startswith(b"@") and word.endswith(b"/env/extravars")]
+            if any(f"{results}/" in path.read_text() for path in given):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def _end_workers(folder: str) -> None:
     """End the workers of an ansible-playbook that was killed.
 

@@ -230,6 +230,26 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
     assert not processes_that_name(project / "inventories/local")
 
 
+def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
+    """Processes with the words of an ansible-playbook, on runs of this campaign and on those of another."""
+    started = []
+    for run in ("mine/fifo-1", "mine/calibration", "mine-too/fifo-1", "mine"):
+        variables = tmp_path / run.replace("/", "-") / "env/extravars"
+        variables.parent.mkdir(parents=True)
+        variables.write_text(json.dumps({"experiment_results_dir": f"{tmp_path}/results/{run}"}))
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{variables}"]))
+    # Its variables are gone: nobody knows what it works on.
+    started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{tmp_path}/env/extravars"]))
+    try:
+        playbook.end_leftovers(tmp_path / "results/mine")
+        assert [process.wait(timeout=10) for process in started[:2]] == [-signal.SIGKILL] * 2
+        assert [process.poll() for process in started[2:]] == [None] * 3
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
 def test_a_locale_that_is_not_there_does_not_matter(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "xx_XX.UTF-8")
     run(project, "fine")
