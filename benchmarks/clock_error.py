@@ -18,9 +18,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slurm_mirage.bootstrap import student
+
 BLOCKS = 10
-# 97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom. With more than these the last one is a little too large.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,6 @@ class Deviation:
     mean: float
     percent: float | None
     noise: float | None
-
-
-def t_quantile(freedom: int) -> float:
-    """97.5 % quantile of Student's t."""
-    return _T[min(freedom, len(_T)) - 1]
 
 
 def deviations(values: Mapping[float, Sequence[float]]) -> list[Deviation]:
@@ -51,7 +46,7 @@ def deviations(values: Mapping[float, Sequence[float]]) -> list[Deviation]:
         noise = None
         if spread is not None and reference:
             both = math.sqrt(1 / len(values[speed]) + 1 / len(values[slowest]))
-            noise = t_quantile(freedom) * spread * both / abs(reference) * 100
+            noise = student(freedom) * spread * both / abs(reference) * 100
         found.append(Deviation(speed, mean, (mean - reference) / reference * 100 if reference else None, noise))
     return found
 
@@ -67,7 +62,7 @@ def paired_noise(differences: Sequence[float]) -> float | None:
     # What does not fill a block is left out, at the beginning: there the machine is still empty, and nothing differs.
     rest = len(differences) - size * BLOCKS
     means = [statistics.fmean(differences[rest + size * k : rest + size * (k + 1)]) for k in range(BLOCKS)]
-    return t_quantile(BLOCKS - 1) * statistics.stdev(means) / math.sqrt(BLOCKS)
+    return student(BLOCKS - 1) * statistics.stdev(means) / math.sqrt(BLOCKS)
 
 
 def exceeding(percent: float | None, noise: float) -> float | None:
