@@ -81,6 +81,9 @@ NODE_OVERRIDDEN: dict[str, str] = {
 }
 """Words of a NodeName line, likewise."""
 
+_USUAL = {("state", "unknown"), ("state", "up")}
+"""Words that say what is so anyway: not worth telling."""
+
 PARTITION_OVERRIDDEN: dict[str, str] = dict.fromkeys(
     ("AllowGroups", "AllowAccounts", "AllowQos", "DenyAccounts", "DenyQos", "AllocNodes", "QOS", "State"),
     "all jobs are submitted by one user, in accounts of their own",
@@ -165,8 +168,8 @@ def read(path: Path | str) -> SiteConf:
 def not_in_force(settings: Mapping[str, str], shown: str) -> list[str]:
     """The taken-over settings that `scontrol show config` (its text) does not show as they were written, a line each.
 
-    Values are compared without regard to case, and parts of a list (joined by commas) without regard to their order; of what Slurm
-    prints with a unit (`30 sec`) the number is compared.
+    Values are compared without regard to case, and parts of a list (joined by commas) without regard to their order; more of them may
+    be in force, as the speed of the clock or Slurm itself adds some. Of what Slurm prints with a unit (`30 sec`) the number is compared.
     """
     found = {key.lower(): value.strip() for key, value in re.findall(r"^(\w+)\s*=(.*)$", shown, re.MULTILINE)}
     told = []
@@ -179,7 +182,7 @@ def not_in_force(settings: Mapping[str, str], shown: str) -> list[str]:
 def _same(written: str, shown: str) -> bool:
     parts = {part.strip() for part in written.lower().split(",")}
     shown = shown.lower()
-    return parts == {part.strip() for part in shown.split(",")} or shown.split(" ")[0] == written.lower()
+    return parts <= {part.strip() for part in shown.split(",")} or shown.split(" ")[0] == written.lower()
 
 
 def _lines(path: Path, depth: int) -> Iterator[_Line]:
@@ -231,8 +234,8 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
 
 def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: dict[str, tuple[str, str]], where: str) -> None:
     reasons = {name.lower(): why for name, why in NODE_OVERRIDDEN.items()}
-    for key in list(words):
-        if key in reasons:
+    for key, (_, value) in words.items():
+        if key in reasons and (key, value.lower()) not in _USUAL:
             _leave_out(site, f"NodeName={names}: {words[key][0]}={words[key][1]}", reasons[key])
     extra = tuple(word for key, word in words.items() if key not in reasons and key not in _PROCESSORS)
     cpus = _cpus(words, where)
@@ -303,7 +306,8 @@ def _partition(
     kept = {"name": name}
     for key, (word, value) in words.items():
         if key in reasons:
-            _leave_out(site, f"PartitionName={name}: {word}={value}", reasons[key])
+            if (key, value.lower()) not in _USUAL:
+                _leave_out(site, f"PartitionName={name}: {word}={value}", reasons[key])
         elif key != "nodes":
             kept[word] = value
     listed = words["nodes"][1] if "nodes" in words else ""

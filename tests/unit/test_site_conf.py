@@ -87,6 +87,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
     assert "PartitionName=cpu: AllowGroups=staff" in left_out
     assert "AccountingStoragePass=***" in left_out
     assert "secret" not in left_out
+    assert "State=" not in left_out
     assert site.accounting
 
 
@@ -134,7 +135,7 @@ def test_our_own_file_is_taken_over(tmp_path: Path) -> None:
 
 
 SHOWN = """Configuration data as of 2026-03-01T10:00:00
-SchedulerParameters     = bf_max_job_test=500,bf_window=2880
+SchedulerParameters     = bf_max_job_test=500,bf_window=2880,bf_max_time=3600
 PriorityDecayHalfLife   = 7-00:00:00
 PriorityWeightAge       = 1000
 KillWait                = 30 sec
