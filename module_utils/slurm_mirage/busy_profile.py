@@ -31,7 +31,7 @@ def over_time(
         if not window.is_cut:
             values["utilisation"] = _utilisation(population.measured, window, processors)
         return values, NO_INSTANTS
-    levels = _profile(population, window, suspensions, with_nodes=nodes is not None)
+    levels = profile(population, window, suspensions, with_nodes=nodes is not None)
     values["utilisation"] = (
         _utilisation_within(levels, processors) if window.is_cut else _utilisation(population.measured, window, processors)
     )
@@ -78,7 +78,7 @@ def _w3(by_nodes: pl.DataFrame, busy: pl.DataFrame, nodes: int) -> float | str:
     return _weighted(fitting.join_asof(chances, left_on="free", right_on="nodes"), pl.col("chance").fill_null(0))
 
 
-def _profile(population: Population, window: Window, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
+def profile(population: Population, window: Window, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
     """Stretches of `dt` seconds within the window, in order: processors that waiting jobs ask for (`waiting`), processors in use
     (`busy`), and on request nodes in use (`busy_nodes`).
 

@@ -1,0 +1,247 @@
+"""Which nodes were busy when: rectangles of nodes and time, and a raster of them that is as large for any number of jobs.
+
+Needs numpy and polars: for the control machine.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from .hostlist import expand
+
+Floats = NDArray[np.float64]
+Ranges = list[tuple[float, float]]
+
+_NODES = re.compile(r"^NodeName=(?P<names>\S+)(?P<words>.*)$", re.MULTILINE | re.IGNORECASE)
+_CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """places: number of each node, from 0 in the order of slurm.conf; cpus: processors of each node, in that order."""
+
+    places: Mapping[str, int]
+    cpus: Sequence[int]
+
+    @classmethod
+    def of(cls, slurm_conf: str) -> Machine:
+        """The nodes of a slurm.conf; none if it names none."""
+        places: dict[str, int] = {}
+        cpus: list[int] = []
+        for match in _NODES.finditer(slurm_conf):
+            if match["names"].upper() != "DEFAULT":
+                found = _CPUS.search(match["words"])
+                for name in expand(match["names"]):
+                    places[name] = len(cpus)
+                    cpus.append(int(found[1]) if found else 1)
+        return cls(places, cpus)
+
+    @classmethod
+    def equal(cls, nodes: int, cpus: int) -> Machine:
+        """Nodes n1, n2, ... with so many processors each."""
+        return cls({f"n{place + 1}": place for place in range(nodes)}, [cpus] * nodes)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Rectangles: `job` used `share` of the nodes from `first` up to `last` (numbers from 0, parts of a node too) from `begin` to
+    `end`. missing: jobs of which it is not known where they were."""
+
+    job: NDArray[np.int64]
+    first: Floats
+    last: Floats
+    begin: Floats
+    end: Floats
+    share: Floats
+    missing: int = 0
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, float, float, float, float, float]], missing: int = 0) -> Boxes:
+        table = np.array(rows, np.float64).reshape(-1, 6)
+        return cls(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], table[:, 3], table[:, 4], table[:, 5], missing)
+
+
+def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
+    """Columns id, node_list of the jobs of that run in Slurm's completion log (jobcomp/filetxt): those of the last execution."""
+    lines = pl.Series(jobcomp.split("\n"), dtype=pl.String).to_frame("line").lazy()
+    field = pl.col("line").str
+    found = lines.select(
+        id=field.extract(rf" Name={re.escape(run)}\.(\d+) ").cast(pl.Int64), node_list=field.extract(r" NodeList=(\S+) ")
+    )
+    known = found.filter(pl.col("id").is_not_null() & ~pl.col("node_list").is_in(["(null)", "None"]))
+    return known.unique("id", keep="last", maintain_order=True).collect()
+
+
+def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None) -> pl.DataFrame:
+    """When jobs ran: a row a job (id, processors, begin, end), more for one that was suspended; in order of begin.
+
+    jobs: columns id, start, end, processors, of jobs that started; suspensions: job, suspend, resume, or None.
+    """
+    whole = jobs.select("id", "processors", begin="start", end="end")
+    stopped = None if suspensions is None else suspensions.drop_nulls().join(jobs, left_on="job", right_on="id", how="semi")
+    if stopped is None or stopped.is_empty():
+        return whole.filter(pl.col("end") > pl.col("begin")).sort("begin", "id")
+    affected = stopped["job"].unique()
+    edges = pl.concat(
+        [
+            whole.filter(pl.col("id").is_in(affected.implode())).select("id", "processors", "begin"),
+            stopped.join(whole.select("id", "processors"), left_on="job", right_on="id").select(
+                pl.col("job").alias("id"), "processors", begin="resume"
+            ),
+        ]
+    ).sort("id", "begin")
+    ends = pl.concat(
+        [
+            whole.filter(pl.col("id").is_in(affected.implode())).select("id", "end"),
+            stopped.select(pl.col("job").alias("id"), end="suspend"),
+        ]
+    ).sort("id", "end")
+    parts = edges.with_columns(ends["end"])
+    rest = whole.filter(~pl.col("id").is_in(affected.implode()))
+    return pl.concat([rest, parts]).filter(pl.col("end") > pl.col("begin")).sort("begin", "id")
+
+
+def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apart: bool) -> Boxes:
+    """Boxes where the record says that jobs were. Slurm tells how many processors a job has in all: they are taken to be spread
+    evenly over its nodes.
+
+    parts: of `stretches`; lists: of `node_lists`. apart: jobs that share a node are drawn beside each other, in the lowest
+    part of the node that is free (which processors of a node a job had is not recorded); otherwise each box is of whole nodes.
+    """
+    known = dict(lists.iter_rows())
+    ranges: dict[str, tuple[Ranges, int, float] | None] = {}
+    lanes = _Lanes(machine.cpus) if apart else None
+    rows: list[tuple[int, float, float, float, float, float]] = []
+    missing = set()
+    for job, processors, begin, end in parts.select("id", "processors", "begin", "end").iter_rows():
+        text = known.get(job, "")
+        if text not in ranges:
+            ranges[text] = _ranges(text, machine)
+        where = ranges[text]
+        if where is None:
+            missing.add(job)
+            continue
+        spans, nodes, cpus = where
+        share = min(1.0, processors / nodes / cpus)
+        if lanes is None or share > 0.999:
+            rows += [(job, first, last, begin, end, share) for first, last in spans]
+        else:
+            width = max(1, round(processors / nodes))
+            rows += [(job, first, last, begin, end, 1.0) for first, last in lanes.take(spans, width, begin, end)]
+    return Boxes.of(rows, len(missing))
+
+
+def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
+    """Boxes where jobs would have been on the free processors with the lowest numbers: for a schedule without nodes.
+
+    What a suspended job had is free for others; it may go on elsewhere.
+    """
+    edges = np.concatenate([[0], np.cumsum(machine.cpus)]).astype(np.float64)
+    free: Ranges = [(0.0, float(edges[-1]))]
+    ends: list[tuple[float, int, Ranges]] = []
+    rows: list[tuple[int, float, float, float, float, float]] = []
+    missing = set()
+    for number, (job, processors, begin, end) in enumerate(parts.select("id", "processors", "begin", "end").iter_rows()):
+        while ends and ends[0][0] <= begin:
+            free = _merged(free, ends.pop(0)[2])
+        taken, free = _lowest(free, processors)
+        if taken is None:
+            missing.add(job)
+            continue
+        insort(ends, (end, number, taken))
+        for low, high in taken:
+            first, last = np.interp([low, high], edges, np.arange(len(edges)))
+            rows.append((job, float(first), float(last), begin, end, 1.0))
+    return Boxes.of(rows, len(missing))
+
+
+def raster(boxes: Boxes, window: tuple[float, float], nodes: int, rows: int, columns: int) -> Floats:
+    """Busy share, from 0 to 1, of rows x columns equal parts of nodes and of time. Row 0 has the first nodes.
+
+    Each box is a product of two functions, of nodes and of time, that are constant but at their ends; so it is four entries in
+    each direction of the second differences, and all of them are added up once at the end.
+    """
+    begin, length = window[0], max(window[1] - window[0], 1e-9)
+    scale = columns / length
+    at_row, row_weight = _differences(boxes.first * rows / nodes, boxes.last * rows / nodes, rows)
+    at_column, column_weight = _differences((boxes.begin - begin) * scale, (boxes.end - begin) * scale, columns)
+    total = np.zeros((rows + 2, columns + 2))
+    for i in range(4):
+        for j in range(4):
+            np.add.at(total, (at_row[i], at_column[j]), row_weight[i] * column_weight[j] * boxes.share)
+    return np.asarray(total.cumsum(axis=0).cumsum(axis=1)[:rows, :columns].clip(0, 1))
+
+
+def _differences(low: Floats, high: Floats, size: int) -> tuple[list[NDArray[np.int64]], list[Floats]]:
+    """Where, and by how much, the share of each cell that lies in [low, high) differs from that of the cell before it."""
+    places: list[NDArray[np.int64]] = []
+    weights: list[Floats] = []
+    for edge, sign in ((low.clip(0, size), 1.0), (high.clip(0, size), -1.0)):
+        cell = np.floor(edge).astype(np.int64)
+        inside = edge - cell
+        places += [cell, cell + 1]
+        weights += [sign * (1 - inside), sign * inside]
+    return places, weights
+
+
+def _ranges(text: str, machine: Machine) -> tuple[Ranges, int, float] | None:
+    """Neighbouring nodes of a list together, how many nodes, and processors of one; None for nodes that are not known."""
+    try:
+        places = sorted({machine.places[name] for name in expand(text)}) if text else []
+    except (KeyError, ValueError):
+        return None
+    if not places:
+        return None
+    numbers = np.array(places)
+    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
+    spans = [(float(part[0]), float(part[-1] + 1)) for part in np.split(numbers, cuts)]
+    return spans, len(places), float(np.mean([machine.cpus[place] for place in places]))
+
+
+class _Lanes:
+    """Which processors of each node are taken until when; for pictures of few jobs."""
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self.until = [np.full(count, -np.inf) for count in cpus]
+
+    def take(self, spans: Ranges, width: int, begin: float, end: float) -> Iterator[tuple[float, float]]:
+        """The parts of these nodes in which a job is drawn: the lowest that are free, neighbours together."""
+        for first, last in spans:
+            for place in range(int(first), int(last)):
+                until = self.until[place]
+                free = np.flatnonzero(until <= begin)[:width]
+                until[free] = end
+                for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1):
+                    if part.size:
+                        yield place + part[0] / until.size, place + (part[-1] + 1) / until.size
+
+
+def _lowest(free: Ranges, wanted: float) -> tuple[Ranges | None, Ranges]:
+    """What is taken of the free ranges from below, and what is left; None if they are not enough."""
+    taken: Ranges = []
+    for place, (low, high) in enumerate(free):
+        if high - low >= wanted:
+            taken.append((low, low + wanted))
+            rest = [(low + wanted, high)] if high - low > wanted else []
+            return taken, rest + free[place + 1 :]
+        taken.append((low, high))
+        wanted -= high - low
+    return None, free
+
+
+def _merged(free: Ranges, more: Ranges) -> Ranges:
+    """Both together, neighbours as one."""
+    merged: Ranges = []
+    for low, high in sorted([*free, *more]):
+        if merged and merged[-1][1] == low:
+            merged[-1] = (merged[-1][0], high)
+        else:
+            merged.append((low, high))
+    return merged
