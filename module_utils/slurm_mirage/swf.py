@@ -142,11 +142,14 @@ def _tidied(data: bytes) -> bytes:
         end = data.rfind(b"\n", start, start + _PIECE) + 1 or data.find(b"\n", start) + 1 or len(data)
         piece = np.frombuffer(data[start:end].translate(_BLANKS), np.uint8)
         # Of a run of blanks the last, or a line break after it, stays; then nothing stays that follows a line break.
-        keep = np.ones(len(piece), bool)
-        keep[:-1] = (piece[:-1] != 32) | (piece[1:] > 32)
+        space, line_break = piece == 32, piece == 10
+        keep = ~space
+        keep[:-1] |= ~(space | line_break)[1:]
+        keep[-1] = True
         piece = piece[keep]
-        keep = piece > 32
-        keep[1:] |= piece[:-1] != 10
+        line_break = piece == 10
+        keep = ~(line_break | (piece == 32))
+        keep[1:] |= ~line_break[:-1]
         pieces.append(piece[keep].tobytes().rstrip(b" "))
         start = end
     return b"".join(pieces)

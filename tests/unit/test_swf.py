@@ -126,6 +126,8 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
             r"log line 2: field 2 \('-3'\) is a negative time: no submission is before the log's second 0",
         ),
         ("; only\n; comments\n", "log: has no jobs"),
+        (f"{JOB}\n\0{JOB}", r"log line 2: field 1 \('\\x001'\)"),
+        (f"{JOB}\n" + JOB.replace(" 20", " \0 20"), r"log line 2: field 9 \('\\x00'\)"),
         (f"x^{JOB}\n", r"log line 1: field 1 \('x\^1'\)"),
         ("\n\nhello world\n", r"log line 3: field 1 \('hello'\)"),
         ("hello world\n", r"log line 1: field 1 \('hello'\)"),
