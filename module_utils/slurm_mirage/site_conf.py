@@ -168,8 +168,9 @@ def read(path: Path | str) -> SiteConf:
 def not_in_force(settings: Mapping[str, str], shown: str) -> list[str]:
     """The taken-over settings that `scontrol show config` (its text) does not show as they were written, a line each.
 
-    Values are compared without regard to case, and parts of a list (joined by commas) without regard to their order; more of them may
-    be in force, as the speed of the clock or Slurm itself adds some. Of what Slurm prints with a unit (`30 sec`) the number is compared.
+    Values are compared without regard to case, and parts of a list (joined by commas) without regard to their order; more of them
+    may be in force, as the speed of the clock or Slurm itself adds some. Of what Slurm prints with a unit (`30 sec`) the number is
+    compared.
     """
     found = {key.lower(): value.strip() for key, value in re.findall(r"^(\w+)\s*=(.*)$", shown, re.MULTILINE)}
     told = []
