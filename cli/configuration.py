@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import accounting, routing, site_conf
+from slurm_mirage import site_conf
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.site_conf import SiteConf
 
@@ -60,6 +60,8 @@ def read(path: Path, site: SiteConf | None = None) -> Configuration:
     Raises WrongUse in one line for what cannot be one.
     """
     import yaml  # make's help is printed before anything is installed
+
+    from slurm_mirage import accounting, routing
 
     where = f"CONFIG: {path.parent.name}/{path.name}"
     try:
