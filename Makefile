@@ -53,6 +53,10 @@ experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results 
 compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, noise floor
 	$(CLI) $@
 
+.PHONY: report
+report: $(STAMP) ## report.html of a finished run, sweep or comparison (RUN) once more, from the files beside it
+	$(CLI) $@
+
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@
@@ -96,6 +100,7 @@ test: lint unit molecule ## all that CI runs
 .PHONY: unit
 unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs
 	$(call need,cc,gcc libc6-dev)
+	$(call need,chromium,chromium)
 	@$(BIN)/pytest
 
 .PHONY: lint

@@ -15,6 +15,7 @@ from slurm_mirage.comparison_words import figures
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.schedule import read_schedule
 
+from . import report
 from .endings import Ending
 from .screen import Screen
 from .table import print_all, value_text
@@ -51,6 +52,7 @@ def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen)
     show(content, screen)
     ending = _ending(folder, content)
     ending.store(folder)
+    report.write(folder, screen)
     return ending
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
 
-from . import configuration, preflight, runs, site, sweep, table
+from . import configuration, preflight, report, runs, site, sweep, table
 from .calibration import speed_for
 from .endings import Ending, Failed, Interrupted
 from .knobs import Value, shown_number
@@ -124,6 +124,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     sweep.show(parent, screen)
     total = _sweep_ending(parent, results, len(prepared))
     total.store(parent)
+    report.write(parent, screen)
     return total
 
 
@@ -162,6 +163,8 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
             return ending
         runs.complete(folder)
         ending.store(folder)
+        if ending.is_final:
+            report.write(folder, screen)
     return ending
 
 

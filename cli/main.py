@@ -67,6 +67,13 @@ def compare(values: Knobs, screen: Screen) -> Ending:
     return run(values, screen)
 
 
+def report(values: Knobs, screen: Screen) -> Ending:
+    """The page about a run, a sweep or a comparison once more."""
+    from .report import report as make
+
+    return make(values, screen)
+
+
 def teardown(values: Knobs, screen: Screen) -> Ending:
     """Stop and remove the instance."""
     from .playbook import run_playbook
@@ -144,6 +151,7 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "cluster": cluster,
     "experiment": experiment,
     "compare": compare,
+    "report": report,
     "metrics": metrics,
     "workload": workload,
     "workload-report": workload_report,

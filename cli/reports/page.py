@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,26 +12,45 @@ from typing import Any
 import jinja2
 
 from .pictures import Picture
+from .timeline import Timeline
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Texts. The first column names the row."""
+    """Texts. The first column names the row.
+
+    shades: for the cells behind it, how dark they are, from 0 to 1 (None: not at all); links: address of the first cell by row;
+    prose: columns with words instead of figures
+    """
 
     caption: str
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    shades: Sequence[Sequence[float | None]] = ()
+    links: Sequence[str] = ()
+    prose: tuple[int, ...] = ()
+
+    def shade(self, row: int, column: int) -> int:
+        """Per cent of the darkest shade, on which black text is legible."""
+        value = self.shades[row][column] if self.shades else None
+        return 0 if value is None else round(100 * value)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A picture, what is to be known of it, and its numbers; or a table and what is to be known of that."""
+    """A picture, what is to be known of it, and its numbers; or a table and what is to be known of that; or pictures over time.
+
+    is_wide: it takes all of the page's width; points: sentences after the words, as a list
+    """
 
     words: str
     picture: Picture | None = None
     table: Table | None = None
+    timeline: Timeline | None = None
+    points: Sequence[str] = ()
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +60,12 @@ class Section:
     title: str
     parts: Sequence[Part] = field(default_factory=list)
     lacks: Sequence[str] = field(default_factory=list)
+
+
+def script() -> tuple[str, str]:
+    """The pages' script, and its hash as a Content-Security-Policy names it: nothing else is ever run in a page."""
+    text = (_TEMPLATES / "timeline.js").read_text()
+    return text, "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def render(template: str, **content: Any) -> str:

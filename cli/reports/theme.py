@@ -13,10 +13,10 @@ from typing import Any
 import altair as alt
 
 BLUE, ORANGE, GREY, INK = "#0072b2", "#e69f00", "#8c8c8c", "#1a1a1a"
-GREEN = "#009e73"
+GREEN, RED, PURPLE, SKY = "#009e73", "#d55e00", "#aa4499", "#56b4e9"
 # Of series in the order of their importance.
-COLOURS = (BLUE, ORANGE, GREEN)
-DASHES = ((1, 0), (6, 3), (2, 2))
+COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
+DASHES = ((1, 0), (6, 3), (2, 2), (9, 2, 2, 2), (12, 4), (1, 3))
 
 # Arial and its free twin are equally wide, so that text fits wherever the picture is shown.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"

@@ -1,0 +1,81 @@
+"""`make report`: report.html of a run, a sweep or a comparison, from the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import read_json, write_atomically
+
+from . import ROOT, runs
+from .endings import Ending
+from .screen import Screen
+
+NAME = "report.html"
+
+
+def report(values: Mapping[str, Any], screen: Screen) -> Ending:
+    """Make the page of results/RUN anew."""
+    if not values["RUN"]:
+        raise WrongUse("RUN: nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison")
+    folder = runs.RESULTS / str(values["RUN"])
+    if not folder.is_dir():
+        raise WrongUse(f"RUN: results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison")
+    return Ending("ok", f"{_made(folder)}, results/{folder.name}/{NAME}")
+
+
+def write(folder: Path, screen: Screen) -> None:
+    """Make the page at the end of a run, a sweep or a comparison, and say where it is.
+
+    The results are there whatever comes of it: a page that cannot be made is told, and is no failure of the run.
+    """
+    try:
+        _made(folder)
+    except Exception as error:
+        told = str(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
+        screen.say(f"{NAME} could not be made: {told}")
+        screen.say(f"make report RUN={folder.name} tries it again")
+    else:
+        shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+        screen.say(f"report: {shown / NAME}")
+
+
+def _made(folder: Path) -> str:
+    """Write the page; what it is about."""
+    if (folder / "comparison.json").is_file():
+        return _comparison(folder)
+    if (folder / "sweep.csv").is_file():
+        return _sweep(folder)
+    return _run(folder)
+
+
+def _run(folder: Path) -> str:
+    from .reports.run_data import Run
+    from .reports.run_page import page
+
+    run = Run.of(folder)
+    write_atomically(folder / NAME, page(run))
+    return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}"
+
+
+def _comparison(folder: Path) -> str:
+    """The page of a comparison, and those of its runs."""
+    from .reports.comparison_page import page
+    from .reports.run_data import Run
+
+    content = read_json(folder / "comparison.json")
+    names = [name for one in content["configurations"] for name in one["runs"]]
+    found = {name: Run.of(folder / name) for name in names}
+    for name in names:
+        _run(folder / name)
+    write_atomically(folder / NAME, page(folder.name, content, read_json(folder / "experiment.json") or {}, found))
+    return f"comparison of {', '.join(one['label'] for one in content['configurations'])}"
+
+
+def _sweep(folder: Path) -> str:
+    from .reports.sweep_page import page
+
+    write_atomically(folder / NAME, page(folder))
+    return f"sweep {folder.name}"

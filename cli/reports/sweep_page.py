@@ -1,0 +1,119 @@
+"""The page about a sweep: metrics against SHRINK, with the runs' verdicts."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from slurm_mirage.comparison_words import noun
+from slurm_mirage.files import read_json
+from slurm_mirage.metrics import MEANINGS
+
+from . import theme
+from .page import Part, Section, Table, render, script
+from .pictures import Picture, draw
+from .run_page import figure, inputs
+from .words import counted
+
+_DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+_VALID, _INVALID = "valid", "not valid"
+
+
+def page(folder: Path) -> str:
+    """The page as HTML, from sweep.csv, experiment.json and status.json."""
+    with (folder / "sweep.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    text, digest = script()
+    invalid = [line["run"] for line in lines if line["ending"] != "ok"]
+    answer = (
+        f"All {len(lines)} runs can be trusted."
+        if not invalid
+        else f"{len(invalid)} of {len(lines)} runs cannot be trusted: {', '.join(invalid)}. Their points are hollow."
+    )
+    return render(
+        "report.html.j2",
+        title=f"Sweep {folder.name}",
+        summary=[_summary(lines)],
+        verdict={"good": not invalid, "answer": answer, "reasons": []},
+        sections=list(_sections(folder, lines)),
+        script=text,
+        script_hash=digest,
+    )
+
+
+def _summary(lines: list[dict[str, str]]) -> str:
+    factors = ", ".join(line["shrink"] for line in lines)
+    return (
+        f"{counted(len(lines), 'run')} of the same jobs, with all times of the log multiplied by SHRINK = {factors} per cent. "
+        "Metrics are in the trace's own time: with an emulation that did not get in the way, and a scheduler without "
+        "constants of its own, "
+        "they would be the same at every factor."
+    )
+
+
+def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
+    rows = [
+        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in _DRAWN), line["completed"])
+        for line in lines
+    ]
+    headings = ("SHRINK", "verdict", *(noun(name) for name in _DRAWN), "jobs completed")
+    links = [f"../{line['run']}/report.html" for line in lines]
+    words = "Each line leads to the run's own page. All columns are in sweep.csv."
+    yield Section("The answer", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
+    drawn = [picture for name in _DRAWN if (picture := metric_picture(name, lines))]
+    yield Section("Metrics against SHRINK", [Part(picture.description, picture) for picture in drawn])
+    experiment = read_json(folder / "experiment.json") or {}
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
+    commands = [
+        ("this page, from sweep.csv", f"make report RUN={folder.name}"),
+        ("a run's page", "make report RUN=its name"),
+        ("a run's metrics", "make metrics TRACE=results/its name/jobs.csv"),
+    ]
+    yield Section(
+        "How to compute all of this again", [Part("", table=Table("Commands", ("what", "how"), commands, prose=(1,)), is_wide=True)]
+    )
+
+
+def _value(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
+    """A metric against the shrink factor; None if no run has it."""
+    known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line[name])) is not None]
+    if not known:
+        return None
+    unit = MEANINGS[name][0]
+    rows = pl.DataFrame(
+        [(shrink, value, _VALID if ending == "ok" else _INVALID) for shrink, value, ending in known],
+        schema=["shrink", "value", "verdict"],
+        orient="row",
+    ).sort("shrink")
+    x = alt.X("shrink:Q", axis=alt.Axis(title="SHRINK in per cent", tickCount=6), scale=alt.Scale(zero=False, nice=True))
+    title = f"{noun(name)}{', seconds' if unit == 's' else ''}"
+    axis = theme.percent_axis(title) if name == "utilisation" else alt.Axis(title=title, tickCount=5)
+    y = alt.Y("value:Q", axis=axis, scale=theme.from_zero())
+    line = alt.Chart(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y)
+    points: Any = (
+        alt.Chart(rows)
+        .mark_point(size=90, stroke=theme.BLUE, strokeWidth=2, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            fill=alt.Fill(
+                "verdict:N",
+                scale=alt.Scale(domain=[_VALID, _INVALID], range=[theme.BLUE, "white"]),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE),
+            ),
+        )
+    )
+    told = "; ".join(
+        f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else ' (not valid)'}" for shrink, value, ending in known
+    )
+    chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
+    return draw(chart, name.replace("_", "-"), noun(name).capitalize(), f"{told}.")
