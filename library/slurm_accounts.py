@@ -30,6 +30,11 @@ options:
   plan:
     description: A plan (plan.csv) whose jobs' accounts shall be there.
     type: path
+  users:
+    description: Numbers of users of a log who shall have an account besides those of O(plan); user 12 has C(u12).
+    type: list
+    elements: int
+    default: []
   shares:
     description: Shares of the log's users, by their numbers. All others have 1.
     type: dict
@@ -82,6 +87,7 @@ from ansible.module_utils.slurm_mirage.accounting import (
     DEFAULT_ACCOUNT,
     Present,
     Wanted,
+    account_of,
     parse_associations,
     qos_of,
     shares_of,
@@ -160,7 +166,8 @@ class Accounts:
 def wanted_of(parameters: dict[str, Any]) -> Wanted:
     """What shall be there. Raises WrongUse."""
     plan = Path(parameters["plan"]) if parameters["plan"] else None
-    accounts = sorted({row.account for row in read_plan(plan)}) if plan else []
+    accounts = sorted({row.account for row in read_plan(plan)} if plan else ())
+    accounts += map(account_of, parameters["users"])
     where = "CONFIG"
     shares, qos = shares_of(parameters["shares"], where), qos_of(parameters["qos"], where)
     return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos)
@@ -175,6 +182,7 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "user": {"type": "str", "required": True},
             "plan": {"type": "path"},
+            "users": {"type": "list", "elements": "int", "default": []},
             "shares": {"type": "dict", "default": {}},
             "qos": {"type": "list", "elements": "dict", "default": []},
             "wait": {"type": "int", "default": 60},

@@ -11,7 +11,10 @@ import pytest
 
 from .clocked import SOURCE, Builds, exported, imported
 
-PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-basic-plugins-dev")
+PACKAGES = (
+    *("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-basic-plugins-dev"),
+    *("slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"),
+)
 
 # Names of functions of the C library that may have to do with time, that of files included.
 TIME = re.compile("time|clock|sleep|poll|select|alarm|wait|suspend|stat|sysinfo|semop|recvmmsg|nftw|fts_|getrusage|^syscall$")
