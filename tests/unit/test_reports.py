@@ -1,412 +1,216 @@
-"""report.html of runs, sweeps and comparisons: what is in it, how it works in a browser, and that it can be made again."""
+"""What reports share: numbers in words, pictures, the page, and the folder that they are written to."""
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import re
-from collections.abc import Iterator
+import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import altair as alt
 import polars as pl
 import pytest
-import simulated_runs
-from browser import PROGRAM, Browser
 from pages import Outline
 
-from cli import knobs, report, runs
-from cli.comparison import Member, conclude
-from cli.endings import Ending
-from cli.reports import node_picture, page, timeline
-from cli.reports.run_data import Run
-from cli.reports.timeline import Steps
-from cli.screen import Screen
-from slurm_mirage import log_text, swf
+from cli.reports import folder, theme, words
+from cli.reports.page import Part, Section, Table, render
+from cli.reports.pictures import Picture, draw
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.files import read_json
 
-EVIL = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
-SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
-    (tmp_path / "results").mkdir()
-    return tmp_path / "results"
-
-
-def made(name: str) -> tuple[Ending, str]:
-    """`make report RUN=name`, and the page."""
-    values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
-    ending = report.report(values, Screen(io.StringIO()))
-    return ending, (runs.RESULTS / name / "report.html").read_text()
-
-
-def simple(text: str) -> None:
-    """It is well formed, asks nobody for anything but itself, and runs one script that its policy names."""
-    outline = Outline.of(text)
-    outside = [address for address in outline.references if not address.startswith(("data:image/png;base64,", "../"))]
-    assert all(re.fullmatch(r"[\w-]+/report\.html", address) for address in outside), outside
-    script, digest = page.script()
-    assert text.count("<script") == 1 and f"<script>{script}</script>" in text and f"script-src '{digest}'" in text
-    assert "default-src 'none'" in text and "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
-
-
-def suspended(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The same schedule with job 3 suspended twice, in its first half."""
-    start, end = jobs.filter(pl.col("id") == 3).select("start", "end").row(0)
-    eighth = (end - start) / 8
-    pauses = SUSPENSIONS.with_columns(pl.col("suspend") * eighth + start, pl.col("resume") * eighth + start)
-    stopped = pl.when(pl.col("id") == 3).then(2 * eighth).otherwise("suspended")
-    return jobs.with_columns(suspended=stopped), pauses
-
-
-def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
-    """A log of these jobs, each of which waited for `waits` seconds, as experiment.json tells of it."""
-    text = ["; Computer: Test", "; MaxProcs: 64"]
-    for job in jobs.iter_rows(named=True):
-        run = int(job["end"] - job["start"])
-        text.append(f"{job['id']} {int(job['submit'])} {waits:.0f} {run} {job['processors']}" + " -1" * 13)
-    path.write_bytes(gzip.compress(("\n".join(text) + "\n").encode()))
-    assert swf.parse_swf(gzip.decompress(path.read_bytes()), "")[0].height == jobs.height
-    return {"path": str(path), "sha256": log_text.load(path).sha256, "format": "swf"}
-
-
-def a_run(folder: Path, **more: Any) -> dict[str, Any]:
-    """60 jobs on 16 nodes of 4."""
-    jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
-    jobs.select("id", "submit").with_columns(preset=pl.lit("")).write_csv(_there(folder) / "workload.csv")
-    return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
-
-
-def _there(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-# ---- a run ----
-
-
-def test_the_page_of_a_run(results: Path) -> None:
-    metrics = a_run(results / "r")
-    ending, text = made("r")
-    assert ending.line == "ok: 60 jobs of r, results/r/report.html"
-    simple(text)
-    texts = " ".join(Outline.of(text).texts)
-    assert "60 jobs that were generated on an emulated machine of 16 nodes with 64 processors" in texts
-    assert "This run can be trusted" in texts
-    assert f"{100 * metrics['metrics']['utilisation']:.1f}" in texts
-    assert "2 suspensions of 1 job" in texts
-    assert "The jobs are generated: there is no real machine to compare with." in texts
-    assert "make metrics TRACE=results/r/jobs.csv" in texts
-    for name, value in {**read_json(results / "r/experiment.json")["inputs"]}.items():
-        assert f">{name}</th>" in text and value in texts
-    assert made("r")[1] == text
-
-
-def test_an_invalid_run_says_so_first(results: Path) -> None:
-    a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
-    _, text = made("r")
-    simple(text)
-    assert text.index("This run cannot be trusted") < text.index("<h2")
-    assert "longest backfill cycle is 121 s" in text and "<img src=x" not in text
-
-
-def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
-    a_run(results / "r", CONFIG=EVIL, USERS=EVIL, trace={"path": None, "generated": EVIL, "sha256": EVIL})
-    frame = pl.read_csv(results / "r/jobs.csv", infer_schema=False).with_columns(partition=pl.lit(EVIL))
-    frame.write_csv(results / "r/jobs.csv")
-    _, text = made("r")
-    simple(text)
-    assert "<img src=x" not in text
-
-
-def test_the_log_is_compared_once_it_was_seen(results: Path, tmp_path: Path) -> None:
-    jobs = simulated_runs.jobs_of(60, 16, 4)
-    source = a_log(tmp_path / "log.swf.gz", jobs, 600)
-    a_run(results / "r", trace=source)
-    _, text = made("r")
-    simple(text)
-    assert "In the log these jobs waited 10" in text and "log, the same jobs" in text
-    recorded = pl.read_csv(results / "r/recorded.csv")
-    assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
-    (tmp_path / "log.swf.gz").unlink()
-    assert made("r")[1] == text
+def a_picture(name: str = "some", title: str = "A title", description: str = "What it shows.") -> Picture:
+    table = pl.DataFrame({"size": [1, 2, 4, 8], "jobs": [100, 20, 3, 1]})
+    chart = alt.Chart(table).mark_bar(clip=True).encode(x="size:O", y="jobs:Q")
+    return draw(chart, name, title, description)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("seconds", "text"),
     [
-        ({"PERIOD": "10"}, "submitted at other times than in the log (PERIOD)"),
-        ({"sha256": "0"}, "is another file now"),
-        ({"waits": -1}, "the log does not tell how long these jobs waited"),
+        (None, "-"), (0.0, "0 s"), (0.25, "0.25 s"), (42, "42 s"), (60, "1 min"), (75, "75 s"), (90, "2 min"), (3600, "1 h"),
+        (4200, "1 h 10 min"), (86399, "1 d"), (86400, "1 d"), (100_000, "1 d 4 h"), (1_209_600, "14 d"), (29_363_618, "340 d"),
+        (1e12, "11,574,074 d"),
     ],
+)  # fmt: skip
+def test_durations(seconds: float | None, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (4_417_018, "", "4,417,018"), (7.668, "", "7.67"), (22.101, "", "22.1"), (562_394.07, "", "562,394"), (None, "", "-"),
+        (0.4899, "share", "49.0 %"), (0, "share", "0.0 %"), (0.0001, "share", "< 0.1 %"), (None, "share", "-"), 
+        (600, "s", "10 min"),
+    ],
+)  # fmt: skip
+def test_figures_with_their_units(value: float | None, unit: str, text: str) -> None:
+    assert words.value(value, unit) == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(1, "1 job"), (0, "0 jobs"), (2000, "2,000 jobs")])
+def test_counts(amount: int, text: str) -> None:
+    assert words.counted(amount, "job") == text
+
+
+def test_a_picture_is_one_image_with_title_and_description() -> None:
+    picture = a_picture(title="Jobs < 5 & more", description='Said "so".')
+    root = ET.fromstring(picture.svg)
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    title, description = root[0], root[1]
+    assert (title.tag, title.text) == (f"{SVG}title", "Jobs < 5 & more")
+    assert (description.tag, description.text) == (f"{SVG}desc", 'Said "so".')
+    assert (root.get("aria-labelledby"), root.get("aria-describedby")) == (title.get("id"), description.get("id"))
+    assert len(root.get("viewBox", "").split()) == 4
+    assert {"size", "jobs"} <= {text.text for text in root.iter(f"{SVG}text")}
+    assert len(list(root.iter(f"{SVG}path"))) >= 4
+
+
+def test_the_ids_of_two_pictures_differ_and_lead_somewhere() -> None:
+    pictures = [a_picture(name).svg for name in ("one", "two")]
+    found = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in pictures]
+    assert not found[0] & found[1]
+    for svg, ids in zip(pictures, found, strict=True):
+        used = set(re.findall(r"url\(#([^)]+)\)", svg))
+        assert used and used <= ids
+
+
+def test_the_same_picture_is_the_same_to_the_byte() -> None:
+    assert a_picture().svg == a_picture().svg
+
+
+def test_a_picture_as_png() -> None:
+    assert a_picture().png().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    ("longest", "expected"),
+    [(5, ["1 s", "10 s", "1 min"]), (90_000, ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d"])],
 )
-def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, change: dict[str, Any], words: str) -> None:
-    source = a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), change.pop("waits", 600))
-    source["sha256"] = change.pop("sha256", source["sha256"])
-    a_run(results / "r", trace=source, **change)
-    assert words in made("r")[1]
-    assert not (results / "r/recorded.csv").exists()
-
-
-def test_a_run_in_which_nothing_ran(results: Path) -> None:
-    jobs = simulated_runs.jobs_of(5, 4, 4).with_columns(
-        start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")
+def test_ticks_of_durations(longest: float, expected: list[str]) -> None:
+    axis, scale = theme.duration_axis(longest, "time")
+    table = pl.DataFrame({"seconds": [1.0, longest], "y": [0, 1]})
+    drawn = draw(
+        alt.Chart(table).mark_line().encode(x=alt.X("seconds:Q", axis=axis, scale=scale), y="y:Q").properties(width=600),
+        "a",
+        "a",
+        "a",
     )
-    simulated_runs.write(results / "r", jobs, 4, 4, invalid=("5 jobs are lost",))
-    _, text = made("r")
-    simple(text)
-    assert "nothing can be drawn over time" in text
+    texts = [text.text for text in ET.fromstring(drawn.svg).iter(f"{SVG}text")]
+    assert [text for text in texts if text in expected] == expected
 
 
-def test_what_is_no_run(results: Path) -> None:
-    with pytest.raises(WrongUse, match="RUN: nothing is given"):
-        report.report(knobs.resolve({}), Screen(io.StringIO()))
-    with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
-        made("gone")
-    (results / "empty").mkdir()
-    with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
-        made("empty")
-    said = io.StringIO()
-    report.write(results / "empty", Screen(said))
-    assert "report.html could not be made: RUN: empty is no finished run" in said.getvalue()
+@pytest.mark.parametrize(("largest", "ticks"), [(1, [1]), (100, [1, 2, 4, 8, 16, 32, 64]), (57_472, [4**k for k in range(9)][:9])])
+def test_ticks_of_sizes(largest: int, ticks: list[int]) -> None:
+    axis, scale = theme.size_axis(largest, "processors")
+    told = axis.to_dict()["values"]
+    assert told[: len(ticks)] == ticks or told == [8**k for k in range(len(told))]
+    low, high = scale.to_dict()["domain"]
+    assert low < 1 and all(low < tick < high for tick in told) and largest < high
 
 
-def test_many_jobs_make_no_large_page(results: Path) -> None:
-    jobs = simulated_runs.jobs_of(20_000, 3600, 16)
-    simulated_runs.write(results / "r", jobs, 3600, 16)
-    # Scattered nodes for each job, as Slurm would record them.
-    generator = np.random.default_rng(1)
-    lines = []
-    for number, nodes in jobs.select("id", "nodes").iter_rows():
-        some = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
-        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{some}] NodeCnt={nodes} \n")
-    (results / "r/jobcomp.log").write_text("".join(lines))
-    _, text = made("r")
-    simple(text)
-    assert len(text) < 2_500_000
-    assert "data:image/png;base64," in text and "on the nodes that Slurm gave them" in text
+def test_colours_differ_when_printed_without_colours() -> None:
+    """Relative luminance (WCAG) of the first two series: contrast of at least 2; each stands out from white."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    first, second = (luminance(colour) for colour in theme.COLOURS[:2])
+    assert (max(first, second) + 0.05) / (min(first, second) + 0.05) >= 2
+    assert all(1.05 / (luminance(colour) + 0.05) >= 2 for colour in theme.COLOURS)
 
 
-def test_every_job_is_a_rectangle_while_they_are_few(results: Path) -> None:
-    a_run(results / "r")
-    run = Run.of(results / "r")
-    assert run.window is not None
-    panel = node_picture.panel(run, timeline.Timeline(run.window.begin, run.window.end))
-    assert panel is not None
-    ran = run.schedule.jobs.filter(pl.col("end") > pl.col("start"))
-    assert sorted(map(int, re.findall(r'data-job="(\d+)"', panel.body))) == ran["id"].sort().to_list()
-    assert re.search(r"<title>job 3, .*, suspended .*</title>", panel.body)
+def test_a_page_escapes_all_but_its_pictures() -> None:
+    bad = "<script>alert(1)</script>\"'&"
+    table = Table(bad, (bad, bad), [(bad, bad)])
+    sections = [Section(bad, [Part(bad, a_picture("p", bad, bad), table), Part(bad, table=table)], [bad])]
+    text = render(
+        "workload.html.j2",
+        name=bad,
+        summary=[bad],
+        key_figures=[table],
+        sections=sections,
+        facts=table,
+        oddities=table,
+        header=table,
+    )
+    outline = Outline.of(text)
+    assert "script" not in outline.tags
+    assert {"html", "main", "h1", "table", "caption", "figure", "svg", "details"} <= set(outline.tags)
+    assert outline.references == []
+    assert outline.texts.count(bad) > 15
 
 
-# ---- lines ----
+def test_a_number_and_its_per_cent_stay_on_one_line() -> None:
+    table = Table("t", ("", ""), [("share", "12.3 %")])
+    text = render(
+        "workload.html.j2",
+        name="n",
+        summary=["12 % of it"],
+        key_figures=[table],
+        sections=[],
+        facts=table,
+        oddities=table,
+        header=table,
+    )
+    assert "12.3\u00a0%" in text and "12\u00a0% of it" in text
 
 
-def test_what_changes_often_is_drawn_as_means() -> None:
-    times = np.arange(10_001, dtype=np.float64)
-    values = np.tile([0.0, 10.0], 5000)
-    drawn = Steps("x", times, values).reduced()
-    assert drawn.values.size == timeline.STRETCHES and drawn.mean_over == pytest.approx(5)
-    assert drawn.mean(0, 10_000) == pytest.approx(5)
-    assert Steps("x", times[:11], values[:10]).reduced().mean_over is None
+def test_a_folder_is_made_in_one_step_and_made_anew(tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    folder.check(out)
+    folder.write(out, "workload", {"report.html": "first", "a.png": b"\x89"})
+    folder.check(out)
+    folder.write(out, "workload", {"report.html": "second"})
+    assert {path.name for path in out.iterdir()} == {"report.html", folder.MARK}
+    assert (out / "report.html").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
-@pytest.mark.parametrize(("largest", "wanted"), [(100, [0, 25, 50, 75, 100]), (0.3, [0, 0.1, 0.2, 0.3]), (7, [0, 2, 4, 6])])
-def test_ticks_are_round_numbers(largest: float, wanted: list[float]) -> None:
-    assert timeline.y_ticks(largest) == pytest.approx(wanted)
+def test_an_empty_folder_is_taken_and_a_link_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    folder.check(link)
+    folder.write(link, "workload", {"report.html": "x"})
+    assert link.is_symlink() and (tmp_path / "real/report.html").read_text() == "x"
 
 
-def test_moments_are_told_in_full() -> None:
-    assert [timeline.moment(second) for second in (0, 90, 3600, 86400 + 6 * 3600, 59.6)] == [
-        "0",
-        "1 min 30 s",
-        "1 h",
-        "1 d 6 h",
-        "1 min",
-    ]
+def foreign(out: Path) -> None:
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
 
 
-# ---- comparison, sweep ----
+def added(out: Path) -> None:
+    folder.write(out, "workload", {"report.html": "x"})
+    (out / "notes.txt").write_text("mine")
 
 
-def a_comparison(folder: Path) -> None:
-    members = []
-    for replica in (1, 2):
-        for label, policy in (("fifo", "fcfs"), ("backfill", "easy")):
-            jobs = simulated_runs.jobs_of(80, 16, 4, policy)
-            name = f"{label}-{replica}"
-            simulated_runs.write(_there(folder) / name, jobs, 16, 4, CONFIG=label, invalid=("noise",) if name == "fifo-2" else ())
-            members.append(Member(label, replica, name))
-    described = {"inputs": {"CONFIGS": "fifo backfill"}, "comparison": [vars(member) for member in members]}
-    (folder / "experiment.json").write_text(json.dumps(described))
-    conclude(folder, members, 1, Screen(io.StringIO()))
+def other_report(out: Path) -> None:
+    """Another program's file of the same name."""
+    out.mkdir()
+    (out / folder.MARK).write_text(json.dumps({"files": ["thesis.tex"]}))
 
 
-def test_the_page_of_a_comparison(results: Path) -> None:
-    a_comparison(results / "c")
-    text = (results / "c/report.html").read_text()
-    simple(text)
-    content = read_json(results / "c/comparison.json")
-    assert f"backfill against fifo: {content['metrics']['wait_mean']['pairs'][0]['words']}".replace(" %", "\u00a0%") in text
-    assert "1 of 4 runs cannot be trusted" in text and "fifo-2: noise" in text
-    for name in ("fifo-1", "fifo-2", "backfill-1", "backfill-2"):
-        assert f'href="{name}/report.html"' in text
-        simple((results / "c" / name / "report.html").read_text())
-    ending, again = made("c")
-    assert ending.line == "ok: comparison of fifo, backfill, results/c/report.html"
-    assert again == text
+def a_file(out: Path) -> None:
+    out.write_text("mine")
 
 
-def a_sweep(folder: Path) -> None:
-    known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
-    lines = [",".join(("shrink", "run", "ending", "completed", *known))]
-    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (10, "invalid", "")):
-        lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
-    (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
-    (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
+@pytest.mark.parametrize("prepare", [foreign, added, other_report, a_file])
+def test_what_is_not_ours_is_left_alone(tmp_path: Path, prepare: object) -> None:
+    out = tmp_path / "report"
+    prepare(out)  # type: ignore[operator]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(WrongUse, match=r"OUT: .*report"):
+        folder.check(out)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-_COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
-
-
-def test_the_page_of_a_sweep(results: Path) -> None:
-    a_sweep(results / "s")
-    ending, text = made("s")
-    assert ending.line == "ok: sweep s, results/s/report.html"
-    simple(text)
-    assert "1 of 3 runs cannot be trusted: s-10" in text
-    assert 'href="../s-50/report.html"' in text
-
-
-# ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("skipped: chromium is not there: apt-get install chromium")
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
-
-
-@pytest.fixture
-def shown(browser: Browser, results: Path, tmp_path: Path) -> Browser:
-    """The page of a run with a log's schedule and suspensions."""
-    a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
-    made("r")
-    browser.open(results / "r/report.html")
-    return browser
-
-
-BOX = "JSON.stringify(document.querySelector('#time-busy').getBoundingClientRect())"
-VIEW = "document.querySelector('#time-busy').getAttribute('viewBox')"
-LARGEST = """(() => {
-  const boxes = [...document.querySelectorAll('#time-nodes [data-job] path')].map((one) => one.getBoundingClientRect());
-  const largest = boxes.sort((a, b) => b.width * b.height - a.width * a.height)[0];
-  return [largest.x + largest.width / 2, largest.y + largest.height / 2];
-})()"""
-TOLD = "document.querySelector('output').textContent"
-
-
-@pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
-def test_it_renders_without_a_complaint_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
-    {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
-    made("x")
-    browser.open(results / "x/report.html")
-    for width in (1200, 400, 320):
-        browser.resize(width)
-        assert browser.run("document.documentElement.scrollWidth") <= width
-    assert browser.run("[...document.querySelectorAll('svg')].every((one) => one.getBoundingClientRect().width > 10)")
-    assert browser.said == []
-    assert [address for address in browser.asked if not address.startswith(("file://", "data:"))] == []
-    assert browser.pdf().startswith(b"%PDF")
-
-
-def test_buttons_zoom_all_pictures(shown: Browser) -> None:
-    assert shown.run("document.querySelector('.tools').hidden") is False
-    shown.run("document.querySelector('button[value=in]').click()")
-    assert shown.run(VIEW) == "2500 0 5000 1000"
-    assert shown.run("new Set([...document.querySelectorAll('svg.plot')].map((one) => one.getAttribute('viewBox'))).size") == 1
-    shown.run("document.querySelector('button[value=later]').click()")
-    assert shown.run(VIEW) == "5000 0 5000 1000"
-    assert " to " in shown.run("document.querySelector('.shown').textContent")
-    shown.run("document.querySelector('button[value=all]').click()")
-    assert shown.run(VIEW) == "0 0 10000 1000"
-    assert shown.run("document.querySelector('button[value=out]').disabled") is True
-    assert shown.said == []
-
-
-def test_dragging_zooms_and_the_pointer_reads_values(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
-    box = json.loads(shown.run(BOX))
-    middle = box["y"] + box["height"] / 2
-    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
-    assert re.search(r"after the first submission: emulation [\d.,]+ processors, log [\d.,]+ processors", shown.run(TOLD))
-    shown.mouse("Pressed", box["x"] + box["width"] / 4, middle)
-    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
-    shown.mouse("Released", box["x"] + box["width"] / 2, middle)
-    first, _, width, _ = map(float, shown.run(VIEW).split())
-    assert first == pytest.approx(2500, abs=30) and width == pytest.approx(2500, abs=30)
-    assert shown.said == []
-
-
-def test_what_is_read_is_what_was_recorded(shown: Browser, results: Path) -> None:
-    run = Run.of(results / "r")
-    assert run.window is not None
-    busy, _ = run.levels()
-    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
-    box = json.loads(shown.run(BOX))
-    for share in (0.11, 0.37, 0.52):
-        shown.mouse("Moved", box["x"] + box["width"] * share, box["y"] + 20)
-        found = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
-        assert found is not None
-        end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
-        # To a pixel of time, and to what a path keeps of a number.
-        about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
-        places = np.searchsorted(busy.times, about, side="right") - 1
-        near = busy.values[places[0] : places[1] + 1]
-        assert near.min() - 0.2 <= float(found[1].replace(",", "")) <= near.max() + 0.2
-
-
-def test_jobs_tell_what_they_are(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-nodes').scrollIntoView({block: 'center'})")
-    place = shown.run(LARGEST)
-    shown.mouse("Moved", *place)
-    assert re.search(r": job \d+, \d+ processors?, waited .*, ran ", shown.run(TOLD))
-
-
-def test_keys_do_the_same(shown: Browser) -> None:
-    shown.run("document.querySelector('#time-busy').closest('.frame').focus()")
-    shown.press("+")
-    assert shown.run(VIEW) == "2500 0 5000 1000"
-    shown.press("ArrowRight")
-    first = shown.run(TOLD)
-    shown.press("ArrowRight", shift=True)
-    assert "processors" in first and shown.run(TOLD) != first
-    shown.press("0")
-    assert shown.run(VIEW) == "0 0 10000 1000"
-    assert shown.run("[...document.querySelectorAll('.frame')].every((one) => one.tabIndex === 0)")
-    assert shown.said == []
-
-
-def test_the_keyboard_first_meets_a_way_past_the_head(shown: Browser) -> None:
-    shown.press("Tab")
-    assert shown.run("document.activeElement.className") == "skip"
-    assert shown.run("document.activeElement.getBoundingClientRect().left") >= 0
-    assert shown.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-def test_pictures_and_tables_have_names(shown: Browser) -> None:
-    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
-    by_role: dict[str, list[str]] = {}
-    for node in nodes:
-        if not node["ignored"]:
-            by_role.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
-    assert len(by_role["image"]) >= 6 and all(by_role["image"])
-    assert len(by_role["table"]) >= 6 and all(by_role["table"])
-    assert "main" in by_role and len(by_role["heading"]) > 10
+def test_a_folder_in_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match=r"OUT: .* cannot be made"):
+        folder.check(tmp_path / "none/report")
