@@ -7,7 +7,8 @@ DOCUMENTATION = r"""
 module: slurm_farm_info
 short_description: State of an emulated cluster
 description:
-  - Returns the farm's state and, on the head, the nodes by state and the jobs by state as slurmctld has them.
+  - Returns the farm's state and, on the head, the nodes and processors by state, the jobs by state and the scheduler's own figures
+    as slurmctld has them, and the progress of the replay that goes on.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown; fails when the farm
     does not run, or when for so many seconds no further node has registered.
 options:
@@ -50,6 +51,18 @@ jobs:
   description: Number of jobs by state.
   returned: always
   type: dict
+processors:
+  description: Processors of all nodes, C(all), and those that jobs have, C(busy). Null when slurmctld does not answer.
+  returned: always
+  type: dict
+scheduler:
+  description: Figures of sdiag; empty when slurmctld does not answer.
+  returned: always
+  type: dict
+progress:
+  description: Content of C(progress.json) of the replay that goes on. Null when none does.
+  returned: always
+  type: dict
 clock:
   description: The virtual clock, with its speed, and virtual and real now (seconds since the epoch). Null in real time.
   returned: always
@@ -66,9 +79,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import instance_clock
+from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
+from ansible.module_utils.slurm_mirage.files import read_json
+from ansible.module_utils.slurm_mirage.instance import active_run
 from ansible.module_utils.slurm_mirage.pacing import host_memory
 from ansible.module_utils.slurm_mirage.registration import are_well, count_states, registered
+from ansible.module_utils.slurm_mirage.slurm_commands import Slurm, SlurmError
 
 
 def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
@@ -103,13 +120,21 @@ def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
         time.sleep(max(0.5, 4 * (now - began)))
 
 
-def clock_of(directory: Path) -> dict[str, float] | None:
-    """The virtual clock now."""
-    clock = instance_clock.current(directory)
-    if clock is None:
-        return None
-    now = time.time_ns()
-    return {"speed": clock.speed, "virtual": clock.virtual_at(now) / 1e9, "real": now / 1e9}
+def load_of(directory: Path, programs: str) -> tuple[dict[str, int] | None, dict[str, int | None]]:
+    """Processors, busy and all, and the scheduler's figures."""
+    slurm = Slurm(f"{directory}/etc/slurm.conf", programs, str(directory))
+    try:
+        nodes = slurm.nodes()
+        return {"busy": nodes.allocated, "all": nodes.processors}, slurm.diagnostics()
+    except (SlurmError, WrongUse):
+        return None, {}
+
+
+def progress_of(directory: Path) -> dict[str, Any] | None:
+    """How far the replay is that goes on."""
+    run = active_run(directory)
+    progress: dict[str, Any] | None = read_json(directory / "runs" / run / "progress.json") if run else None
+    return progress
 
 
 def main() -> None:
@@ -128,12 +153,16 @@ def main() -> None:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
     nodes = wait_for_nodes(module) if farm else {}
     jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
+    processors, scheduler = load_of(directory, module.params["bin"]) if nodes else (None, {})
     module.exit_json(
         changed=False,
         farm=farm or {"phase": "stopped"},
         nodes=nodes,
         jobs=jobs,
-        clock=clock_of(directory),
+        processors=processors,
+        scheduler=scheduler,
+        progress=progress_of(directory),
+        clock=instance_clock.both_times(directory),
         memory=int(host_memory().available),
     )
 

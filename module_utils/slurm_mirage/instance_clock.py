@@ -32,6 +32,15 @@ def current(directory: Path) -> Clock | None:
     return Clock.read(path) if path.exists() else None
 
 
+def both_times(directory: Path) -> dict[str, float] | None:
+    """The instance's speed, and now on its clock and on the host's (seconds since the epoch); None in real time."""
+    clock = current(directory)
+    if clock is None:
+        return None
+    now = time.time_ns()
+    return {"speed": clock.speed, "virtual": clock.virtual_at(now) / 1e9, "real": now / 1e9}
+
+
 def environment(directory: Path) -> dict[str, str]:
     """What a program of the instance (slurmctld, slurmd, a command of Slurm) needs in its environment to be on the clock."""
     if not clock_file(directory).exists():

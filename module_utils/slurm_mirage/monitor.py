@@ -1,7 +1,8 @@
-"""Watching a replay from beside: progress.json, samples.csv, sdiag.csv, suspended.jsonl, and what makes it stall.
+"""Watching a replay from beside: progress.json, metrics.prom, samples.csv, sdiag.csv, suspended.jsonl, and what makes it stall.
 
 Two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
-life. The other asks the resource manager and may be held up by it. Neither ever submits, cancels or writes the journal.
+life; every few seconds it says the same for Prometheus.
+The other asks the resource manager and may be held up by it. Neither ever submits, cancels or writes the journal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from . import exposition
 from .clock import Clock
 from .files import write_json
 from .slurm_commands import (
@@ -43,16 +45,27 @@ MANY, FEW = 5, 20
 """Ended jobs are asked for when they are one in MANY of all, together with all others if they are one in FEW of them."""
 STALL_AFTER = 60.0
 """Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
+STATES = {"PD": "pending", "R": "running", "S": "suspended", "CG": "completing", "CF": "configuring"}
+"""Words for the states of jobs that have not ended (squeue(1)); what is in none of them is told as `other`."""
+IDLE_STATES = frozenset({"PD", "S"})
+"""States in which a job keeps no processor busy."""
 MAX_RELEASES = 5
 """How often a job that Slurm put on hold after a failed launch is let go on."""
 
 
 @dataclass
 class Status:
-    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written."""
+    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant on
+    the cluster's clock.
+
+    `running` are all jobs that have started and not ended, whatever their state; `states` tells them apart, `ended` the others.
+    What the last sample found (nodes, scheduler, host) is up to a sample interval old.
+    """
 
     run: str
     jobs: int
+    cluster: str = ""
+    speed: float = 1.0
     pid: int = field(default_factory=os.getpid)
     phase: str = "waiting"
     submitted: int = 0
@@ -65,43 +78,58 @@ class Status:
     elapsed: float = 0.0
     time_left: float | None = None
     nodes_not_responding: int | None = None
+    states: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, int] = field(default_factory=dict)
+    processors: int | None = None
+    processors_busy: int | None = None
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    scheduler: Mapping[str, int | None] = field(default_factory=dict)
+    cpu_busy: float | None = None
+    memory_available_bytes: int | None = None
     message: str = ""
     real: float = 0.0
+    virtual: float = 0.0
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, clock: Clock) -> None:
         """Rewrite progress.json."""
-        self.real = time.time()
+        now = time.time_ns()
+        self.real, self.virtual = now / 1e9, clock.virtual_at(now) / 1e9
         write_json(path, asdict(self))
 
 
 class Heartbeat(threading.Thread):
     """Writes the status once a second until it is stopped; the last state is written by whoever stops it."""
 
-    def __init__(self, status: Status, path: Path, began: Callable[[], float | None]) -> None:
+    def __init__(self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None]) -> None:
         super().__init__(name="heartbeat", daemon=True)
-        self._status, self._path, self._began = status, path, began
+        self._status, self._clock, self._began = status, clock, began
+        self._path, self._metrics = folder / "progress.json", folder / exposition.NAME
         self._over = threading.Event()
 
     def run(self) -> None:
         """The thread's work."""
+        beats = 0
         while not self._over.is_set():
-            self.beat()
+            self.beat(beats % exposition.EVERY == 0)
+            beats += 1
             self._over.wait(1.0)
 
-    def beat(self) -> None:
+    def beat(self, with_metrics: bool) -> None:
         """Write the status now."""
         began = self._began()
         self._status.elapsed = round(time.time() - began, 3) if began else 0.0
         try:
-            self._status.write(self._path)
+            self._status.write(self._path, self._clock)
+            if with_metrics:
+                exposition.write(self._metrics, asdict(self._status))
         except OSError as error:
-            log.error("cannot write %s: %s", self._path, error.strerror)
+            log.error("cannot write %s: %s", error.filename or self._path, error.strerror)
 
     def stop(self) -> None:
         """End the thread and write the status a last time."""
         self._over.set()
         self.join()
-        self.beat()
+        self.beat(with_metrics=True)
 
 
 class Monitor(threading.Thread):
@@ -129,7 +157,7 @@ class Monitor(threading.Thread):
         self._status, self._poke = status, poke
         self._indices: Mapping[str, int] = {row.name: row.index for row in plan}
         self._over = threading.Event()
-        self._seen: set[int] = set()
+        self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
         self._described = _described(folder / "suspended.jsonl")
         self._described_at = time.monotonic()
@@ -170,9 +198,9 @@ class Monitor(threading.Thread):
         active = [job for job in self._slurm.queue() if job.name in self._indices]
         for job in self._completions.read():
             if job.name in self._indices:
-                self._seen.add(self._indices[job.name])
+                self._seen[self._indices[job.name]] = job.state
                 self._runs[job.slurm_id] += 1
-        self.ended = frozenset(self._seen - {self._indices[job.name] for job in active})
+        self.ended = frozenset(self._seen.keys() - {self._indices[job.name] for job in active})
         self.looked_at = now
         self._count(active)
         self._watch_for_stall(active, now)
@@ -187,6 +215,9 @@ class Monitor(threading.Thread):
         self._status.pending = states["PD"]
         self._status.running = len(active) - states["PD"]
         self._status.done = len(self.ended)
+        self._status.states = dict(Counter(STATES.get(job.state, "other") for job in active))
+        self._status.ended = dict(Counter(self._seen[index].lower() for index in self.ended))
+        self._status.processors_busy = _busy_processors(active)
         self._status.time_left = round(self._time_left(active), 1)
 
     def _time_left(self, active: Sequence[QueuedJob]) -> float:
@@ -243,10 +274,15 @@ class Monitor(threading.Thread):
 
     def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
         virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
-        nodes = self._slurm.nodes()
+        found = self._slurm.nodes()
+        nodes = found.groups
         if nodes["drained"] and (resumed := self._slurm.resume_nodes()):
             log.warning("resumed nodes that Slurm had drained because of a job id that came twice: %s", resumed)
         self._status.nodes_not_responding = nodes["not_responding"]
+        self._status.nodes, self._status.processors = found.states, found.processors
+        self._status.cpu_busy = round(self._processor.busy(), 3)
+        memory = _memory_available()
+        self._status.memory_available_bytes = 1024 * memory
         states = Counter(job.state for job in active)
         sample: dict[str, object] = {
             "real": f"{now:.3f}",
@@ -256,12 +292,14 @@ class Monitor(threading.Thread):
             "suspended": states["S"],
             "done": len(self.ended),
             **{f"nodes_{state}": count for state, count in nodes.items()},
-            "cpu_busy": f"{self._processor.busy():.3f}",
-            "memory_available_kb": _memory_available(),
+            "cpu_busy": f"{self._status.cpu_busy:.3f}",
+            "memory_available_kb": memory,
             "processes": _own_processes(),
+            "processors_busy": _busy_processors(active),
         }
         _append_row(self._folder / "samples.csv", sample)
         figures = self._slurm.diagnostics()
+        self._status.scheduler = figures
         head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
         _append_row(self._folder / "sdiag.csv", {**head, **{column: figures[column] for column in DIAGNOSTICS}})
 
@@ -307,6 +345,10 @@ class ProcessorTime:
     def _read() -> tuple[int, int]:
         ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         return sum(ticks), ticks[3] + ticks[4]
+
+
+def _busy_processors(active: Sequence[QueuedJob]) -> int:
+    return sum(job.processors for job in active if job.state not in IDLE_STATES)
 
 
 def _memory_available() -> int:

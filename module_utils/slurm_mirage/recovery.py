@@ -232,7 +232,7 @@ class Recovery:
             return True
         nodes = self._all.patiently(self._all.slurm.nodes)
         now = time.time()
-        if not nodes["unknown"] or now > self._unsettled_since + REGISTRATION_TIMEOUT:
+        if not nodes.groups["unknown"] or now > self._unsettled_since + REGISTRATION_TIMEOUT:
             self._registered_at = min(self._registered_at, now)
         return now >= self._registered_at + KILLING
 

@@ -53,7 +53,7 @@ class Replay:
         self.slurm = Slurm(settings.slurm_conf, settings.bin, settings.instance, lock)
         self.journal = Journal(folder / "journal.jsonl")
         self.history = self.journal.history
-        self.status = Status(settings.run, len(self.plan))
+        self.status = Status(settings.run, len(self.plan), Path(settings.instance).name, self.clock.speed)
         self.submitter = Submitter(folder, settings, self.plan, self.clock, self.slurm, self.journal, waker, self.status)
         self.recovery = Recovery(self.submitter)
 
@@ -62,7 +62,7 @@ class Replay:
         last_sign = self._last_sign()
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
-        heartbeat = Heartbeat(self.status, self.folder / "progress.json", self.submitter.began)
+        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began)
         heartbeat.start()
         monitor = None
         try:

@@ -118,12 +118,12 @@ def test_job_details() -> None:
 
 
 def test_queue() -> None:
-    text = "2|PD|N/A|PartitionConfig|r.2\n4|R|1795199569|None|r|3\n5|TO|1795199569|TimeLimit|r.4\n"
+    text = "2|PD|N/A|PartitionConfig|8|r.2\n4|R|1795199569|None|2|r|3\n5|TO|1795199569|TimeLimit|1|r.4\n"
     jobs = slurm_commands.parse_queue(text)
     assert jobs == [
-        QueuedJob(2, "PD", None, "PartitionConfig", "r.2"),
-        QueuedJob(4, "R", 1795199569, "None", "r|3"),
-        QueuedJob(5, "TO", 1795199569, "TimeLimit", "r.4"),
+        QueuedJob(2, "PD", None, "PartitionConfig", "r.2", 8),
+        QueuedJob(4, "R", 1795199569, "None", "r|3", 2),
+        QueuedJob(5, "TO", 1795199569, "TimeLimit", "r.4", 1),
     ]
     assert [job.active for job in jobs] == [True, True, False]
 
@@ -159,8 +159,14 @@ def test_diagnostics() -> None:
 
 
 def test_nodes() -> None:
-    text = "drained|1\nunknown|9\nidle|20\nidle*|2\nmixed|3\nallocated|4\ncompleting|1\ndown*|5\nreserved|1\n"
-    assert slurm_commands.parse_nodes(text) == {
+    text = (
+        "drained|1|0/0/4/4\nunknown|9|0/36/0/36\nidle|20|0/80/0/80\nidle*|2|0/8/0/8\nmixed|3|7/5/0/12\n"
+        "allocated|4|16/0/0/16\ncompleting|1|4/0/0/4\ndown*|5|0/0/20/20\nreserved|1|0/4/0/4\n"
+    )
+    nodes = slurm_commands.parse_nodes(text)
+    assert (nodes.allocated, nodes.processors) == (27, 184)
+    assert nodes.states["idle"] == 22 and nodes.states["down"] == 5 and "idle*" not in nodes.states
+    assert nodes.groups == {
         "idle": 22,
         "allocated": 8,
         "down": 5,

@@ -249,10 +249,20 @@ def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
-    for name, lines in (("sinfo", "idle 5\\nplanned 2\\nidle 1"), ("squeue", "RUNNING\\nPENDING\\nRUNNING")):
-        (tmp_path / name).write_text(f'#!/bin/sh\n[ "$SLURM_CONF" = {tmp_path}/etc/slurm.conf ] && printf "{lines}\\n"\n')
+    answers = {
+        "sinfo": 'case "$*" in *%C) echo "idle|7|0/24/0/24"; echo "mixed|1|3/5/0/8";; *) printf "idle 6\\nplanned 2";; esac',
+        "squeue": 'printf "RUNNING\\nPENDING\\nRUNNING\\n"',
+        "sdiag": 'echo "Backfilling stats"; echo "  Last cycle: 7289"',
+    }
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\n[ "$SLURM_CONF" = {tmp_path}/etc/slurm.conf ] || exit 1\n{answer}\n')
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "runs/one").mkdir(parents=True)
+    (tmp_path / "runs/one/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
+    (tmp_path / "runs/one/progress.json").write_text('{"run": "one", "submitted": 3}')
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    assert (result["processors"], result["scheduler"]["bf_last_cycle_us"]) == ({"busy": 3, "all": 32}, 7289)
+    assert result["progress"] == {"run": "one", "submitted": 3}
     assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
 
 
