@@ -81,6 +81,10 @@ figure-load: $(STAMP) ## average load of conservative backfilling against the ac
 status: $(STAMP) ## one screen: nodes and jobs by state, progress of the replay
 	$(CLI) $@
 
+.PHONY: watch
+watch: $(STAMP) ## the same live, until q or Ctrl-C
+	$(CLI) $@
+
 .PHONY: shell
 shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch speak to the instance
 	$(CLI) $@

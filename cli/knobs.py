@@ -177,7 +177,7 @@ class Knob:
     is_input: bool = False
 
 
-_CLUSTER = ("cluster", "experiment", "compare", "status", "shell", "teardown", "infra")
+_CLUSTER = ("cluster", "experiment", "compare", "status", "watch", "shell", "teardown", "infra")
 _SINGLE = ("cluster", "experiment")
 _BUILD = (*_SINGLE, "compare")
 _RUN = ("experiment", "compare")

@@ -10,11 +10,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import instance_clock
+from slurm_mirage import exposition, instance_clock
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import read_json
 from slurm_mirage.instance import active_run
@@ -44,12 +44,21 @@ def node_states(directory: Path) -> dict[str, int]:
     return count_states(told.stdout)
 
 
+def write_metrics(results: Path | None, progress: Mapping[str, Any]) -> None:
+    """Write metrics.prom of a run that is so far (content of progress.json) into the folder of its results, if there is one."""
+    if results is not None and results.is_dir():
+        # A full disk is not this file's to tell of: the run itself goes on.
+        with suppress(OSError):
+            exposition.write(results / exposition.NAME, progress)
+
+
 class LocalProgress:
     """Shows how far the start or the replay is, in a thread of its own, while the module that waits for it runs."""
 
-    def __init__(self, directory: Path, screen: Screen) -> None:
+    def __init__(self, directory: Path, screen: Screen, results: Path | None = None) -> None:
         self.directory = directory
         self.screen = screen
+        self.results = results
         self._lock = threading.Lock()
         self._stop = threading.Event()
 
@@ -90,7 +99,10 @@ class LocalProgress:
     def _replay(self, _rate: Rate) -> str | None:
         run = active_run(self.directory)
         progress = read_json(self.directory / "runs" / run / "progress.json") if run else None
-        return progress_line(progress) if progress else None
+        if not progress:
+            return None
+        write_metrics(self.results, progress)
+        return progress_line(progress)
 
     def _state(self) -> Mapping[str, Any] | None:
         try:
@@ -100,9 +112,12 @@ class LocalProgress:
 
 
 @contextmanager
-def local_progress(directory: Path | None, screen: Screen) -> Iterator[LocalProgress | None]:
-    """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines."""
-    progress = LocalProgress(directory, screen) if directory is not None else None
+def local_progress(directory: Path | None, screen: Screen, results: Path | None = None) -> Iterator[LocalProgress | None]:
+    """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines.
+
+    results: the folder that metrics.prom of the run is kept in, None without a run.
+    """
+    progress = LocalProgress(directory, screen, results) if directory is not None else None
     try:
         yield progress
     finally:

@@ -103,6 +103,13 @@ def status(values: Knobs, screen: Screen) -> Ending:
     return Ending("ok", f"cluster {values['CLUSTER']}: {does}")
 
 
+def watch(values: Knobs, screen: Screen) -> Ending:
+    """A live screen about the instance."""
+    from .watch import watch as show
+
+    return show(values, screen)
+
+
 def shell(values: Knobs, screen: Screen) -> Ending:
     """Become a shell of the instance; there is an ending only when that fails."""
     from .shell import enter
@@ -158,6 +165,7 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "simulate": simulate,
     "figure-load": figure_load,
     "status": status,
+    "watch": watch,
     "shell": shell,
     "teardown": teardown,
 }

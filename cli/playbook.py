@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.files import read_json
 
 from . import ROOT
 from .endings import Failed, Interrupted
 from .knobs import BY_NAME
-from .local_progress import LocalProgress, local_progress
+from .local_progress import LocalProgress, local_progress, write_metrics
 from .preflight import INSTANCES
 from .screen import Screen, progress_line
 
@@ -44,6 +45,8 @@ class Watcher:
     shows_tasks: bool = True
     # Shows how far an instance on this machine is while a task waits for it.
     local: LocalProgress | None = None
+    # Folder of the results of the run that is played, which metrics.prom is kept in meanwhile.
+    results: Path | None = None
     changed: int = 0
     # Of the last task that failed: an earlier one was rescued, or has the same cause.
     failure: str = ""
@@ -87,6 +90,8 @@ class Watcher:
     def _progress(self, data: Mapping[str, Any]) -> None:
         progress = (data.get("res") or {}).get("progress")
         if isinstance(progress, Mapping):
+            if progress:
+                write_metrics(self.results, progress)
             self.screen.live(progress_line(progress))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
@@ -163,15 +168,16 @@ def run_playbook(
     import ansible_runner  # a third of a second, which other targets need not pay
 
     is_here = inventory == ROOT / BY_NAME["INVENTORY"].default
+    results = Path(str(variables["experiment_results_dir"])) if "experiment_results_dir" in variables else None
     here = INSTANCES / str(variables.get("mirage_cluster")) if is_here else None
     for variable in [name for name in os.environ if name in MAKE_ENVIRONMENT or name.startswith(SLURM_ENVIRONMENT)]:
         del os.environ[variable]
     with (
         tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
         interruptible() as asked,
-        local_progress(here, screen) as local,
+        local_progress(here, screen, results) as local,
     ):
-        watcher = Watcher(screen, shows_tasks, local)
+        watcher = Watcher(screen, shows_tasks, local, results)
         runner = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(ROOT),
@@ -192,6 +198,8 @@ def run_playbook(
     screen.clear()
     if was_asked:
         raise Interrupted
+    if results is not None and (last := read_json(results / "progress.json")):
+        write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure or _last_words(output)
         if message.startswith(WRONG_USE):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from slurm_mirage import accounting, models, routing, submissions, swf
 from slurm_mirage.files import read_json, write_json
+from slurm_mirage.local_time import LocalTime
 from slurm_mirage.selection import Selection
 from slurm_mirage.trace import Trace, read_trace
 from slurm_mirage.workload import Workload, prepare
@@ -91,6 +92,7 @@ def source(knobs: dict[str, Value]) -> Source:
         "sha256": trace.sha256,
         "jobs": trace.frame.height,
         "notes": trace.notes,
+        "time": asdict(LocalTime.of(trace)),
     }
     return Source(trace, about_it)
 

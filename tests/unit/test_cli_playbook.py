@@ -302,18 +302,33 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
 
 
 def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path) -> None:
-    folder = tmp_path / "runs/one"
+    folder, results = tmp_path / "runs/one", tmp_path / "results"
     folder.mkdir(parents=True)
+    results.mkdir()
     (folder / "progress.json").write_text(json.dumps({"jobs": 8, "submitted": 3}))
     stream = Seen(tmp_path)
     (folder / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
-    with local_progress(tmp_path, Screen(stream, 0)) as progress:
+    with local_progress(tmp_path, Screen(stream, 0), results) as progress:
         progress.begin("slurm_replay_info")
         give_up = time.monotonic() + 60
         while not (tmp_path / "seen-replay").exists():
             assert time.monotonic() < give_up
             time.sleep(0.05)
     assert stream.getvalue().splitlines()[0] == "replay: 3/8 submitted, 0 running, 0 pending, 0 done"
+    assert 'slurm_mirage_jobs_submitted_total{cluster="",run=""} 3\n' in (results / "metrics.prom").read_text()
+
+
+def test_metrics_of_a_run_on_other_hosts_follow_what_ansible_is_told(project: Path) -> None:
+    watcher = playbook.Watcher(Screen(io.StringIO()), results=project)
+    for submitted in (3, 4):
+        progress = {"run": "one", "jobs": 8, "submitted": submitted}
+        watcher.handle({"event": "runner_retry", "event_data": {"res": {"progress": progress}}})
+        assert f'submitted_total{{cluster="",run="one"}} {submitted}\n' in (project / "metrics.prom").read_text()
+    # What the run has left when it is over.
+    (project / "progress.json").write_text(json.dumps(progress | {"phase": "finished", "submitted": 8}))
+    variables = {"folder": str(project), "experiment_results_dir": str(project)}
+    playbook.run_playbook("fine", variables, project / "inventories/local", Screen(io.StringIO()), project / "log")
+    assert 'submitted_total{cluster="",run="one"} 8\n' in (project / "metrics.prom").read_text()
 
 
 def starting(ready: int, wanted: int, rate: float | None, **more: object) -> dict[str, object]:
@@ -342,9 +357,9 @@ def test_status_of_a_cluster_that_starts() -> None:
     farm = starting(5120, 16384, None, waiting_for_memory=12)
     screen = status.lines({"farm": farm, "nodes": {}, "jobs": {}, "clock": None, "memory": 1024}, None)
     assert screen[:3] == [
-        "daemons: slurmd 5152/16384 (starting, 0 restarts)",
-        "start:   5120 of 16384, waiting for memory for 12 s",
-        "nodes:   slurmctld does not answer",
+        "daemons:  slurmd 5152/16384 (starting, 0 restarts)",
+        "start:    5120 of 16384, waiting for memory for 12 s",
+        "nodes:    slurmctld does not answer",
     ]
 
 
@@ -389,7 +404,7 @@ def test_progress_tells_trouble_only_when_there_is_some() -> None:
 
 
 def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
-    assert status.lines({"farm": {"phase": "stopped"}, "nodes": {}, "jobs": {}, "memory": 1}, None) == ["daemons: none runs"]
+    assert status.lines({"farm": {"phase": "stopped"}, "nodes": {}, "jobs": {}, "memory": 1}, None) == ["daemons:  none runs"]
     farm = {
         "phase": "running",
         "daemons": {"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 8, "up": 7, "ready": 7}},
@@ -398,19 +413,28 @@ def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
         "refused": {"memory merging (KSM)": "not permitted"},
     }
     info = {"farm": farm, "nodes": {"idle": 7, "down": 1}, "jobs": {"running": 2}, "clock": None, "memory": 2048}
-    progress = {"jobs": 2, "submitted": 2, "running": 2, "pending": 0, "done": 0}
+    info |= {"processors": {"busy": 6, "all": 32}, "scheduler": {"bf_last_cycle_us": 7289, "bf_max_cycle_us": 1_500_000}}
+    progress = {"run": "one", "phase": "draining", "jobs": 4, "submitted": 4, "done": 2, "ended": {"completed": 2}, "lag": 0.01}
+    progress |= {"retries": 1, "message": "stalled: no job has started or ended for 70 s", "real": 0.0}
     assert status.lines(info, progress) == [
-        "daemons: slurmctld 1/1, slurmd 7/8 (running, 1 restarts)",
-        "  n3 keeps ending: exit 1: fatal: no",
-        "  refused by this host: memory merging (KSM) (not permitted)",
-        "nodes:   1 down, 7 idle",
-        "jobs:    2 running",
-        "clock:   real time (SPEED=1)",
-        "memory:  2.0 GiB of the host available",
-        "replay: 2/2 submitted, 2 running, 0 pending, 0 done",
+        "daemons:  slurmctld 1/1, slurmd 7/8 (running, 1 restarts)",
+        "          n3 keeps ending: exit 1: fatal: no",
+        "          refused by this host: memory merging (KSM) (not permitted)",
+        "nodes:    1 down, 7 idle",
+        "cpus:     6 of 32 busy (19 %)",
+        "jobs:     2 running",
+        "run:      one: draining",
+        "          stalled: no job has started or ended for 70 s",
+        "replay:   4 of 4 submitted, 2 ended",
+        "ended:    2 completed",
+        "lag:      0.010 s, 1 retries",
+        "clock:    real time (SPEED=1)",
+        "backfill: last cycle 7.3 ms, longest 1.5 s",
+        "memory:   2.0 GiB of the host available",
     ]
+    assert status.lines({**info, "progress": progress}, None)[6] == "run:      one: draining", "of a run on another host"
     fast = status.lines({**info, "clock": {"speed": 20.0, "virtual": 1_800_000_000.5, "real": 1_790_000_000.9}}, None)
-    assert fast[5] == "clock:   2027-01-15 08:00:00 in the cluster, 2026-09-21 14:13:20 outside (UTC), SPEED=20"
+    assert fast[6] == "clock:    2027-01-15 08:00:00 in the cluster, 2026-09-21 14:13:20 outside (UTC), SPEED=20"
 
 
 @pytest.mark.parametrize(("word", "code"), [("ok", 0), ("invalid", 1), ("failed", 1), ("wrong use", 2)])
