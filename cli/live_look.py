@@ -98,14 +98,30 @@ class LiveLook:
         self._run: str | None = None
         self._trace: tuple[str, TraceTime | None] = ("", None)
 
-    def look(self) -> tuple[Answer, Mapping[str, Any] | None]:
-        """(what slurm_farm_info would return, progress of the run that goes on, or that was the last to)."""
+    def is_there(self) -> bool:
+        """Whether there is such an instance (still)."""
+        return (self.directory / "instance.json").exists()
+
+    def look(self) -> tuple[Answer, Mapping[str, Any] | None] | None:
+        """(what slurm_farm_info would return, progress of the run that goes on, or that was the last to); None when the instance is
+        gone, or going."""
+        try:
+            return self._look()
+        except (OSError, WrongUse):
+            if self.is_there():
+                raise
+            return None
+
+    def _look(self) -> tuple[Answer, Mapping[str, Any] | None]:
         run = active_run(self.directory)
         self.goes_on = run is not None
         if run is not None and run != self._run:
             self.past = earlier(self.directory / "runs" / run / "samples.csv", time.time() - SPAN)
         self._run = run or self._run or _latest_run(self.directory)
         progress = self._progress()
+        if progress is not None and not self.goes_on:
+            # Of a replay that was killed: nobody knows how long until it goes on.
+            progress = {**progress, "time_left": None}
         known = _of_run(progress) if self.goes_on and progress else None
         farm = self._farm()
         self._asker.want(known is None and farm is not None)
@@ -145,7 +161,7 @@ class LiveLook:
         if not elapsed:
             return None
         if self._trace[0] != run:
-            self._trace = run, trace_time(RESULTS / run, progress.get("speed", 1.0))
+            self._trace = run, trace_time(results_of(run), progress.get("speed", 1.0))
         trace = self._trace[1]
         return None if trace is None else trace.words(elapsed)
 
@@ -166,6 +182,12 @@ def _of_run(progress: Mapping[str, Any]) -> Answer | None:
         "processors": {"busy": progress["processors_busy"], "all": progress["processors"]},
         "scheduler": progress["scheduler"],
     }
+
+
+def results_of(run: str) -> Path:
+    """Folder of the results of a run by its name on the head; a part of a comparison is RUN.CONFIG-REPLICA there."""
+    whole, _, part = run.rpartition(".")
+    return RESULTS / whole / part if whole and not (RESULTS / run).exists() else RESULTS / run
 
 
 def _latest_run(directory: Path) -> str | None:

@@ -52,15 +52,15 @@ def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
     cluster, directory = str(knobs["CLUSTER"]), preflight.instance_directory(knobs)
     if preflight.inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
         raise WrongUse("INVENTORY: make watch reads the files of an instance on this machine; make status asks another one")
-    if not (directory / "instance.json").exists():
-        raise WrongUse(f"CLUSTER: there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it")
     look = LiveLook(directory)
+    if not look.is_there():
+        raise WrongUse(f"CLUSTER: there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it")
     with interruptible() as asked:
         if screen.is_terminal:
             _on_terminal(look, cluster, asked.is_set)
         else:
             _plain(look, cluster, asked.is_set)
-    if not (directory / "instance.json").exists():
+    if not look.is_there():
         return Ending("ok", f"cluster {cluster} is gone")
     return Ending("ok", f"cluster {cluster} was watched; nothing in it has changed")
 
@@ -71,29 +71,29 @@ def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
 def _on_terminal(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
     console = Console(highlight=False)
     with keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
-        info, progress = look.look()
-        due = time.monotonic() + EVERY
-        while True:
+        seen, due = look.look(), time.monotonic() + EVERY
+        while seen is not None and look.is_there():
+            info, progress = seen
             title = heading(cluster, look.goes_on, progress)
             live.update(page(title, all_rows(info, progress), look.past, console), refresh=True)
             # None: another size of the terminal, so the same is drawn again.
             key = pressed(max(0.0, due - time.monotonic()))
-            if key in LEAVE or asked() or not (look.directory / "instance.json").exists():
+            if key in LEAVE or asked():
                 return
             if time.monotonic() >= due:
-                info, progress = look.look()
-                due = time.monotonic() + EVERY
+                seen, due = look.look(), time.monotonic() + EVERY
 
 
 def _plain(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
     """A screen now and then, until someone asks for the end or nobody reads any more."""
     look.look()  # the processors' load is that between two looks
     try:
-        while not asked() and (look.directory / "instance.json").exists():
+        while not asked() and look.is_there():
             time.sleep(1.0)
-            info, progress = look.look()
-            text = "\n".join([heading(cluster, look.goes_on, progress), *(line(row) for row in all_rows(info, progress))])
-            print(text, end="\n\n", flush=True)
+            if (seen := look.look()) is None:
+                return
+            title = heading(cluster, look.goes_on, seen[1])
+            print("\n".join([title, *(line(row) for row in all_rows(*seen))]), end="\n\n", flush=True)
             until = time.monotonic() + PLAIN_EVERY
             while not asked() and time.monotonic() < until:
                 time.sleep(0.2)

@@ -18,6 +18,7 @@ from cli import figures, live_look, trace_time, watch
 from cli.figures import Row
 from cli.live_look import LiveLook, Point
 from slurm_mirage import processes
+from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import write_json
 
 ROOT = Path(__file__).parents[2]
@@ -75,9 +76,15 @@ def slurm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     return folder
 
 
+def seen(look: LiveLook) -> tuple[dict[str, Any], Any]:
+    found = look.look()
+    assert found is not None
+    return found
+
+
 def test_a_run_is_read_and_slurmctld_is_left_alone(instance: Path, slurm: Path) -> None:
     look = LiveLook(instance)
-    info, progress = look.look()
+    info, progress = seen(look)
     assert look.goes_on and progress is not None and progress["submitted"] == 132
     assert (info["nodes"], info["processors"]) == ({"idle": 17, "allocated": 43}, {"busy": 172, "all": 240})
     earlier, latest = look.past
@@ -89,7 +96,7 @@ def test_without_a_run_slurmctld_is_asked(instance: Path, slurm: Path) -> None:
     (instance / "runs/one/replay.lock").unlink()
     look = LiveLook(instance)
     give_up = time.monotonic() + 60
-    while not (info := look.look()[0])["nodes"]:
+    while not (info := seen(look)[0])["nodes"]:
         assert time.monotonic() < give_up
         time.sleep(0.05)
     assert not look.goes_on
@@ -100,11 +107,29 @@ def test_the_run_that_was_the_last_stays_on_the_screen(instance: Path, slurm: Pa
     look = LiveLook(instance)
     look.look()
     (instance / "runs/one/replay.lock").unlink()
-    ended = {**PROGRESS, "phase": "finished", "real": 1_790_000_000.0}
+    ended = {**PROGRESS, "phase": "finished", "time_left": None, "real": 1_790_000_000.0}
     write_json(instance / "runs/one/progress.json", ended)
-    progress = look.look()[1]
+    progress = seen(look)[1]
     assert watch.heading("mine", look.goes_on, progress).startswith("cluster mine: run one has finished, at 2026-09-21 ")
-    assert LiveLook(instance).look()[1] == ended, "for who comes later too"
+    assert seen(LiveLook(instance))[1] == ended, "for who comes later too"
+
+
+def test_an_instance_that_is_removed_meanwhile(instance: Path, slurm: Path) -> None:
+    look = LiveLook(instance)
+    (instance / "state").mkdir()
+    (instance / "state/clock").write_text("half of a l")
+    with pytest.raises(WrongUse, match="clock file"):
+        look.look()
+    (instance / "instance.json").unlink()
+    assert look.look() is None
+
+
+def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_look, "RESULTS", tmp_path)
+    (tmp_path / "v1.2").mkdir()
+    assert live_look.results_of("v1.2") == tmp_path / "v1.2"
+    assert live_look.results_of("v1.2.fifo-1") == tmp_path / "v1.2/fifo-1"
+    assert live_look.results_of("kth") == tmp_path / "kth"
 
 
 @pytest.mark.parametrize(
