@@ -11,9 +11,10 @@ from slurm_mirage.agreement import agreement
 from slurm_mirage.metrics import MEANINGS
 
 from . import comparison_pictures as pictures
-from .page import Part, Section, Table, render, script
+from . import distributions
+from .measures import MAIN, class_table, figure, inputs, slowdowns_of, waits_of
+from .page import Part, Section, Table, Verdict, report
 from .run_data import LOG, Run
-from .run_page import MAIN, class_table, figure, inputs, slowdowns_of, waits_of
 from .timeline import Steps, Timeline
 from .words import counted, duration, number, percent
 
@@ -24,16 +25,8 @@ _VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not 
 
 def page(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
     """The page as HTML. name: of the folder; content: of comparison.json; runs: by folder."""
-    text, digest = script()
-    return render(
-        "report.html.j2",
-        title=f"Comparison {name}",
-        summary=list(_summary(content, runs)),
-        verdict=_verdict(content, runs),
-        sections=list(_sections(name, content, experiment, runs)),
-        script=text,
-        script_hash=digest,
-    )
+    sections = _sections(name, content, experiment, runs)
+    return report(f"Comparison {name}", _summary(content, runs), _verdict(content, runs), sections)
 
 
 def by_label(content: Content, runs: Mapping[str, Run]) -> dict[str, list[Run]]:
@@ -66,13 +59,12 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
         yield f"{other} against {content['baseline']}: {pair['words']}."
 
 
-def _verdict(content: Content, runs: Mapping[str, Run]) -> dict[str, Any]:
+def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
     invalid = content["validity"]["invalid"]
     if not invalid:
-        return {"good": True, "answer": f"All {len(runs)} runs can be trusted.", "reasons": []}
-    reasons = [f"{run}: {'; '.join(why)}" for run, why in invalid.items()]
+        return Verdict(True, f"All {len(runs)} runs can be trusted.")
     answer = f"{len(invalid)} of {len(runs)} runs cannot be trusted: what is said here may be due to the emulation."
-    return {"good": False, "answer": answer, "reasons": reasons}
+    return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in invalid.items()])
 
 
 def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> Iterable[Section]:
@@ -187,8 +179,6 @@ def _pooled(some: Sequence[Run]) -> pl.DataFrame:
 
 
 def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
-    from . import distributions
-
     tau = float(next(iter(groups.values()))[0].metrics["settings"]["tau"])
     inside = {label: _pooled(some) for label, some in groups.items()}
     drawn = [

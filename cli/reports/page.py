@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,22 @@ class Section:
     title: str
     parts: Sequence[Part] = field(default_factory=list)
     lacks: Sequence[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What stands in a frame at the top: whether the results can be trusted, and what speaks against it."""
+
+    good: bool
+    answer: str
+    reasons: Sequence[str] = ()
+
+
+def report(title: str, summary: Iterable[str], verdict: Verdict, sections: Iterable[Section]) -> str:
+    """The page of a run, a sweep or a comparison."""
+    text, digest = script()
+    shown = {"title": title, "summary": list(summary), "verdict": verdict, "sections": list(sections)}
+    return render("report.html.j2", **shown, script=text, script_hash=digest)
 
 
 def script() -> tuple[str, str]:

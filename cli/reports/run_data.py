@@ -65,8 +65,8 @@ class Run:
 
     @property
     def knobs(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.experiment.get("knobs") or self.experiment["inputs"]
-        return found
+        """As they were for this run: of a sweep, the knobs tell all of its factors, the inputs this run's."""
+        return {**(self.experiment.get("knobs") or {}), **self.experiment["inputs"]}
 
     @property
     def values(self) -> Mapping[str, float | None]:
@@ -86,8 +86,8 @@ class Run:
     def machine(self) -> Machine:
         """The nodes of the slurm.conf that was in force; if that is not there equal ones."""
         path = self.folder / "slurm.conf"
-        found = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else Machine({}, [])
-        return found if found.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
+        found = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else None
+        return found if found is not None and found.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
 
     @cached_property
     def population(self) -> Population:

@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from slurm_mirage import metrics as definitions
 from slurm_mirage.comparison_words import noun
-from slurm_mirage.job_classes import ALL, RUNTIMES
 
 from ..table import VALIDITY, value_text
 from . import distributions
-from .page import Part, Section, Table, render, script
+from .measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, waits_of
+from .page import Part, Section, Table, Verdict, report
 from .real_machine import parts as real_machine
 from .run_data import EMULATION, LOG, Run
 from .run_timeline import over_time
 from .words import counted, duration, number, percent
 
-# Of the main table, in its order.
-MAIN = (
-    "wait_mean",
-    "wait_median",
-    "wait_p95",
-    "wait_max",
-    "response_mean",
-    "bounded_slowdown_mean",
-    "utilisation",
-    "immediate_fraction",
-)
 _MEANINGS = {
     "wait_median": "half of the jobs waited no longer",
     "wait_p95": "95 of 100 jobs waited no longer",
     "wait_max": "of any job",
     "bounded_slowdown_mean": "response over run time; run times below tau taken as tau, at least 1",
 }
-_SHARES = ("utilisation", "loss_of_capacity", "immediate_fraction", "suspended_fraction")
 # Rows of tables that could be of any length.
 _MOST_SUSPENDED = 30
 
 
 def page(run: Run) -> str:
     """The page as HTML."""
-    text, digest = script()
-    return render(
-        "report.html.j2",
-        title=f"Run {run.name}",
-        summary=summary(run),
-        verdict=verdict(run),
-        sections=list(_sections(run)),
-        script=text,
-        script_hash=digest,
-    )
-
-
-def figure(name: str, value: float | None) -> str:
-    """A metric as people read it, with its unit."""
-    if value is None:
-        return "-"
-    if name in _SHARES:
-        return percent(value)
-    return duration(value) if definitions.MEANINGS[name][0] == "s" else number(round(value, 2))
+    return report(f"Run {run.name}", summary(run), verdict(run), _sections(run))
 
 
 def summary(run: Run) -> list[str]:
@@ -94,20 +61,13 @@ def summary(run: Run) -> list[str]:
     return told
 
 
-def verdict(run: Run) -> dict[str, Any]:
+def verdict(run: Run) -> Verdict:
     """Whether the run can be trusted, and why not."""
     validity = run.metrics["validity"]
     if validity["valid"]:
-        return {
-            "good": True,
-            "answer": "This run can be trusted: nothing that was measured of the emulation is beyond its bound.",
-            "reasons": [],
-        }
-    return {
-        "good": False,
-        "answer": "This run cannot be trusted as it stands: the emulation got in the way of what it measures.",
-        "reasons": validity["reasons"],
-    }
+        return Verdict(True, "This run can be trusted: nothing that was measured of the emulation is beyond its bound.")
+    answer = "This run cannot be trusted as it stands: the emulation got in the way of what it measures."
+    return Verdict(False, answer, validity["reasons"])
 
 
 def _sections(run: Run) -> Iterable[Section]:
@@ -164,55 +124,22 @@ def _distributions(run: Run) -> list[Part]:
     return [Part(picture.description, picture) for picture in pictures]
 
 
-def waits_of(inside: pl.DataFrame) -> pl.Series:
-    """Of `Population.inside`."""
-    return inside.select(pl.col("s") - pl.col("a")).to_series()
-
-
-def slowdowns_of(inside: pl.DataFrame, tau: float) -> pl.Series:
-    """Bounded slowdowns of `Population.inside`."""
-    return inside.select(((pl.col("f") - pl.col("a")) / pl.max_horizontal("t", pl.lit(tau))).clip(1)).to_series()
-
-
 def classes(run: Run) -> Iterable[Part]:
     """Tables of size by run time, the larger values darker."""
     rows = {(row["size"], row["runtime"]): row for row in run.metrics.get("classes", [])}
     if not rows:
         return
-    yield Part("", table=class_table("Mean wait", rows, "wait_mean", duration, _log_shade), is_wide=True)
+    yield Part("", table=class_table("Mean wait", rows, "wait_mean", duration, log_shade), is_wide=True)
     yield Part(
         "",
-        table=class_table("Mean bounded slowdown", rows, "bounded_slowdown_mean", lambda v: number(round(v, 2)), _log_shade),
+        table=class_table("Mean bounded slowdown", rows, "bounded_slowdown_mean", lambda v: number(round(v, 2)), log_shade),
         is_wide=True,
     )
     yield Part(
         "The darker, the more, in logarithmic steps. Means of few jobs say little: how many there are is in this third table.",
-        table=class_table("Jobs", rows, "jobs", number, _log_shade),
+        table=class_table("Jobs", rows, "jobs", number, log_shade),
         is_wide=True,
     )
-
-
-def class_table(caption: str, rows: Mapping[tuple[str, str], Mapping[str, Any]], metric: str, told: Any, shade: Any) -> Table:
-    """Processors downwards, run times across."""
-    sizes, runtimes = ([*dict.fromkeys(key[by] for key in rows if key[by] != ALL), ALL] for by in (0, 1))
-    runtimes = [name for name in (*RUNTIMES, ALL) if name in runtimes]
-    values = [[rows.get((size, runtime), {}).get(metric) for runtime in runtimes] for size in sizes]
-    known = [value for line in values for value in line if value is not None]
-    texts = [
-        (
-            size if size == ALL else f"{size} processors" if size != "1" else "1 processor",
-            *("" if v is None else told(v) for v in line),
-        )
-        for size, line in zip(sizes, values, strict=True)
-    ]
-    shades = [[None if value is None else shade(value, known) for value in line] for line in values]
-    return Table(f"{caption}, by processors and run time", ("", *runtimes), texts, shades)
-
-
-def _log_shade(value: float, known: list[float]) -> float:
-    """From 0 for the least to 1 for the largest, in logarithmic steps, from 1 on."""
-    low, high = (math.log(max(1.0, edge)) for edge in (min(known), max(known)))
-    return (math.log(max(1.0, value)) - low) / (high - low) if high > low else 0.0
 
 
 # ---- suspensions ----
@@ -299,24 +226,6 @@ def _all_metrics(run: Run) -> Table:
 def _left_out(run: Run) -> str:
     told = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
     return f"Left out: {', '.join(told)}." if told else "No job is left out."
-
-
-def inputs(experiment: Mapping[str, Any]) -> Iterable[Table]:
-    """All of experiment.json, a table for each of its members."""
-    rest = {name: value for name, value in experiment.items() if not isinstance(value, Mapping)}
-    groups = {name: value for name, value in experiment.items() if isinstance(value, Mapping)}
-    titles = {"inputs": "Inputs that make the run what it is", "knobs": "All knobs", "trace": "The workload's source"}
-    for name in dict.fromkeys(["inputs", "trace", *groups]):
-        if groups.get(name):
-            rows = [(key, _plain(value)) for key, value in groups[name].items()]
-            yield Table(titles.get(name, name), ("", "value"), rows, prose=(1,))
-    if rest:
-        yield Table("Further", ("", "value"), [(key, _plain(value)) for key, value in rest.items()], prose=(1,))
-
-
-def _plain(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if text != "" else "-"
 
 
 def commands(folder: str) -> Table:

@@ -15,9 +15,9 @@ from slurm_mirage.files import read_json
 from slurm_mirage.metrics import MEANINGS
 
 from . import theme
-from .page import Part, Section, Table, render, script
+from .measures import figure, inputs
+from .page import Part, Section, Table, Verdict, report
 from .pictures import Picture, draw
-from .run_page import figure, inputs
 from .words import counted
 
 _DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
@@ -28,22 +28,13 @@ def page(folder: Path) -> str:
     """The page as HTML, from sweep.csv, experiment.json and status.json."""
     with (folder / "sweep.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
-    text, digest = script()
     invalid = [line["run"] for line in lines if line["ending"] != "ok"]
     answer = (
         f"All {len(lines)} runs can be trusted."
         if not invalid
         else f"{len(invalid)} of {len(lines)} runs cannot be trusted: {', '.join(invalid)}. Their points are hollow."
     )
-    return render(
-        "report.html.j2",
-        title=f"Sweep {folder.name}",
-        summary=[_summary(lines)],
-        verdict={"good": not invalid, "answer": answer, "reasons": []},
-        sections=list(_sections(folder, lines)),
-        script=text,
-        script_hash=digest,
-    )
+    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not invalid, answer), _sections(folder, lines))
 
 
 def _summary(lines: list[dict[str, str]]) -> str:

@@ -7,46 +7,51 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from .hostlist import expand
-
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
 
-_NODES = re.compile(r"^NodeName=(?P<names>\S+)(?P<words>.*)$", re.MULTILINE | re.IGNORECASE)
+_LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<words>.*)$", re.MULTILINE | re.IGNORECASE)
+# One part of a list of nodes: n[1-3,7], or fat2.
+_PART = re.compile(r"(?P<prefix>[^\[\],]*?)(?:\[(?P<ranges>[\d,-]+)\]|(?P<number>\d*))(?:,|$)")
+_RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64, "cpus": pl.Int64}
 _CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """places: number of each node, from 0 in the order of slurm.conf; cpus: processors of each node, in that order."""
+    """runs: nodes with consecutive numbers and equal processors, in the order of slurm.conf: columns prefix, low, high (their
+    numbers), place (of the first of them among all nodes, from 0), cpus; cpus: processors of each node, in that order."""
 
-    places: Mapping[str, int]
+    runs: pl.DataFrame
     cpus: Sequence[int]
 
     @classmethod
     def of(cls, slurm_conf: str) -> Machine:
         """The nodes of a slurm.conf; none if it names none."""
-        places: dict[str, int] = {}
+        rows: list[tuple[str, int, int, int, int]] = []
         cpus: list[int] = []
-        for match in _NODES.finditer(slurm_conf):
-            if match["names"].upper() != "DEFAULT":
-                found = _CPUS.search(match["words"])
-                for name in expand(match["names"]):
-                    places[name] = len(cpus)
-                    cpus.append(int(found[1]) if found else 1)
-        return cls(places, cpus)
+        for match in _LINE.finditer(slurm_conf):
+            if match["names"].upper() == "DEFAULT":
+                continue
+            found = _CPUS.search(match["words"])
+            each = int(found[1]) if found else 1
+            for part in filter(lambda found: found[0], _PART.finditer(match["names"])):
+                for first, last in _spans(part["ranges"] or part["number"] or "0"):
+                    rows.append((part["prefix"], first, last, len(cpus), each))
+                    cpus += [each] * (last - first + 1)
+        return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), cpus)
 
     @classmethod
     def equal(cls, nodes: int, cpus: int) -> Machine:
         """Nodes n1, n2, ... with so many processors each."""
-        return cls({f"n{place + 1}": place for place in range(nodes)}, [cpus] * nodes)
+        return cls(pl.DataFrame([("n", 1, nodes, 0, cpus)], schema=_RUNS, orient="row"), [cpus] * nodes)
 
 
 @dataclass(frozen=True)
@@ -115,27 +120,39 @@ def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apar
     parts: of `stretches`; lists: of `node_lists`. apart: jobs that share a node are drawn beside each other, in the lowest
     part of the node that is free (which processors of a node a job had is not recorded); otherwise each box is of whole nodes.
     """
-    known = dict(lists.iter_rows())
-    ranges: dict[str, tuple[Ranges, int, float] | None] = {}
-    lanes = _Lanes(machine.cpus) if apart else None
-    rows: list[tuple[int, float, float, float, float, float]] = []
-    missing = set()
-    for job, processors, begin, end in parts.select("id", "processors", "begin", "end").iter_rows():
-        text = known.get(job, "")
-        if text not in ranges:
-            ranges[text] = _ranges(text, machine)
-        where = ranges[text]
-        if where is None:
-            missing.add(job)
+    # Texts may be long, and many: each is read once, and goes by a number from there on.
+    texts = lists.select(pl.col("node_list").unique(maintain_order=True)).with_row_index("list")
+    spans = _places(texts, machine)
+    total = spans.group_by("list").agg(nodes=pl.col("count").sum(), cpus=(pl.col("count") * pl.col("cpus")).sum())
+    drawn = (
+        parts.join(lists.join(texts, on="node_list").drop("node_list"), on="id", how="left")
+        .join(total, on="list", how="left")
+        .with_columns(share=(pl.col("processors") / pl.col("cpus")).clip(0, 1))
+    )
+    missing = drawn.filter(pl.col("share").is_null())["id"].n_unique()
+    where = drawn.drop_nulls("share").sort("begin", "id").join(spans.drop("cpus"), on="list", maintain_order="left_right")
+    if apart:
+        return Boxes.of(list(_apart(where, machine)), missing)
+    first, last, begin, end, share = (
+        where[name].cast(pl.Float64).to_numpy() for name in ("first", "last", "begin", "end", "share")
+    )
+    return Boxes(where["id"].to_numpy(), first, last, begin, end, share, missing)
+
+
+def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, float, float, float, float]]:
+    """The rows of boxes, with jobs on a node beside each other."""
+    until = [np.full(count, -np.inf) for count in machine.cpus]
+    names = ("id", "processors", "nodes", "first", "last", "begin", "end", "share")
+    for job, processors, nodes, first, last, begin, end, share in where.select(names).iter_rows():
+        if share > 0.999:
+            yield job, first, last, begin, end, share
             continue
-        spans, nodes, cpus = where
-        share = min(1.0, processors / nodes / cpus)
-        if lanes is None or share > 0.999:
-            rows += [(job, first, last, begin, end, share) for first, last in spans]
-        else:
-            width = max(1, round(processors / nodes))
-            rows += [(job, first, last, begin, end, 1.0) for first, last in lanes.take(spans, width, begin, end)]
-    return Boxes.of(rows, len(missing))
+        for place in range(first, last):
+            free = np.flatnonzero(until[place] <= begin)[: max(1, round(processors / nodes))]
+            until[place][free] = end
+            for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1):
+                if part.size:
+                    yield job, place + part[0] / machine.cpus[place], place + (part[-1] + 1) / machine.cpus[place], begin, end, 1.0
 
 
 def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
@@ -191,36 +208,46 @@ def _differences(low: Floats, high: Floats, size: int) -> tuple[list[NDArray[np.
     return places, weights
 
 
-def _ranges(text: str, machine: Machine) -> tuple[Ranges, int, float] | None:
-    """Neighbouring nodes of a list together, how many nodes, and processors of one; None for nodes that are not known."""
-    try:
-        places = sorted({machine.places[name] for name in expand(text)}) if text else []
-    except (KeyError, ValueError):
-        return None
-    if not places:
-        return None
-    numbers = np.array(places)
-    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
-    spans = [(float(part[0]), float(part[-1] + 1)) for part in np.split(numbers, cuts)]
-    return spans, len(places), float(np.mean([machine.cpus[place] for place in places]))
+def _places(texts: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+    """A row for each range of each list of nodes (list, node_list): list, first, last (places), count, cpus (of each of its
+    nodes). Lists with a node that the machine does not have are left out."""
+    parts = texts.lazy().select("list", part=pl.col("node_list").str.extract_all(r"[^\[\],]+(?:\[[\d,-]+\])?")).explode("part")
+    part, is_list = pl.col("part"), pl.col("part").str.contains("[", literal=True)
+    pieces = parts.with_columns(
+        prefix=pl.when(is_list).then(part.str.extract(r"^(.*)\[")).otherwise(part.str.replace(r"\d+$", "")),
+        ranges=pl.when(is_list)
+        .then(part.str.extract(r"\[(.*)\]"))
+        .otherwise(part.str.extract(r"(\d+)$"))
+        .fill_null("0")
+        .str.split(","),
+    ).explode("ranges")
+    numbers = pieces.select(
+        "list",
+        "prefix",
+        begin=pl.col("ranges").str.extract(r"^(\d+)").cast(pl.Int64),
+        end=pl.col("ranges").str.extract(r"(\d+)$").cast(pl.Int64),
+    )
+    met = numbers.join(machine.runs.lazy(), on="prefix").with_columns(
+        begin=pl.max_horizontal("begin", "low"), end=pl.min_horizontal("end", "high")
+    )
+    found = met.filter(pl.col("begin") <= pl.col("end")).select(
+        "list",
+        "cpus",
+        first=pl.col("place") + pl.col("begin") - pl.col("low"),
+        last=pl.col("place") + pl.col("end") - pl.col("low") + 1,
+        count=pl.col("end") - pl.col("begin") + 1,
+    )
+    wanted = numbers.group_by("list").agg(wanted=(pl.col("end") - pl.col("begin") + 1).sum())
+    known = found.group_by("list").agg(pl.col("count").sum()).join(wanted, on="list")
+    whole = known.filter(pl.col("count") == pl.col("wanted")).select("list")
+    return found.join(whole, on="list", how="semi").collect().sort("list", "first")
 
 
-class _Lanes:
-    """Which processors of each node are taken until when; for pictures of few jobs."""
-
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self.until = [np.full(count, -np.inf) for count in cpus]
-
-    def take(self, spans: Ranges, width: int, begin: float, end: float) -> Iterator[tuple[float, float]]:
-        """The parts of these nodes in which a job is drawn: the lowest that are free, neighbours together."""
-        for first, last in spans:
-            for place in range(int(first), int(last)):
-                until = self.until[place]
-                free = np.flatnonzero(until <= begin)[:width]
-                until[free] = end
-                for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1):
-                    if part.size:
-                        yield place + part[0] / until.size, place + (part[-1] + 1) / until.size
+def _spans(ranges: str) -> Iterator[tuple[int, int]]:
+    """The ranges 1-3,7 as numbers."""
+    for item in ranges.split(","):
+        first, _, last = item.partition("-")
+        yield int(first), int(last or first)
 
 
 def _lowest(free: Ranges, wanted: float) -> tuple[Ranges | None, Ranges]:

@@ -71,12 +71,18 @@ def write(
         "inputs": chosen,
         "knobs": chosen,
         "trace": source,
-        "clock": {"asked": "500", "speed": 500.0, "virtual": True},
+        "clock": {"asked": "500", "speed": 500.0, "virtual": True, "began": {"real": 1000.0, "virtual": 5000.0}},
         "slurm": {"version": "22.05.8"},
         "host": {"cores": 2},
     }
     jobs.write_csv(folder / "jobs.csv")
     known.write_csv(folder / "suspensions.csv")
+    # Ten looks, an hour of Slurm's time apart.
+    looks = [(1000.0 + 7.2 * k, 5000.0 + 3600 * k, 100_000 * k, k, 3, 0.5) for k in range(10)]
+    names = ["real", "virtual", "bf_last_cycle_us", "bf_queue_length", "server_threads", "cpu_busy"]
+    samples = pl.DataFrame(looks, schema=names, orient="row")
+    samples.drop("cpu_busy").write_csv(folder / "sdiag.csv")
+    samples.select("real", "virtual", "cpu_busy").write_csv(folder / "samples.csv")
     (folder / "metrics.json").write_text(json.dumps(measured))
     (folder / "experiment.json").write_text(json.dumps(experiment))
     (folder / "slurm.conf").write_text(f"NodeName=n[1-{nodes}] NodeAddr=127.0.0.1 Port=[17001-17002] CPUs={cpus}\n")

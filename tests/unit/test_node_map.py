@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def spans(boxes: Boxes) -> list[tuple[int, float, float, float, float, float]]:
 
 def test_nodes_are_in_the_order_of_slurm_conf() -> None:
     machine = Machine.of(CONF)
-    assert machine.places == {"n1": 0, "n2": 1, "n3": 2, "fat1": 3}
+    assert machine.runs.rows() == [("n", 1, 3, 0, 4), ("fat", 1, 1, 3, 8)]
     assert machine.cpus == [4, 4, 4, 8]
 
 
@@ -47,6 +48,17 @@ def test_what_is_recorded_is_drawn_there() -> None:
     boxes = node_map.recorded(parts((1, 8, 0, 10), (2, 4, 5, 10), (3, 1, 0, 1), (4, 1, 0, 1)), lists, Machine.of(CONF), apart=False)
     assert spans(boxes) == [(1, 0, 1, 0, 10, 1), (1, 2, 3, 0, 10, 1), (2, 3, 4, 5, 10, 0.5)]
     assert boxes.missing == 2
+
+
+def test_lists_of_nodes_as_slurm_writes_them() -> None:
+    conf = "NodeName=n[1-8],gpu7 CPUs=2\nNodeName=n[20-21] CPUs=4\nNodeName=login CPUs=2\n"
+    texts = ["n[2-3,5]", "n7", "gpu7,n[8,20-21]", "login", "n9", "n[8-20]", "x1"]
+    lists = pl.DataFrame({"id": range(len(texts)), "node_list": texts})
+    boxes = node_map.recorded(parts(*((k, 2, 0, 1) for k in range(len(texts)))), lists, Machine.of(conf), apart=False)
+    found = [(job, first, last) for job, first, last, *_ in spans(boxes)]
+    assert sorted(found) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
+    assert boxes.share.tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1 / 6, 1 / 6, 1 / 6, 1])
+    assert boxes.missing == 3
 
 
 def test_jobs_on_a_shared_node_are_drawn_apart() -> None:

@@ -154,6 +154,23 @@ def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, 
     assert not (results / "r/recorded.csv").exists()
 
 
+def test_looks_at_slurmctld_and_the_host_are_in_trace_time(results: Path) -> None:
+    a_run(results / "r", SHRINK="50")
+    path = results / "r/experiment.json"
+    described = read_json(path)
+    # As a run of a sweep has it: the knobs tell of all its factors.
+    described["knobs"] = described["knobs"] | {"SHRINK": "100,50"}
+    path.write_text(json.dumps(described))
+    run = Run.of(results / "r")
+    first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
+    assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
+    assert run.figures("nothing.csv").is_empty()
+    _, text = made("r")
+    assert "all times of the log shrunk to 50" in text
+    for name in ("cycle", "depth", "host"):
+        assert f'id="time-{name}"' in text
+
+
 def test_a_run_in_which_nothing_ran(results: Path) -> None:
     jobs = simulated_runs.jobs_of(5, 4, 4).with_columns(
         start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")
