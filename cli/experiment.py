@@ -83,6 +83,7 @@ def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
     screen.say(f"results/{folder.name} is finished: nothing is run again")
     if (metrics := read_json(folder / "metrics.json")) is not None:
         table.show(metrics, screen)
+        report.show(folder, screen)
     return ended
 
 
@@ -95,6 +96,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
     if ended is not None:
         sweep.show(parent, screen)
+        report.show(parent, screen)
         return ended
     preflight.privileges(order.knobs)
     goes_on = preflight.running(order.knobs)

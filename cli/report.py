@@ -38,8 +38,20 @@ def write(folder: Path, screen: Screen) -> None:
         screen.say(f"{NAME} could not be made: {told}")
         screen.say(f"make report RUN={folder.name} tries it again")
     else:
-        shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-        screen.say(f"report: {shown / NAME}")
+        _say(folder, screen)
+
+
+def show(folder: Path, screen: Screen) -> None:
+    """Say where the page of a finished run is; one of an earlier release, or that was killed just before, gets it now."""
+    if (folder / NAME).exists():
+        _say(folder, screen)
+    else:
+        write(folder, screen)
+
+
+def _say(folder: Path, screen: Screen) -> None:
+    shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+    screen.say(f"report: {shown / NAME}")
 
 
 def _made(folder: Path) -> str:

@@ -17,6 +17,12 @@ from .words import percent
 # Of an axis of differences in per cent: what is beyond is cut off, and told.
 _FARTHEST = 200.0
 _SAMPLES = 400
+# Names that fit beside a picture on a telephone.
+_SHORT = {
+    "wait_p95": "95th percentile",
+    "bounded_slowdown_mean": "bounded slowdown",
+    "immediate_fraction": "started at once",
+}
 
 
 FOREST = (
@@ -35,7 +41,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
             low, high = pair["percent_interval"] or (pair["percent"], pair["percent"])
             floor = pair["noise_floor_percent"] or 0.0
             sure = "beyond chance and noise" if pair["verdict"] in ("lower", "higher") else "may be chance or noise"
-            rows.append((metric["noun"], pair["percent"], low, high, -floor, floor, sure))
+            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -floor, floor, sure))
     if not rows:
         return None
     columns = ["metric", "difference", "low", "high", "below", "above", "sure"]

@@ -194,6 +194,15 @@ def test_what_is_no_run(results: Path) -> None:
     assert "report.html could not be made: RUN: empty is no finished run" in said.getvalue()
 
 
+def test_a_finished_run_is_shown_with_its_page(results: Path) -> None:
+    a_run(results / "r")
+    for _ in range(2):
+        said = io.StringIO()
+        report.show(results / "r", Screen(said))
+        assert said.getvalue() == f"report: {results / 'r/report.html'}\n"
+        (results / "r/metrics.json").unlink(missing_ok=True)
+
+
 def test_many_jobs_make_no_large_page(results: Path) -> None:
     jobs = simulated_runs.jobs_of(20_000, 3600, 16)
     simulated_runs.write(results / "r", jobs, 3600, 16)
