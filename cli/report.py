@@ -87,7 +87,12 @@ def _comparison(folder: Path) -> str:
 
 
 def _sweep(folder: Path) -> str:
-    from .reports.sweep_page import page
+    """The page of a sweep, and those of its runs that are there."""
+    from .reports.sweep_page import lines_of, page
 
+    for line in lines_of(folder):
+        run = folder.parent / line["run"]
+        if (run / "metrics.json").is_file():
+            _run(run)
     write_atomically(folder / NAME, page(folder))
     return f"sweep {folder.name}"

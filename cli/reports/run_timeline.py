@@ -98,8 +98,8 @@ def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
             f"The last pass of the backfill scheduler at each of {sdiag.height} looks (sdiag), in seconds of the trace; the "
             f"longest of the run took {duration(longest)}."
         )
-        if speed != 1:
-            words += f" In real time it is {number(speed)} times shorter."
+        if speed * second != 1:
+            words += f" In real time it is {number(speed * second)} times shorter."
         yield frame.lines(
             "cycle", "Passes of the backfill scheduler, seconds", words, [_sampled(cycles, "cycle", "last pass")], "s"
         )

@@ -26,8 +26,7 @@ _VALID, _INVALID = "valid", "not valid"
 
 def page(folder: Path) -> str:
     """The page as HTML, from sweep.csv, experiment.json and status.json."""
-    with (folder / "sweep.csv").open(newline="") as stream:
-        lines = list(csv.DictReader(stream))
+    lines = lines_of(folder)
     invalid = [line["run"] for line in lines if line["ending"] != "ok"]
     answer = (
         f"All {len(lines)} runs can be trusted."
@@ -35,6 +34,12 @@ def page(folder: Path) -> str:
         else f"{len(invalid)} of {len(lines)} runs cannot be trusted: {', '.join(invalid)}. Their points are hollow."
     )
     return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not invalid, answer), _sections(folder, lines))
+
+
+def lines_of(folder: Path) -> list[dict[str, str]]:
+    """The lines of sweep.csv, by the names of its columns."""
+    with (folder / "sweep.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def _summary(lines: list[dict[str, str]]) -> str:

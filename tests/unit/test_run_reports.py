@@ -302,7 +302,9 @@ _COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "re
 
 def test_the_page_of_a_sweep(results: Path) -> None:
     a_sweep(results / "s")
+    a_run(results / "s-50")
     ending, text = made("s")
+    assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
     assert ending.line == "ok: sweep s, results/s/report.html"
     simple(text)
     assert "1 of 3 runs cannot be trusted: s-10" in text
