@@ -233,7 +233,10 @@ def commands(folder: str) -> Table:
     rows = [
         ("this page", f"make report RUN={folder}"),
         ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{folder}/jobs.csv"),
-        ("the same from the schedule as other tools read it", f"make metrics TRACE=results/{folder}/schedule.swf"),
+        (
+            "those that need no suspensions, which SWF does not know, from the schedule as other tools read it",
+            f"make metrics TRACE=results/{folder}/schedule.swf",
+        ),
         ("the log's side", "recorded.csv (selected: the jobs of this run); wait = start - submit"),
         ("the run itself", "the same command again, with the inputs above and another RUN"),
     ]
