@@ -57,6 +57,14 @@ compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times eac
 report: $(STAMP) ## report.html of a finished run, sweep or comparison (RUN) once more, from the files beside it
 	$(CLI) $@
 
+.PHONY: study-scms
+study-scms: $(STAMP) ## FIFO against backfill by waiting indices, on 166 nodes of 8 CPUs (FULL=yes: ten months of jobs)
+	$(CLI) $@
+
+.PHONY: study-suspend
+study-suspend: $(STAMP) ## jobs that others suspend against none, on Raijin's workload (FULL=yes: 3,600 nodes)
+	$(CLI) $@
+
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@

@@ -177,12 +177,15 @@ class Knob:
     is_input: bool = False
 
 
-_CLUSTER = ("cluster", "experiment", "compare", "status", "watch", "shell", "teardown", "infra")
+_STUDIES = ("study-scms", "study-suspend")
+_COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
-_BUILD = (*_SINGLE, "compare")
-_RUN = ("experiment", "compare")
+_BUILD = (*_SINGLE, *_COMPARE)
+_RUN = ("experiment", *_COMPARE)
+_CLUSTER = (*_BUILD, "status", "watch", "shell", "teardown", "infra")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
 _SELECT = (*_RUN, *_OFFLINE)
+_MODELLED = (*_RUN, "workload", "workload-report", "simulate")
 
 TABLE = (
     Knob(
@@ -424,7 +427,7 @@ TABLE = (
         configs,
         "two names or more of files in configs/, without .yml: fifo backfill",
         "compare: scheduler configurations, the first one is what the others are compared with",
-        ("compare",),
+        _COMPARE,
     ),
     Knob(
         "REPLICAS",
@@ -432,7 +435,15 @@ TABLE = (
         at_least(1, most=50),
         "a whole number from 1 to 50",
         "compare: runs of each configuration, which tell the noise floor",
-        ("compare",),
+        _COMPARE,
+    ),
+    Knob(
+        "FULL",
+        "no",
+        one_of("yes", "no"),
+        "yes or no",
+        "studies: the published size instead of one that ends within an hour",
+        _STUDIES,
     ),
     Knob(
         "STEPS",
@@ -471,11 +482,13 @@ TABLE = (
     ),
     Knob(
         "MODEL",
-        "raijin",
-        name_like(r"[a-z0-9][a-z0-9_-]*"),
+        "",
+        optional(name_like(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
         "workload model, where there is no TRACE: raijin, lublin, lublin-batch, lublin-interactive, feitelson96, lomonosov, susu",
-        ("workload", "workload-report", "simulate"),
+        _MODELLED,
+        shown="raijin; of a run: some 200 short jobs",
+        is_input=True,
     ),
     Knob(
         "LOAD",
@@ -483,8 +496,9 @@ TABLE = (
         optional(at_least(0, whole=False)),
         "the share of the machine that jobs ask for, above 0: 0.8",
         "offered load of a generated workload, by the time between submissions",
-        ("workload", "workload-report", "simulate"),
+        _MODELLED,
         shown="the model's own",
+        is_input=True,
     ),
     Knob(
         "ESTIMATES",

@@ -67,6 +67,20 @@ def compare(values: Knobs, screen: Screen) -> Ending:
     return run(values, screen)
 
 
+def study_scms(values: Knobs, screen: Screen) -> Ending:
+    """FIFO against backfill by waiting indices."""
+    from .studies import study
+
+    return study("study-scms", values, screen)
+
+
+def study_suspend(values: Knobs, screen: Screen) -> Ending:
+    """Suspension against none."""
+    from .studies import study
+
+    return study("study-suspend", values, screen)
+
+
 def report(values: Knobs, screen: Screen) -> Ending:
     """The page about a run, a sweep or a comparison once more."""
     from .report import report as make
@@ -158,6 +172,8 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "cluster": cluster,
     "experiment": experiment,
     "compare": compare,
+    "study-scms": study_scms,
+    "study-suspend": study_suspend,
     "report": report,
     "metrics": metrics,
     "workload": workload,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurm_mirage import models
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.trace import Trace, read_trace
 
 from .knobs import Value
-from .prepare import machine_of, number_of, whole_of
+from .prepare import LOAD_OF_A_LOG, generated, whole_of
 from .screen import Screen
 
 Knobs = dict[str, Value]
 
 # What selects lines of a log.
 SELECTS = ("JOBS", "OFFSET", "MIN_RUNTIME", "FROM", "TO", "QUEUES", "USERS")
-# Jobs of a generated workload when JOBS says nothing.
-DEFAULT_JOBS = 1000
 # From these on it takes some seconds, and is said before.
 MANY_BYTES, MANY_JOBS = 50_000_000, 500_000
 
@@ -42,17 +39,13 @@ def logged(values: Knobs, screen: Screen) -> Trace:
     """The log TRACE, or one that MODEL generates (of JOBS jobs)."""
     if values["TRACE"]:
         if values["LOAD"] is not None:
-            raise WrongUse("LOAD: a log has its own load; it may be given for a workload that is generated, without TRACE")
+            raise WrongUse(LOAD_OF_A_LOG)
         path = Path(str(values["TRACE"]))
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
         trace = read_trace(path)
         say_notes(trace.notes, screen)
         return trace
-    model, seed, machine = str(values["MODEL"]), whole_of(values["SEED"]), machine_of(values)
-    count = DEFAULT_JOBS if values["JOBS"] is None else whole_of(values["JOBS"])
-    if count >= MANY_JOBS:
-        screen.say(f"generating {count} jobs")
-    load = None if values["LOAD"] is None else number_of(values["LOAD"])
-    frame = models.generate(model, count, seed, machine.processors, load=load)
-    return Trace(frame, models.header(model, seed, machine.processors, machine.nodes, load=load), {}, "generated", "")
+    if values["JOBS"] is not None and whole_of(values["JOBS"]) >= MANY_JOBS:
+        screen.say(f"generating {values['JOBS']} jobs")
+    return generated(values)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from slurm_mirage import accounting, models, routing, submissions, swf
+from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.local_time import LocalTime
 from slurm_mirage.selection import Selection
@@ -26,6 +27,11 @@ from .screen import about
 SLACK = 10.0
 # Samples over a run, and real seconds between two at most.
 SAMPLES, LONGEST_SAMPLE = 60, 10.0
+
+
+# A generated workload where MODEL and JOBS say nothing.
+DEFAULT_MODEL, DEFAULT_JOBS = "raijin", 1000
+LOAD_OF_A_LOG = "LOAD: a log has its own load; it may be given for a workload that is generated, without TRACE"
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,19 @@ def selection_of(knobs: dict[str, Value]) -> Selection:
 
 
 def source(knobs: dict[str, Value]) -> Source:
-    """Read TRACE, or generate the workload of a run without one. Raises WrongUse for what is no log."""
+    """Read TRACE, or generate the workload of a run without one, by MODEL if that is given. Raises WrongUse for what is no log."""
+    if knobs["TRACE"] and knobs["LOAD"] is not None:
+        raise WrongUse(LOAD_OF_A_LOG)
+    if not knobs["TRACE"] and knobs["MODEL"]:
+        trace = generated(knobs)
+        digest = hashlib.sha256(trace.frame.write_csv().encode()).hexdigest()
+        made: dict[str, Any] = {
+            "path": None,
+            "generated": trace.header["Note"],
+            "sha256": digest,
+            "time": asdict(LocalTime.of(trace)),
+        }
+        return Source(replace(trace, sha256=digest), made)
     if not knobs["TRACE"]:
         machine = machine_of(knobs)
         frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]))
@@ -86,7 +104,7 @@ def source(knobs: dict[str, Value]) -> Source:
         return Source(trace, {"path": None, "generated": "default_workload", "sha256": digest})
     path = Path(str(knobs["TRACE"]))
     trace = read_trace(path)
-    about_it = {
+    about_it: dict[str, Any] = {
         "path": str(path.resolve()),
         "format": trace.format,
         "sha256": trace.sha256,
@@ -95,6 +113,15 @@ def source(knobs: dict[str, Value]) -> Source:
         "time": asdict(LocalTime.of(trace)),
     }
     return Source(trace, about_it)
+
+
+def generated(knobs: dict[str, Value]) -> Trace:
+    """The JOBS jobs (DEFAULT_JOBS if it says nothing) that MODEL generates for the machine."""
+    model, seed, machine = str(knobs["MODEL"] or DEFAULT_MODEL), whole_of(knobs["SEED"]), machine_of(knobs)
+    count = DEFAULT_JOBS if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
+    load = None if knobs["LOAD"] is None else number_of(knobs["LOAD"])
+    frame = models.generate(model, count, seed, machine.processors, load=load)
+    return Trace(frame, models.header(model, seed, machine.processors, machine.nodes, load=load), {}, "generated", "")
 
 
 def header_of(machine: Machine) -> dict[str, str]:
@@ -106,7 +133,8 @@ def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload
     """Select and shrink the jobs. Raises WrongUse, for one that is wider than the cluster too."""
     return prepare(
         trace,
-        selection_of(knobs),
+        # A generated workload has as many jobs as JOBS says.
+        replace(selection_of(knobs), jobs=None) if knobs["MODEL"] and not knobs["TRACE"] else selection_of(knobs),
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
         slack=SLACK,
         shrink_percent=float(shrink),

@@ -21,7 +21,7 @@ from slurm_mirage.workload import Workload, prepare
 from . import table
 from .endings import Ending
 from .offline import Knobs, logged, output
-from .prepare import SLACK, machine_of, number_of, selection_of, whole_of
+from .prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from .screen import Screen
 
 # What a log's header says that is as true of another schedule of its jobs.
@@ -177,7 +177,8 @@ def _text(value: float | None, unit: str) -> str:
 
 
 def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: Knobs) -> None:
-    generated = f"model {values['MODEL']}, seed {values['SEED']}" + (f", load {values['LOAD']}" if values["LOAD"] else "")
+    load = f", load {values['LOAD']}" if values["LOAD"] else ""
+    generated = f"model {values['MODEL'] or DEFAULT_MODEL}, seed {values['SEED']}{load}"
     source = Path(str(values["TRACE"])).name if values["TRACE"] else generated
     if out.suffix == ".csv":
         batsim.write_batsim(jobs_of(frame), out, source)
