@@ -35,7 +35,7 @@ from .screen import Screen, about
 PHASE = 30.0
 # Real seconds that a run takes beside its workload (end of the old daemons, start of the new ones, records), and for each node, as
 # measured with 100 nodes on 2 cores.
-OVERHEAD, OVERHEAD_NODE = 25.0, 0.05
+OVERHEAD, OVERHEAD_NODE = 40.0, 0.05
 LONGEST_NAME = 100  # of a run on the head (roles/experiment)
 
 

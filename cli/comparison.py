@@ -20,6 +20,7 @@ from .endings import Ending
 from .screen import Screen
 from .table import print_all, value_text
 
+_LONG = 1000  # per cent: more says only that hardly anything is known
 _SAME = ("W",)  # another name of the mean wait
 _VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
 
@@ -129,13 +130,15 @@ def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
         difference, between, floor, unit = pair["percent"], pair["percent_interval"], pair["noise_floor_percent"], "%"
     return [
         *means,
-        "-" if difference is None else f"{_signed(difference)} {unit}".strip(),
-        "-" if between is None else f"{_signed(between[0])} to {_signed(between[1])}",
+        "-" if difference is None else f"{_signed(difference, unit)} {unit}".strip(),
+        "-" if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)}",
         "-" if floor is None else f"{figures(floor)} {unit}".strip(),
     ]
 
 
-def _signed(value: float) -> str:
+def _signed(value: float, unit: str) -> str:
+    if unit == "%" and value > _LONG:
+        return f"over {_LONG}"
     return f"{'-' if value < 0 else '+'}{figures(abs(value))}" if value else "0"
 
 

@@ -238,7 +238,7 @@ class _Chance:
     """How far the difference between two configurations (the second less the first) may be off.
 
     values: of the replicas of each; weights: what drawing replicas adds to their equal weights; drawn: means of the replicas in
-    each resample of jobs, or None; widening: of draws of jobs
+    each resample of jobs, or None; widening: what draws of jobs are expanded by
     """
 
     values: Sequence[Floats]
@@ -271,9 +271,7 @@ class _Chance:
     def _interval(self, middle: float, by_jobs: Floats | None, values: Sequence[Floats]) -> bootstrap.Interval:
         if by_jobs is None and not self.is_replicated:
             return None
-        draws = np.full(self.resamples, middle)
-        if by_jobs is not None:
-            draws += self.widening * (by_jobs - middle)
+        draws = np.full(self.resamples, middle) if by_jobs is None else bootstrap.expanded(by_jobs, self.widening)
         by_replicas = self.weights[1] @ values[1] - self.weights[0] @ values[0]
         return bootstrap.interval(draws + bootstrap.widen_replicas(values) * by_replicas)
 

@@ -88,6 +88,22 @@ def test_widening() -> None:
     assert math.isnan(Blocks(1, 1, 1, 1).widening())
 
 
+def test_expanded_draws_keep_their_sides_and_their_order() -> None:
+    draws = np.random.default_rng(1).exponential(1, 2001)
+    wider = bootstrap.expanded(draws, 1.5)
+    assert (
+        (wider > 0).all() and (np.argsort(wider) == np.argsort(draws)).all() and np.median(wider) == pytest.approx(np.median(draws))
+    )
+    # The interval's ends are at the normal quantiles 1.5 x 1.96, which are the shares 0.00164 and 0.99836.
+    assert bootstrap.interval(wider) == pytest.approx(np.quantile(draws, [0.00164, 0.99836]), rel=0.02)
+    assert bootstrap.interval(bootstrap.expanded(draws, 1)) == pytest.approx(bootstrap.interval(draws), rel=0.01)
+    tied = np.repeat([1.0, 2.0, 4.0], 5)
+    assert bootstrap.expanded(tied, 2) == pytest.approx(-bootstrap.expanded(-tied, 2)), "whatever the order of equal ones"
+    draws[5] = np.nan
+    assert np.isnan(bootstrap.expanded(draws, 1.5)).nonzero()[0].tolist() == [5]
+    assert np.isnan(bootstrap.expanded(np.full(3, np.nan), 1.5)).all()
+
+
 def test_an_interval_is_the_middle_of_what_is_known() -> None:
     draws = np.arange(1001.0)
     assert bootstrap.interval(draws) == pytest.approx((25, 975))

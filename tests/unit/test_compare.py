@@ -131,7 +131,7 @@ def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
 def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> None:
     planned = compare.Campaign.of(values(results, REPLICAS="2"))
     folder = results / "r"
-    for run, part in zip(campaign(1, labels=("fifo", "backfill")), planned.parts, strict=True):
+    for run, part in zip(campaign(1, labels=("fifo", "backfill"), gain=0.4), planned.parts, strict=True):
         part.folder.mkdir(parents=True)
         run.jobs.write_csv(part.folder / "jobs.csv")
         write_json(part.folder / "metrics.json", run.metrics)
@@ -144,7 +144,7 @@ def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> N
         compare.compare(only_run, Screen(io.StringIO()))
     Ending("ok", "done").store(planned.parts[3].folder)
     ending = compare.compare(only_run, Screen(io.StringIO()))
-    assert ending.word == "ok" and "backfill against fifo: 2" in ending.message and "% shorter mean wait" in ending.message
+    assert ending.word == "ok" and "backfill against fifo: 4" in ending.message and "% shorter mean wait" in ending.message
     first = (folder / "comparison.json").read_bytes()
     (folder / "comparison.json").unlink()
     screen = Screen(stream := io.StringIO())
@@ -193,5 +193,5 @@ def test_estimates_are_for_all_runs(results: Path) -> None:
     planned = compare.Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))
-    assert "comparison of fifo, backfill: 6 runs of about 27 s: about 3 min if no job waits for others" in stream.getvalue()
+    assert "comparison of fifo, backfill: 6 runs of about 42 s: about 4 min if no job waits for others" in stream.getvalue()
     assert Decimal(20) == planned.knobs["SPEED"]
