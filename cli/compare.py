@@ -34,8 +34,8 @@ from .screen import Screen, about
 # scheduler (bf_interval) and between two looks at time limits. So they meet its rhythm at any point.
 PHASE = 30.0
 # Real seconds that a run takes beside its workload (end of the old daemons, start of the new ones, records), and for each node, as
-# measured with 100 nodes on 2 cores.
-OVERHEAD, OVERHEAD_NODE = 40.0, 0.05
+# measured with 100 nodes on 2 cores at rest (on a busy host it is three times as much).
+OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
 LONGEST_NAME = 100  # of a run on the head (roles/experiment)
 
 

@@ -193,5 +193,5 @@ def test_estimates_are_for_all_runs(results: Path) -> None:
     planned = compare.Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))
-    assert "comparison of fifo, backfill: 6 runs of about 42 s: about 4 min if no job waits for others" in stream.getvalue()
+    assert "comparison of fifo, backfill: 6 runs of about 22 s: about 2 min if no job waits for others" in stream.getvalue()
     assert Decimal(20) == planned.knobs["SPEED"]
