@@ -36,23 +36,48 @@ PHASE = 30.0
 # Real seconds that a run takes beside its workload (end of the old daemons, start of the new ones, records), and for each node, as
 # measured with 100 nodes on 2 cores at rest (on a busy host it is three times as much).
 OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
-LONGEST_NAME = 100  # of a run on the head (roles/experiment)
+LONGEST_NAME = 98  # of a run on the head (roles/experiment), and two for a further attempt
+ATTEMPTS = 3  # at a run that is interrupted on the head for so long that it is invalid
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run of a campaign. name: on the head; shift: virtual seconds by which all submissions are later."""
+    """One run of a campaign. on_head: its name there at the first attempt; shift: virtual seconds by which all jobs are later."""
 
     member: Member
     config: str
     folder: Path
-    name: str
+    on_head: str
     shift: float
+
+    def attempt(self) -> int:
+        """Which attempt at it the folder holds, from 1 on."""
+        return int((read_json(self.folder / "experiment.json") or {}).get("attempt", 1))
+
+    def name(self) -> str:
+        """On the head: another attempt is another run, for which the instance is cleared."""
+        return self.on_head if (attempt := self.attempt()) == 1 else f"{self.on_head}.{attempt}"
 
     def ending(self) -> Ending | None:
         """How it ended, if it is over."""
         ending = Ending.load(self.folder)
-        return ending if ending is not None and ending.is_final else None
+        return ending if ending is not None and ending.is_final and not self.is_spoiled() else None
+
+    def is_spoiled(self) -> bool:
+        """Whether it is invalid, and was interrupted on the head (a killed instance): another attempt may be better."""
+        validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
+        was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
+        return not validity["valid"] and was_interrupted and self.attempt() < ATTEMPTS
+
+    def begin_anew(self) -> None:
+        """Forget the attempt. Whenever this is interrupted, the folder is that of the old attempt still, or of the new one."""
+        (self.folder / "status.json").unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
+                path.unlink()
+        experiment = read_json(self.folder / "experiment.json")
+        attempt = self.attempt() + 1
+        write_json(self.folder / "experiment.json", experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
 
 
 class RunScreen(Screen):
@@ -180,12 +205,12 @@ class Campaign:
         knobs = self.knobs
         preflight.privileges(knobs)
         at_work = preflight.running(knobs)
-        own = {self.folder.name, *(part.name for part in self.parts)}
+        own = {self.folder.name, *(part.name() for part in self.parts)}
         preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
         preflight.has_room(knobs)
         preflight.no_leftover(knobs, self.folder)
         for part in self.parts:
-            preflight.no_leftover(knobs, part.folder, part.name)
+            preflight.no_leftover(knobs, part.folder, part.name())
 
     def _description(self) -> dict[str, Any]:
         members = [vars(part.member) for part in self.parts]
@@ -243,12 +268,13 @@ class Campaign:
             estimates = {name: took.get(name) or self._estimate(one) or 0.0 for name, one in prepared.items()}
             rest = sum(estimates[one.config] for one in self._left())
             screen.say(f"{which}: about {about(estimates[part.config])}, all that is left about {about(rest)}")
-            began = time.monotonic()
-            ending = self._play(part, prepared[part.config], RunScreen(screen, which))
-            took[part.config] = time.monotonic() - began
-            screen.say(f"{which}: {ending.line} ({about(took[part.config])})")
-            if not ending.is_final:
-                return Ending(ending.word, f"{part.folder.name}: {ending.message}")
+            while part.ending() is None:
+                began = time.monotonic()
+                ending = self._play(part, prepared[part.config], RunScreen(screen, which))
+                took[part.config] = time.monotonic() - began
+                screen.say(f"{which}: {ending.line} ({about(took[part.config])})")
+                if not ending.is_final:
+                    return Ending(ending.word, f"{part.folder.name}: {ending.message}")
         return None
 
     def _speed(self, screen: Screen) -> Decimal:
@@ -269,21 +295,25 @@ class Campaign:
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         assert isinstance(speed, Decimal)
         if is_new:
-            inputs = {
-                "CONFIG": part.config,
-                **{name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")},
-            }
-            what = runs.describe(prepared.knobs, inputs, self.source.description)
-            prepared.write(part.folder, {"run": part.name, **what, "shift": part.shift}, part.name)
-        elif not preflight.has_journal(self.knobs, part.name):
-            screen.say(f"results/{self.folder.name}/{part.folder.name} begins again: its cluster is gone")
+            inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
+            what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)
+            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift}, part.name())
+        else:
+            if part.is_spoiled():
+                part.begin_anew()
+                screen.say(
+                    f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
+                )
+            elif not preflight.has_journal(self.knobs, part.name()):
+                screen.say(f"{part.folder.name} begins again: its cluster is gone")
+            prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
-            variables = replay_variables(prepared, speed, part.name, part.folder)
+            variables = replay_variables(prepared, speed, part.name(), part.folder)
             run_playbook("compare", variables, self.inventory, screen, part.folder / "ansible.log")
             ending = verdict_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
-            ending = self._ending_of(error, part.name)
+            ending = self._ending_of(error, part.name())
         if is_new and ending.word == "wrong use":
             shutil.rmtree(part.folder)
             return ending

@@ -246,9 +246,9 @@ class Prepared:
             folder.rmdir()
         new.rename(folder)
 
-    def write_again(self, folder: Path) -> None:
-        """Put the inputs of this preparation in the place of another one's, which did not know the speed yet."""
-        self._write_into(folder, folder.name, read_json(folder / "experiment.json") or {})
+    def write_again(self, folder: Path, run: str = "") -> None:
+        """Put the inputs of this preparation in the place of another one's, which did not know the speed yet, or the run's name."""
+        self._write_into(folder, run or folder.name, read_json(folder / "experiment.json") or {})
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")

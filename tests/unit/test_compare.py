@@ -80,7 +80,7 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert [part.folder.relative_to(results).as_posix() for part in planned.parts] == [
         "r/fifo-1", "r/backfill-1", "r/fifo-2", "r/backfill-2",
     ]  # fmt: skip
-    assert [part.name for part in planned.parts] == ["r.fifo-1", "r.backfill-1", "r.fifo-2", "r.backfill-2"]
+    assert [part.name() for part in planned.parts] == ["r.fifo-1", "r.backfill-1", "r.fifo-2", "r.backfill-2"]
     one, other, *rest = [part.shift for part in planned.parts]
     assert one == other and rest[0] == rest[1] != one
     assert planned.inputs["CONFIGS"] == "fifo backfill" and planned.inputs["REPLICAS"] == "2"
@@ -153,6 +153,37 @@ def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> N
     assert "results/r is finished: nothing is run again" in stream.getvalue()
     stored = Ending.load(folder)
     assert stored is not None and stored.line == ending.line
+
+
+@pytest.mark.parametrize(
+    ("validity", "anew"),
+    [
+        ({"valid": True, "interrupted": 9.0, "halted": 0.0}, False),
+        ({"valid": False, "interrupted": 0.0, "halted": 0.0}, False),
+        ({"valid": False, "interrupted": 0.0, "halted": 531.0}, True),
+        ({"valid": False, "interrupted": 9.0, "halted": None}, True),
+    ],
+)
+def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, validity: dict[str, object], anew: bool) -> None:
+    part = compare.Campaign.of(values(results)).parts[0]
+    part.folder.mkdir(parents=True)
+    write_json(part.folder / "experiment.json", {"run": "r.fifo-1", "inputs": {"SEED": "1"}})
+    for attempt in range(1, compare.ATTEMPTS + 1):
+        assert part.ending() is None
+        (part.folder / "jobs.csv").write_text("id")
+        (part.folder / "ansible.log").write_text("what was done")
+        write_json(part.folder / "metrics.json", {"validity": validity})
+        Ending("ok" if validity["valid"] else "invalid", "done").store(part.folder)
+        if not (anew and attempt < compare.ATTEMPTS):
+            assert part.ending() is not None and not part.is_spoiled()
+            break
+        assert part.ending() is None and part.is_spoiled()
+        part.begin_anew()
+        assert {path.name for path in part.folder.iterdir()} == {"experiment.json", "ansible.log"}
+        experiment = {"run": f"r.fifo-1.{attempt + 1}", "attempt": attempt + 1, "inputs": {"SEED": "1"}}
+        assert read_json(part.folder / "experiment.json") == experiment
+        assert part.name() == f"r.fifo-1.{attempt + 1}"
+    assert part.attempt() == (compare.ATTEMPTS if anew else 1)
 
 
 def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
