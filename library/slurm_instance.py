@@ -108,8 +108,9 @@ from typing import Any
 
 import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import (  # replay: carried along, and installed on the hosts
+from ansible.module_utils.slurm_mirage import (  # clock_offset, replay: carried along, and installed on the hosts
     capacity,
+    clock_offset,  # noqa: F401
     farm,
     isolation,
     processes,
