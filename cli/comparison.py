@@ -38,16 +38,10 @@ def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen)
     """Compare the finished runs in `folder`, write comparison.json and status.json, and show what differs."""
     from slurm_mirage.comparison import Run, compare  # scipy: not for targets that need it not
 
-    found = [
-        Run(
-            one.label,
-            one.replica,
-            one.folder,
-            read_schedule(folder / one.folder / "jobs.csv").jobs,
-            read_json(folder / one.folder / "metrics.json"),
-        )
-        for one in members
-    ]
+    found = []
+    for one in members:
+        schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
+        found.append(Run(one.label, one.replica, one.folder, schedule.jobs, metrics, schedule.immediate_below))
     content = compare(found, seed)
     write_json(folder / "comparison.json", content)
     show(content, screen)

@@ -533,6 +533,15 @@ TABLE = (
         ("metrics", "simulate"),
     ),
     Knob(
+        "IMMEDIATE",
+        "",
+        optional(at_least(0, whole=False)),
+        "a number of seconds above 0",
+        "a job that waited less started at once (seconds of the trace)",
+        ("metrics", "simulate"),
+        shown="1; of a run what its record and a start resolve",
+    ),
+    Knob(
         "WARMUP_CUT",
         "0",
         cut,

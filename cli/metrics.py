@@ -40,7 +40,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
         number_of(values["TAU"]),
         suspensions=schedule.suspensions,
         w2_reading=str(values["W2"]),
-        resolution=schedule.resolution,
+        immediate_below=schedule.immediate_below if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),
         cooldown_cut=str(values["COOLDOWN_CUT"]),
     )

@@ -136,6 +136,7 @@ def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Kno
         nodes,
         number_of(values["TAU"]),
         w2_reading=str(values["W2"]),
+        immediate_below=1.0 if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),
         cooldown_cut=str(values["COOLDOWN_CUT"]),
     )

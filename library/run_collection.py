@@ -77,7 +77,7 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
     """Content of the files by name, the metrics, and the disagreements by kind."""
     # Imported late, so that a machine without polars gets a message and no traceback.
     import polars as pl
-    from ansible.module_utils.slurm_mirage import collect, metrics, run_files, validity
+    from ansible.module_utils.slurm_mirage import at_once, collect, metrics, run_files, validity
 
     folder = Path(params["run_dir"])
     machine = {"processors": params["processors"], "nodes": params["nodes"]}
@@ -87,7 +87,8 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
     except (OSError, pl.exceptions.PolarsError) as error:
         raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
     run = collect.collect(folder, workload)
-    found = metrics.compute(run.jobs, **machine, tau=params["tau"], suspensions=run.suspensions, resolution=run.time.second)
+    at_once_below = at_once.immediate_below(run.time.clock.speed, run.time.clock.shrink)
+    found = metrics.compute(run.jobs, **machine, tau=params["tau"], suspensions=run.suspensions, immediate_below=at_once_below)
     found["validity"] = validity.judge(
         run,
         validity.read_figures(folder / "samples.csv"),

@@ -37,6 +37,11 @@ options:
     type: str
     choices: [magnitude, log]
     default: magnitude
+  immediate_below:
+    description:
+      - A job that waited less than so many seconds started at once.
+      - Without it 1 s, and for the files of a run what its record and a start resolve (docs/metrics.md).
+    type: float
   warmup_cut:
     description:
       - What to cut from the schedule's beginning before it is measured, in seconds (C(3600)) or per cent of the time from its first
@@ -129,7 +134,7 @@ def measure(params: dict[str, Any]) -> dict[str, Any]:
         params["tau"],
         suspensions=recorded.suspensions,
         w2_reading=params["w2_reading"],
-        resolution=recorded.resolution,
+        immediate_below=recorded.immediate_below if params["immediate_below"] is None else params["immediate_below"],
         warmup_cut=params["warmup_cut"],
         cooldown_cut=params["cooldown_cut"],
     )
@@ -155,6 +160,7 @@ def main() -> None:
             "nodes": {"type": "int"},
             "tau": {"type": "float", "default": 10.0},
             "w2_reading": {"type": "str", "choices": ["magnitude", "log"], "default": "magnitude"},
+            "immediate_below": {"type": "float"},
             "warmup_cut": {"type": "str", "default": "0"},
             "cooldown_cut": {"type": "str", "default": "0"},
             "dest": {"type": "path"},

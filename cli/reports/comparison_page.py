@@ -12,7 +12,7 @@ from slurm_mirage.metrics import MEANINGS
 
 from . import comparison_pictures as pictures
 from . import distributions
-from .measures import MAIN, class_table, figure, inputs, slowdowns_of, waits_of
+from .measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, waits_of
 from .page import Part, Section, Table, Verdict, report
 from .run_data import LOG, Run
 from .timeline import Steps, Timeline
@@ -81,7 +81,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
         yield Section("Other pairs", [part for pair in pairs for part in _findings(content, *pair, MAIN)])
     yield Section("Waits and slowdowns", _distributions(groups))
     yield Section("By class of jobs", list(_classes(content)))
-    yield _busy_nodes(groups, base)
+    yield _busy_nodes(content, groups)
     yield _over_time(groups)
     yield Section("Suspensions", [Part("", table=_suspensions(groups), is_wide=True)])
     yield _real_machine(groups)
@@ -216,7 +216,7 @@ def _class_words(pair: Mapping[str, Any]) -> str:
     return "none" if value == 0 else f"({signed(value)} {unit})"
 
 
-def _busy_nodes(groups: Mapping[str, Sequence[Run]], base: str) -> Section:
+def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:
     """F, the share of the time in which fewer than x nodes were busy, and its difference; and jobs that started at once."""
     known = {
         label: [one.metrics["distribution"] for one in some if one.metrics.get("distribution")] for label, some in groups.items()
@@ -224,27 +224,21 @@ def _busy_nodes(groups: Mapping[str, Sequence[Run]], base: str) -> Section:
     parts = []
     if all(known.values()):
         nodes = next(iter(groups.values()))[0].nodes
-        parts += [Part(picture.description, picture) for picture in pictures.busy_nodes(known, nodes, base)]
-    rows = [
-        (label, percent(_mean(some, "immediate_fraction")), *(_each(some, "immediate_fraction"),)) for label, some in groups.items()
-    ]
-    parts.append(
-        Part(
-            "A job started at once if its wait was below what the record can tell.",
-            table=Table("Jobs that started at once", ("configuration", "mean", "each run"), rows),
-            is_wide=True,
-        )
-    )
+        parts += [Part(picture.description, picture) for picture in pictures.busy_nodes(known, nodes, content["baseline"])]
+    below = float(content["settings"]["immediate_below"])
+    found = content["metrics"]["immediate_fraction"]["configurations"]
+    rows = [(label, percent(one["mean"]), ", ".join(percent(value) for value in one["replicas"])) for label, one in found.items()]
+    in_log = next(iter(groups.values()))[0].log_immediate(below)
+    if in_log is not None:
+        rows.append((f"{LOG}, the same jobs", percent(in_log), "-"))
+    table = Table("Jobs that started at once", ("configuration", "mean", "each run"), rows)
+    parts.append(Part(immediate_words(below), table=table, is_wide=True))
     return Section("Busy nodes, and jobs that started at once", parts)
 
 
 def _mean(some: Sequence[Run], name: str) -> float | None:
     values = [value for run in some if (value := run.values.get(name)) is not None]
     return sum(values) / len(values) if values else None
-
-
-def _each(some: Sequence[Run], name: str) -> str:
-    return ", ".join(figure(name, run.values.get(name)) for run in some)
 
 
 def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:

@@ -38,6 +38,11 @@ def figure(name: str, value: float | None) -> str:
     return duration(value) if definitions.MEANINGS[name][0] == "s" else number(round(value, 2))
 
 
+def immediate_words(below: float) -> str:
+    """Which jobs count as started at once."""
+    return f"A job started at once if it waited less than {duration(below)}, which is what the record and a start can tell."
+
+
 def waits_of(inside: pl.DataFrame) -> pl.Series:
     """Of `Population.inside`."""
     return inside.select(pl.col("s") - pl.col("a")).to_series()

@@ -125,7 +125,12 @@ class Run:
             return {}
         settings = self.metrics["settings"]
         measured = definitions.compute(
-            self.log_schedule, self.processors, self.nodes, settings["tau"], w2_reading=settings["w2_reading"]
+            self.log_schedule,
+            self.processors,
+            self.nodes,
+            settings["tau"],
+            w2_reading=settings["w2_reading"],
+            immediate_below=settings["immediate_below"],
         )
         found: Mapping[str, float | None] = measured["metrics"]
         return found
@@ -134,6 +139,13 @@ class Run:
     def log_population(self) -> Population | None:
         """Those of them that can be measured."""
         return None if self.log_schedule is None else Population.of(self.log_schedule, self.processors, self.nodes, 0.0, 0.0)
+
+    def log_immediate(self, below: float) -> float | None:
+        """Share of these jobs that waited less than `below` seconds in the log."""
+        if self.log_population is None or self.log_population.inside.is_empty():
+            return None
+        waited = self.log_population.inside.select((pl.col("s") - pl.col("a") < below).mean()).item()
+        return float(waited)
 
     def levels(self) -> tuple[Steps, Steps]:
         """Processors in use, and processors asked for by waiting jobs, over time."""

@@ -9,6 +9,7 @@ import polars as pl
 
 from slurm_mirage import metrics as definitions
 from slurm_mirage.comparison_words import noun
+from slurm_mirage.metrics import meaning_of
 
 from ..table import VALIDITY, value_text
 from . import distributions
@@ -91,10 +92,10 @@ def main_table(run: Run) -> Table:
     """The metrics that people ask for first; beside them those of the same jobs in the log."""
     names = [name for name in MAIN if run.values.get(name) is not None]
     headings = ["metric", "emulation", "log, the same jobs", "meaning"] if run.log_metrics else ["metric", "emulation", "meaning"]
-    rows = []
+    rows, settings = [], run.metrics["settings"]
     for name in names:
         log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
-        rows.append((noun(name), figure(name, run.values[name]), *log, _MEANINGS.get(name, definitions.MEANINGS[name][1])))
+        rows.append((noun(name), figure(name, run.values[name]), *log, _MEANINGS.get(name) or meaning_of(name, settings)))
     return Table("Main metrics, in the trace's own time", tuple(headings), rows, prose=(len(headings) - 1,))
 
 

@@ -34,7 +34,8 @@ _DIGITS = 10  # of what is written: sums in another order differ beyond that
 @dataclass(frozen=True)
 class Run:
     """A finished run. label: its configuration, by the name that tells it from others; folder: name of its folder;
-    jobs: its jobs.csv (`metrics.JOBS_SCHEMA`); metrics: its metrics.json.
+    jobs: its jobs.csv (`metrics.JOBS_SCHEMA`); metrics: its metrics.json; immediate_below: that of
+    its Schedule, where an earlier release has measured it by another one.
     """
 
     label: str
@@ -42,6 +43,7 @@ class Run:
     folder: str
     jobs: pl.DataFrame
     metrics: Mapping[str, Any]
+    immediate_below: float = 0.0
 
 
 def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES) -> dict[str, Any]:
@@ -71,6 +73,9 @@ class _Comparison:
         for run in self.runs:
             if any(run.metrics["settings"][name] != self.settings[name] for name in ("processors", "nodes", "tau", "w2_reading")):
                 raise WrongUse(f"RUN: {run.folder} was measured on another machine or with other settings than {runs[0].folder}")
+        # One for all of them, also if some were measured by another one.
+        below = [max(run.immediate_below, run.metrics["settings"]["immediate_below"]) for run in self.runs]
+        self.settings["immediate_below"] = max(below)
         self.places = {label: [i for i, run in enumerate(self.runs) if run.label == label] for label in self.labels}
         all_pairs = list(combinations(self.labels, 2))
         self.pairs = all_pairs if len(self.labels) <= ALL_PAIRS else [pair for pair in all_pairs if pair[0] == self.labels[0]]
@@ -84,6 +89,8 @@ class _Comparison:
         settings = self.settings
         machine = (settings["processors"], settings["nodes"], settings["warmup_cut"], settings["cooldown_cut"])
         frames = [Population.of(run.jobs, *machine).inside for run in self.runs]
+        at_once = (pl.col("s") - pl.col("a") < settings["immediate_below"]).mean()
+        self.at_once = [frame.select(at_once).item() for frame in frames]
         of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean())
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
@@ -93,7 +100,7 @@ class _Comparison:
 
     def _resample(self) -> None:
         frames = self._common()
-        measures = [measures_of(frame, run.metrics["settings"]) for frame, run in zip(frames, self.runs, strict=True)]
+        measures = [measures_of(frame, self.settings) for frame in frames]
         names = [name for name in MEANINGS if all(name in one.above for one in measures)]
         self.cells = cells_of(frames, self.settings["processors"])
         draws = Draws.of(frames, measures, names, self.cells)
@@ -147,7 +154,7 @@ class _Comparison:
 
     def _metric(self, name: str) -> dict[str, Any]:
         unit, meaning = MEANINGS[name]
-        values = [run.metrics["metrics"].get(name) for run in self.runs]
+        values = self.at_once if name == "immediate_fraction" else [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
         missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
         known = np.array([math.nan if value is None else value for value in values], np.float64)

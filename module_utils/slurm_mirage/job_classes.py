@@ -32,7 +32,7 @@ def sizes(widest: int) -> dict[str, int]:
     return classes
 
 
-def by_class(jobs: pl.DataFrame, processors: int, tau: float, resolution: float) -> list[dict[str, Any]]:
+def by_class(jobs: pl.DataFrame, processors: int, tau: float, immediate_below: float) -> list[dict[str, Any]]:
     """A row for each class that has jobs, for all jobs of a size, all of a run time, and all (size or runtime `all`).
 
     jobs: columns a, s, f, t, p; processors: of the machine. Rows: size, runtime (names), size_max, runtime_max (their upper
@@ -43,7 +43,7 @@ def by_class(jobs: pl.DataFrame, processors: int, tau: float, resolution: float)
     classes = sizes(max(processors, jobs.select(pl.col("p").max()).item()))
     rows: list[tuple[str, int | None]] = [*classes.items(), (ALL, None)]
     columns = [*RUNTIMES.items(), (ALL, None)]
-    figures = _figures(jobs, list(classes.values()), tau, resolution)
+    figures = _figures(jobs, list(classes.values()), tau, immediate_below)
     shape = len(classes), len(RUNTIMES)
     medians = _medians(figures, shape)
     count = _sums(figures["cell"], None, shape)
@@ -71,7 +71,7 @@ def by_class(jobs: pl.DataFrame, processors: int, tau: float, resolution: float)
     ]
 
 
-def _figures(jobs: pl.DataFrame, widest: list[int], tau: float, resolution: float) -> pl.DataFrame:
+def _figures(jobs: pl.DataFrame, widest: list[int], tau: float, immediate_below: float) -> pl.DataFrame:
     """What the rows are made of, job by job: the classes (size, runtime, cell, counted from 0), and the values."""
     w, r, t, p = pl.col("s") - pl.col("a"), pl.col("f") - pl.col("a"), pl.col("t"), pl.col("p")
     longest = [most for most in RUNTIMES.values() if most is not None]
@@ -82,7 +82,7 @@ def _figures(jobs: pl.DataFrame, widest: list[int], tau: float, resolution: floa
         wait=w,
         bounded=(r / pl.max_horizontal(t, pl.lit(tau))).clip(1),
         response=r,
-        immediate=w < resolution,
+        immediate=w < immediate_below,
     )
     return values.with_columns(cell=pl.col("size") * len(RUNTIMES) + pl.col("runtime")).collect()
 

@@ -16,17 +16,17 @@ Values = dict[str, Any]
 
 
 def over_jobs(
-    jobs: pl.DataFrame, suspensions: pl.DataFrame | None, tau: float, resolution: float, w2_reading: str
+    jobs: pl.DataFrame, suspensions: pl.DataFrame | None, tau: float, immediate_below: float, w2_reading: str
 ) -> tuple[Values, dict[str, int]]:
     """All metrics but those over time, of one job at least, and how many are left out of some of them, by reason.
 
     jobs: columns of `Population.inside`; the rest as for `metrics.compute`.
     """
-    means, narrower = _means(jobs, tau, resolution, w2_reading)
+    means, narrower = _means(jobs, tau, immediate_below, w2_reading)
     return means | _waits(jobs) | _suspensions(jobs, suspensions), narrower
 
 
-def _means(jobs: pl.DataFrame, tau: float, resolution: float, w2_reading: str) -> tuple[Values, dict[str, int]]:
+def _means(jobs: pl.DataFrame, tau: float, immediate_below: float, w2_reading: str) -> tuple[Values, dict[str, int]]:
     """Means over jobs, in one pass, and how many are in none of the slowdowns, or of W1 to W4."""
     a, s, f, t, p = (pl.col(name) for name in "asftp")
     w, r = s - a, f - a
@@ -37,7 +37,7 @@ def _means(jobs: pl.DataFrame, tau: float, resolution: float, w2_reading: str) -
         "response_mean": r.mean(),
         "bounded_slowdown_mean": (r / bound).clip(1).mean(),
         "pp_bounded_slowdown_mean": (r / (p * bound)).clip(1).mean(),
-        "immediate_fraction": (w < resolution).mean(),
+        "immediate_fraction": (w < immediate_below).mean(),
     }
     slowdowns = {
         "slowdown_mean": pl.when(ran).then(r / t).mean(),

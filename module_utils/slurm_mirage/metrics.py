@@ -35,6 +35,7 @@ Worked example: six jobs on four nodes of one processor each (used by tests/unit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -110,7 +111,7 @@ def compute(
     *,
     suspensions: pl.DataFrame | None = None,
     w2_reading: str = "magnitude",
-    resolution: float = 1.0,
+    immediate_below: float = 1.0,
     warmup_cut: Cut = 0.0,
     cooldown_cut: Cut = 0.0,
 ) -> dict[str, Any]:
@@ -121,20 +122,20 @@ def compute(
     tau: seconds
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
-    resolution: seconds; a wait below it counts as none
+    immediate_below: seconds; a wait below it counts as none (at_once.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
 
     A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of range, and for cuts that
     leave nothing.
     """
-    _check_settings(processors, nodes, tau, w2_reading)
+    _check_settings(processors, nodes, tau, w2_reading, immediate_below)
     population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut)
     inside, window = population.inside, population.window
     values: dict[str, Any] = dict.fromkeys(MEANINGS, _NOBODY)
     distribution: Distribution | str = _NOBODY
     excluded = population.excluded
     if window is not None:
-        of_jobs, narrower = over_jobs(inside, suspensions, tau, resolution, w2_reading)
+        of_jobs, narrower = over_jobs(inside, suspensions, tau, immediate_below, w2_reading)
         of_time, distribution = over_time(population, window, processors, nodes, suspensions)
         values |= of_jobs | of_time | {"makespan": window.length}
         excluded = excluded | narrower
@@ -153,28 +154,38 @@ def compute(
             "cooldown_cut": 0.0 if window is None else window.cooldown,
             "window": None if window is None else [window.begin, window.end],
             "percentiles": "linear",
-            "immediate_below": resolution,
+            "immediate_below": immediate_below,
             "job_nodes": _job_nodes(inside, nodes),
         },
         "excluded": {reason: count for reason, count in excluded.items() if count},
         "distribution": None if isinstance(distribution, str) else distribution,
-        "classes": by_class(inside, processors, tau, resolution),
+        "classes": by_class(inside, processors, tau, immediate_below),
     }
 
 
 def table(metrics: dict[str, Any]) -> list[tuple[str, float | None, str, str]]:
     """Rows (name, value, unit, meaning) of `compute`'s result for the terminal; for a null, the reason."""
     values, reasons = metrics["metrics"], metrics["null_reasons"]
-    return [(name, values[name], unit, reasons.get(name, meaning)) for name, (unit, meaning) in MEANINGS.items()]
+    return [
+        (name, values[name], unit, reasons.get(name, meaning_of(name, metrics["settings"]))) for name, (unit, _) in MEANINGS.items()
+    ]
 
 
-def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: str) -> None:
+def meaning_of(name: str, settings: Mapping[str, Any]) -> str:
+    """What a metric means, with the setting that decides about it."""
+    meaning = MEANINGS[name][1]
+    return f"{meaning}, after less than {settings['immediate_below']:g} s" if name == "immediate_fraction" else meaning
+
+
+def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: str, immediate_below: float) -> None:
     if processors < 1:
         raise WrongUse(f"processors: {processors} may be 1 or more")
     if nodes is not None and not 1 <= nodes <= processors:
         raise WrongUse(f"nodes: {nodes} may be from 1 to the number of processors, {processors}")
     if not tau > 0:
         raise WrongUse(f"TAU: {tau:g} may be any number of seconds above 0")
+    if not immediate_below > 0:
+        raise WrongUse(f"IMMEDIATE: {immediate_below:g} may be any number of seconds above 0")
     if w2_reading not in ("magnitude", "log"):
         raise WrongUse(f"w2_reading: {w2_reading!r} may be magnitude or log")
 

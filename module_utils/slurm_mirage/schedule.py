@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from . import sigsleep_log, swf
+from .at_once import immediate_below
 from .errors import WrongUse
 from .files import read_json
 from .jobs_frame import (
@@ -20,6 +21,9 @@ from .jobs_frame import (
 )
 from .selection import Selection, choose
 from .trace import Trace, read_trace
+
+OF_A_RUN = "schedule.swf"
+"""Name of a run's schedule as SWF, in the run's folder."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Schedule:
     format: "swf", "sacct", "run" (jobs.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
-    resolution: seconds, to which instants are known
+    immediate_below: seconds; a wait below it counts as none (at_once.py)
     """
 
     jobs: pl.DataFrame
@@ -44,7 +48,7 @@ class Schedule:
     format: str
     notes: dict[str, int]
     left_out: dict[str, int] = field(default_factory=dict)
-    resolution: float = 1.0
+    immediate_below: float = 1.0
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
@@ -60,20 +64,20 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         records, damage = sigsleep_log.read_log(path)
         notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
-        return Schedule(
-            jobs, suspensions_from_sigsleep(records), run.processors, run.nodes, run.source, "sigsleep", notes, left_out
-        )
+        pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below)
     if start.startswith(b"id,"):
         run = _Run.beside(path)
         beside = path.with_name("suspensions.csv")
         suspensions = _read_csv(beside, SUSPENSIONS_SCHEMA) if beside.exists() else None
         jobs, left_out = _chosen(_read_csv(path, JOBS_SCHEMA), wanted)
-        return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.resolution)
+        return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.immediate_below)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
     source = "the log's header" if "MaxProcs" in trace.header else "the widest job"
-    return Schedule(frame_from_swf(frame), None, *trace.machine(), source, trace.format, trace.notes, left_out)
+    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
+    return Schedule(frame_from_swf(frame), None, *trace.machine(), source, trace.format, trace.notes, left_out, at_once)
 
 
 def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -92,12 +96,11 @@ def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dic
 
 @dataclass(frozen=True)
 class _Run:
-    """What the experiment.json beside a file says: the machine, and the seconds of the trace in one of Slurm's, to which
-    submissions and starts are known."""
+    """What the experiment.json beside a file says: the machine, and below which wait a job started at once."""
 
     processors: int | None = None
     nodes: int | None = None
-    resolution: float = 1.0
+    immediate_below: float = 1.0
     source: str = ""
 
     @classmethod
@@ -111,7 +114,10 @@ class _Run:
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
-            return cls(processors, nodes, 100 / float(inputs["SHRINK"]), "experiment.json")
+            # SPEED may be auto, and earlier releases knew none.
+            speed = (found.get("clock") or {}).get("speed") or inputs.get("SPEED", 1)
+            at_once = immediate_below(1.0 if speed == "auto" else float(speed), float(inputs["SHRINK"]))
+            return cls(processors, nodes, at_once, "experiment.json")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise WrongUse(f"TRACE: {experiment}: does not describe a run ({type(error).__name__}: {error})") from None
 

@@ -52,6 +52,11 @@ def test_settings(tmp_path: Path, ten: Path) -> None:
     assert "machine: 8 processors, 2 nodes (the log's header)" in said.splitlines()
 
 
+@pytest.mark.parametrize(("given", "share"), [({}, 0.1), ({"IMMEDIATE": "5"}, 0.5)])
+def test_jobs_that_started_at_once(tmp_path: Path, ten: Path, given: dict[str, str], share: float) -> None:
+    assert measured(tmp_path, ten, **given)[0]["metrics"]["immediate_fraction"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize(
     ("given", "waits"),
     [
@@ -90,6 +95,7 @@ def test_a_runs_own_machine(tmp_path: Path) -> None:
     ("given", "message"),
     [
         ({"TAU": "0"}, "TAU: 0 may be any number of seconds above 0"),
+        ({"IMMEDIATE": "0"}, "IMMEDIATE: 0 may be any number of seconds above 0"),
         ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "WARMUP_CUT, COOLDOWN_CUT: 479.5 s and 479.5 s leave nothing"),
         ({"USERS": "7"}, "USERS: the log has no job of the user '7'"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_means_are_those_of_the_metrics() -> None:
     assert content["metrics"]["utilisation"]["resampled"] == []
     assert pair(content, "utilisation")["interval"] is None
     assert pair(content, "utilisation")["verdict"] == "undecided"
+
+
+def test_one_threshold_says_of_all_runs_which_jobs_started_at_once() -> None:
+    """Also of runs that an earlier release has measured by another one."""
+    waits = np.repeat([0.5, 5.0, 15.0, 500.0], 15)
+    runs = [run_of(label, replica, waits + (replica - 1)) for label in "ab" for replica in (1, 2)]
+    before = compare(runs, seed=1, resamples=50)["metrics"]["immediate_fraction"]
+    assert before["configurations"]["a"]["replicas"] == [0.25, 0]
+    content = compare([replace(run, immediate_below=10.0 if run is runs[3] else 1.0) for run in runs], seed=1, resamples=50)
+    assert content["settings"]["immediate_below"] == 10
+    after = content["metrics"]["immediate_fraction"]
+    assert after["configurations"]["a"] == {"mean": 0.5, "replicas": [0.5, 0.5], "noise": {"largest": 0, "rms": 0}}
+    assert (pair(content, "immediate_fraction")["baseline_mean"], pair(content, "immediate_fraction")["mean"]) == (0.5, 0.5)
 
 
 def test_classes_are_those_of_the_metrics() -> None:

@@ -425,6 +425,16 @@ def test_jobs_with_a_slowdown_of_exactly_one_are_kept() -> None:
     assert measure(jobs)["bounded_slowdown_mean"] == 2
 
 
+@pytest.mark.parametrize(("below", "share"), [(1.0, 1 / 3), (20.0, 1 / 3), (20.001, 2 / 3), (60.0, 2 / 3)])
+def test_a_job_started_at_once_that_waited_less_than_the_threshold(below: float, share: float) -> None:
+    jobs = frame(*({"submit": 0, "start": wait, "end": 100} for wait in (0.5, 20, 60)))
+    found = metrics.compute(jobs, 4, 4, immediate_below=below)
+    assert found["metrics"]["immediate_fraction"] == pytest.approx(share)
+    assert found["settings"]["immediate_below"] == below
+    assert found["classes"][-1]["immediate_fraction"] == pytest.approx(share)
+    assert f"less than {below:g} s" in {name: meaning for name, _, _, meaning in metrics.table(found)}["immediate_fraction"]
+
+
 def test_negative_waits_are_not_clamped_to_zero() -> None:
     jobs = frame({"submit": 9, "start": 5, "end": 20}, {"submit": 0, "start": 10, "end": 20})
     result = metrics.compute(jobs, 4, 4)
