@@ -119,6 +119,36 @@ def measure(host: str, port: int, questions: int = QUESTIONS) -> Offset | None:
     return Offset(best.seconds, best.error, len(found))
 
 
+def beyond(offset: Offset) -> float:
+    """Seconds by which the clocks differ at least."""
+    return max(abs(offset.seconds) - offset.error, 0.0)
+
+
+def trouble(offset: Offset | None, bound: float, host: str, asked: str, reason: str = "") -> str:
+    """Why the clock of `host` cannot be worked with, and what to do, in a line; empty if it agrees to within `bound` seconds.
+
+    offset: what `measure` found; asked: address and port of the one that should answer; reason: why it could not be asked
+    """
+    if offset is None:
+        why = f" ({reason})" if reason else ""
+        return (
+            f"host {host}: the head does not answer at {asked}/udp{why}, so nobody knows how far their clocks are apart: "
+            "let the hosts of the cluster reach each other at the instance's ports, by TCP and UDP (docs/clusters.md, firewalls)"
+        )
+    if beyond(offset) <= bound:
+        return ""
+    return (
+        f"host {host}: its clock is {_seconds(abs(offset.seconds))} {'ahead of' if offset.seconds > 0 else 'behind'} the head's "
+        f"(to within {_seconds(offset.error)}), and {_seconds(bound)} is allowed: have both keep time by NTP "
+        "(apt-get install chrony; chronyc makestep sets it at once), or raise clock_agreement_bound"
+    )
+
+
+def _seconds(value: float) -> str:
+    """Three digits, but whole seconds where it is many."""
+    return f"{value:.0f} s" if value >= 1000 else f"{value:.3g} s"
+
+
 def main(arguments: list[str]) -> int:
     """See the module's text."""
     port, ports, seconds = (int(argument) for argument in arguments)
