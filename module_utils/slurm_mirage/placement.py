@@ -4,6 +4,9 @@ The block is a range of ports. slurmctld has the first one, on the instance's ow
 address, then on the loopback addresses that follow it (127.0.0.1, 127.0.0.2, ...). So there is no end of nodes, and an
 instance keeps out of the others' way by its range of ports alone.
 
+On several hosts each has the block on an address of its own, the only one that its nodes have. Nodes are dealt to the hosts in their
+order, as many to each, one after the other.
+
 A node that exists keeps its place: the slurmstepd of its jobs know its address.
 """
 
@@ -12,7 +15,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
@@ -151,6 +155,12 @@ def placed_in(slurm_conf: str) -> list[Nodes]:
     return found
 
 
+Place = tuple[str, int]
+"""Address and port of a node."""
+Name = tuple[str, int]
+"""Prefix and number of a node."""
+
+
 def place(classes: Iterable[NodeClass], block: Block, earlier: Iterable[Nodes] = ()) -> list[Nodes]:
     """Give every node a place in the block: the one that it had, or else the first that no node has.
 
@@ -158,32 +168,105 @@ def place(classes: Iterable[NodeClass], block: Block, earlier: Iterable[Nodes] =
     never need a place beyond n + m: what `Block.addresses` says is enough for the new ones.
     """
     wanted = list(classes)
-    known = _known(wanted, block, earlier)
+    known = {}
+    for name, (address, port) in _known(wanted, earlier).items():
+        if (index := block.index(address, port)) is not None:
+            known[name] = index
     taken = set(known.values())
     free = (index for index in itertools.count() if index not in taken)
-    return [nodes for this in wanted for nodes in _runs(this, block, known, free)]
+    places = {name: block.place(known[name] if name in known else next(free)) for name in _names(wanted)}
+    return [nodes for this in wanted for nodes in _runs(this, places)]
 
 
-def _known(classes: Sequence[NodeClass], block: Block, earlier: Iterable[Nodes]) -> dict[tuple[str, int], int]:
-    """Places by prefix and number of the nodes that have one already."""
+def place_on_hosts(
+    classes: Iterable[NodeClass], addresses: Sequence[str], block: Block, earlier: Iterable[Nodes] = ()
+) -> list[Nodes]:
+    """The same on several hosts, by their addresses: of each the ports of `block`, whose own address does not count.
+
+    A node keeps its host, and its port if that is in the block; see `dealt` for the others.
+    """
+    wanted = list(classes)
+    known = _known(wanted, earlier)
+    homes = dealt(wanted, addresses, known)
+    places = {
+        name: (address, port)
+        for name, (address, port) in known.items()
+        if address == homes[name] and block.port < port < block.port + block.ports
+    }
+    taken: dict[str, set[int]] = {address: set() for address in addresses}
+    for address, port in places.values():
+        taken[address].add(port)
+    all_ports = range(block.port + 1, block.port + block.ports)
+    free = {address: (port for port in all_ports if port not in taken[address]) for address in addresses}
+    for name, address in homes.items():
+        if name not in places:
+            port = next(free[address], 0)
+            if not port:
+                raise WrongUse(f"NODES: more than {block.ports - 1} on {address}, whose block has no more ports for them")
+            places[name] = (address, port)
+    return [nodes for this in wanted for nodes in _runs(this, places)]
+
+
+def nodes_of_hosts(classes: Iterable[NodeClass], addresses: Sequence[str], earlier: Iterable[Nodes] = ()) -> dict[str, int]:
+    """How many nodes each host will have; see `place_on_hosts`."""
+    wanted = list(classes)
+    count = Counter(dealt(wanted, addresses, _known(wanted, earlier)).values())
+    return {address: count[address] for address in addresses}
+
+
+def dealt(classes: Sequence[NodeClass], addresses: Sequence[str], known: Mapping[Name, Place]) -> dict[Name, str]:
+    """The address of each node's host: the one that it had, if that is still among them.
+
+    The others are dealt in their order: to those with the fewest nodes as many as make them level.
+    """
+    homes = {name: place[0] for name, place in known.items() if place[0] in addresses}
+    count = Counter(homes.values())
+    fresh = [name for name in _names(classes) if name not in homes]
+    begin = 0
+    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(fresh)), strict=True):
+        homes |= dict.fromkeys(fresh[begin : begin + more], address)
+        begin += more
+    return {name: homes[name] for name in _names(classes)}
+
+
+def _levelling(loads: Sequence[int], more: int) -> list[int]:
+    """How many of `more` each gets, so that those with the fewest are level: the first of them may get one more."""
+    low, high = min(loads), max(loads) + more
+    while low < high:
+        level = (low + high + 1) // 2
+        low, high = (level, high) if sum(max(0, level - load) for load in loads) <= more else (low, level - 1)
+    given = [max(0, low - load) for load in loads]
+    left = more - sum(given)
+    for position, load in enumerate(loads):
+        if left and load <= low:
+            given[position] += 1
+            left -= 1
+    return given
+
+
+def _names(classes: Iterable[NodeClass]) -> Iterable[Name]:
+    """Prefix and number of each node, in their order."""
+    return ((this.prefix, number) for this in classes for number in range(this.first, this.first + this.count))
+
+
+def _known(classes: Sequence[NodeClass], earlier: Iterable[Nodes]) -> dict[Name, Place]:
+    """Places of the nodes that had one already."""
     numbers: dict[str, list[range]] = {}
     for this in classes:
         numbers.setdefault(this.prefix, []).append(range(this.first, this.first + this.count))
-    known: dict[tuple[str, int], int] = {}
+    known: dict[Name, Place] = {}
     for nodes in earlier:
         for offset in range(nodes.count):
             number = nodes.first + offset
-            index = block.index(nodes.address, nodes.port + offset)
-            if index is not None and any(number in some for some in numbers.get(nodes.prefix, [])):
-                known[nodes.prefix, number] = index
+            if any(number in some for some in numbers.get(nodes.prefix, [])):
+                known[nodes.prefix, number] = nodes.address, nodes.port + offset
     return known
 
 
-def _runs(this: NodeClass, block: Block, known: Mapping[tuple[str, int], int], free: Iterator[int]) -> Iterator[Nodes]:
+def _runs(this: NodeClass, places: Mapping[Name, Place]) -> Iterable[Nodes]:
     begin, begin_address, begin_port = this.first, "", 0
     for number in range(this.first, this.first + this.count):
-        index = known.get((this.prefix, number))
-        address, port = block.place(next(free) if index is None else index)
+        address, port = places[this.prefix, number]
         if (address, port) != (begin_address, begin_port + number - begin):
             if number > begin:
                 yield Nodes(this.prefix, begin, number - begin, this.cpus, begin_address, begin_port, this.extra)

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.placement import Block, NodeClass, node_classes, place, placed_in
+from slurm_mirage.placement import Block, NodeClass, node_classes, nodes_of_hosts, place, place_on_hosts, placed_in
 from slurm_mirage.slurm_conf import Nodes, render
 
 BLOCK = Block("127.0.0.1", 17000, 5)
+HOSTS = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+WIDE = Block("10.0.0.1", 17000, 101)
 counts = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 blocks = st.integers(2, 30).map(lambda ports: Block("127.0.0.1", 17000, ports))
 
@@ -78,6 +80,75 @@ def test_nodes_that_stay_keep_their_places(block: Block, before: list[int], afte
 def test_nodes_of_another_block_are_placed_anew() -> None:
     earlier = [Nodes("n", 1, 3, 1, "127.0.0.1", 18001)]
     assert place([NodeClass("n", 1, 3, 1)], BLOCK, earlier) == place([NodeClass("n", 1, 3, 1)], BLOCK)
+
+
+def on_hosts(nodes: list[Nodes]) -> list[tuple[str, str, int]]:
+    return [(some.names, some.address, some.port) for some in nodes]
+
+
+def test_several_hosts_get_a_block_of_the_nodes_each_in_their_order() -> None:
+    assert on_hosts(place_on_hosts(node_classes([{"count": 8, "cpus": 1}]), HOSTS, WIDE)) == [
+        ("n[1-3]", "10.0.0.1", 17001),
+        ("n[4-6]", "10.0.0.2", 17001),
+        ("n[7-8]", "10.0.0.3", 17001),
+    ]
+    assert on_hosts(place_on_hosts(node_classes([{"count": 2, "cpus": 1}]), HOSTS, WIDE)) == [
+        ("n1", "10.0.0.1", 17001),
+        ("n2", "10.0.0.2", 17001),
+    ], "a host may have none"
+    classes = node_classes([{"count": 2, "cpus": 1}, {"count": 4, "cpus": 8, "prefix": "fat"}])
+    assert on_hosts(place_on_hosts(classes, HOSTS[:2], WIDE)) == [
+        ("n[1-2]", "10.0.0.1", 17001),
+        ("fat1", "10.0.0.1", 17003),
+        ("fat[2-4]", "10.0.0.2", 17001),
+    ]
+
+
+def test_a_host_that_joins_gets_the_new_nodes_and_one_that_leaves_gives_its_own_away() -> None:
+    two = place_on_hosts(node_classes([{"count": 4, "cpus": 1}]), HOSTS[:2], WIDE)
+    three = place_on_hosts(node_classes([{"count": 6, "cpus": 1}]), HOSTS, WIDE, written(two))
+    assert on_hosts(three) == [
+        ("n[1-2]", "10.0.0.1", 17001),
+        ("n[3-4]", "10.0.0.2", 17001),
+        ("n[5-6]", "10.0.0.3", 17001),
+    ]
+    assert on_hosts(place_on_hosts(node_classes([{"count": 6, "cpus": 1}]), [HOSTS[0], HOSTS[2]], WIDE, written(three))) == [
+        ("n[1-2]", "10.0.0.1", 17001),
+        ("n3", "10.0.0.1", 17003),
+        ("n4", "10.0.0.3", 17003),
+        ("n[5-6]", "10.0.0.3", 17001),
+    ]
+    moved = Block("10.0.0.1", 18000, 101)
+    assert on_hosts(place_on_hosts(node_classes([{"count": 4, "cpus": 1}]), HOSTS, moved, written(three))) == [
+        ("n[1-2]", "10.0.0.1", 18001),
+        ("n[3-4]", "10.0.0.2", 18001),
+    ], "other ports, but the hosts that they had"
+
+
+@given(counts, counts, st.integers(1, 5), st.integers(1, 5))
+def test_nodes_are_dealt_level_and_those_that_stay_stay(before: list[int], after: list[int], first: int, second: int) -> None:
+    all_hosts = [f"10.0.0.{i}" for i in range(1, 6)]
+    block = Block("10.0.0.1", 17000, sum(before) + sum(after) + 1)
+    fresh = place_on_hosts(classes(before), all_hosts[:first], block)
+    loads = nodes_of_hosts(classes(before), all_hosts[:first]).values()
+    assert max(loads) - min(loads) <= 1 and list(loads) == sorted(loads, reverse=True)
+    earlier = written(fresh)
+    later = place_on_hosts(classes(after), all_hosts[:second], block, earlier)
+    old, new = places(fresh), places(later)
+    assert len(new) == len(set(new.values())) == sum(after)
+    assert {name: new[name] for name in old.keys() & new.keys() if old[name][0] in all_hosts[:second]} == {
+        name: old[name] for name in old.keys() & new.keys() if old[name][0] in all_hosts[:second]
+    }
+    told = nodes_of_hosts(classes(after), all_hosts[:second], earlier)
+    assert told == {host: sum(place[0] == host for place in new.values()) for host in all_hosts[:second]}
+    got_new = {new[name][0] for name in new.keys() - old.keys()}
+    assert all(told[host] <= min(told.values()) + 1 for host in got_new), "only the emptiest hosts get more"
+    assert place_on_hosts(classes(after), all_hosts[:second], block, written(later)) == later
+
+
+def test_a_host_with_more_nodes_than_its_block_has_ports() -> None:
+    with pytest.raises(WrongUse, match=re.escape("NODES: more than 100 on 10.0.0.1, whose block has no more ports for them")):
+        place_on_hosts(node_classes([{"count": 301, "cpus": 1}]), HOSTS, WIDE)
 
 
 @given(st.from_regex(r"\A[A-Za-z]([A-Za-z0-9._-]{0,5}[A-Za-z._-])?\Z"), st.integers(0, 3000), counts)
