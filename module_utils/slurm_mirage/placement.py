@@ -4,8 +4,8 @@ The block is a range of ports. slurmctld has the first one, on the instance's ow
 address, then on the loopback addresses that follow it (127.0.0.1, 127.0.0.2, ...). So there is no end of nodes, and an
 instance keeps out of the others' way by its range of ports alone.
 
-On several hosts each has the block on an address of its own, the only one that its nodes have. Nodes are dealt to the hosts in their
-order, as many to each, one after the other.
+On several hosts each has the block on an address of its own, the only one that its nodes have. Nodes are dealt to the hosts in
+their order, as many to each, one after the other.
 
 A node that exists keeps its place: the slurmstepd of its jobs know its address.
 """
@@ -196,8 +196,7 @@ def place_on_hosts(
     taken: dict[str, set[int]] = {address: set() for address in addresses}
     for address, port in places.values():
         taken[address].add(port)
-    all_ports = range(block.port + 1, block.port + block.ports)
-    free = {address: (port for port in all_ports if port not in taken[address]) for address in addresses}
+    free = {address: iter(sorted(set(range(block.port + 1, block.port + block.ports)) - taken[address])) for address in addresses}
     for name, address in homes.items():
         if name not in places:
             port = next(free[address], 0)

@@ -113,8 +113,7 @@ def test_a_host_that_joins_gets_the_new_nodes_and_one_that_leaves_gives_its_own_
         ("n[5-6]", "10.0.0.3", 17001),
     ]
     assert on_hosts(place_on_hosts(node_classes([{"count": 6, "cpus": 1}]), [HOSTS[0], HOSTS[2]], WIDE, written(three))) == [
-        ("n[1-2]", "10.0.0.1", 17001),
-        ("n3", "10.0.0.1", 17003),
+        ("n[1-3]", "10.0.0.1", 17001),
         ("n4", "10.0.0.3", 17003),
         ("n[5-6]", "10.0.0.3", 17001),
     ]
