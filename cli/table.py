@@ -25,6 +25,7 @@ VALIDITY = (
     ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
     ("interrupted", "for how long the replay was down", "s"),
     ("halted", "for how long slurmctld started nothing, because it had died", "s"),
+    ("clock_offset_max", "by how much the clock of a host differs from the head's, at most", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),
     ("retries", "submissions tried again", ""),
     ("resubmitted", "jobs submitted again after a restart", ""),

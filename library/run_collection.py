@@ -15,7 +15,7 @@ options:
     description:
       - Folder of the run on the control machine. It holds C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
         C(jobcomp.log), C(sigsleep.log) or one C(sigsleep-HOST.log) a host, and perhaps C(suspended.jsonl), C(samples.csv),
-        C(sdiag.csv), C(result.json), C(progress.json) and C(scontrol.txt).
+        C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and C(clock_offsets.json).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
     type: path
     required: true
@@ -96,6 +96,7 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
         read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
         **machine,
         thresholds=thresholds,
+        clock_offsets=validity.read_offsets(folder),
     )
     files = run_files.render(run, **machine)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()

@@ -21,6 +21,7 @@ from polars import col
 from .collect import Collected
 from .daemon_log import OTHER
 from .errors import WrongUse
+from .files import read_json
 from .run_records import NOT_ENDED
 
 _MICROSECOND = 1e-6
@@ -93,6 +94,13 @@ def read_figures(path: Path) -> pl.DataFrame:
     return frame.with_columns(pl.all().cast(pl.Float64, strict=False))
 
 
+def read_offsets(folder: Path) -> dict[str, Any]:
+    """clock_offsets.json of a run on several hosts: what `clock_offset` measured, for each host, before and after it, in lists of
+    that name. Empty for a run on one host."""
+    found: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
+    return found
+
+
 def judge(
     collected: Collected,
     samples: pl.DataFrame,
@@ -101,15 +109,17 @@ def judge(
     processors: int,
     nodes: int,
     thresholds: Thresholds | None = None,
+    clock_offsets: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The member "validity" of metrics.json; times in trace seconds, null for a figure that the run did not yield.
 
     `samples` and `sdiag` are the replay's (`read_figures`), `result` its result.json, or if that is not there, progress.json;
-    `processors` and `nodes` are those of the machine.
+    `processors` and `nodes` are those of the machine; `clock_offsets` is clock_offsets.json, of several hosts (`read_offsets`).
     """
     thresholds = thresholds or Thresholds()
     figures = {
         **_measure(collected, samples, sdiag, processors, nodes),
+        "clock_offset_max": _clock_offset(collected, clock_offsets or {}),
         "host_cpu_saturated": _saturated(samples, thresholds),
         "messages": result.get("messages"),
         "released": result.get("released"),
@@ -210,6 +220,14 @@ def _clock_speed(collected: Collected) -> float | None:
         return None
     slope = both.select(pl.cov("submit", "slurm_submit") / col("submit").var()).item()
     return _rounded(slope * collected.time.clock.speed)
+
+
+def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
+    """Trace seconds by which the clock of a host differs from the head's: at least, what was measured may be wrong."""
+    found = [abs(one["offset"]) - one["error"] for some in measured.values() for one in some if one["offset"] is not None]
+    if not found:
+        return None
+    return _rounded(max(0.0, *found) * collected.time.clock.speed * collected.time.second)
 
 
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
@@ -357,6 +375,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "backfill_cycle_max": larger("backfill_cycle", "mean wait", wait),
         "interrupted": larger("submit_lag", "mean run time", run_time),
         "halted": larger("submit_lag", "mean run time", run_time),
+        "clock_offset_max": larger("submit_lag", "mean run time", run_time),
     }
 
 
@@ -368,6 +387,7 @@ _NAMES = {
     "backfill_cycle_max": "longest backfill cycle",
     "interrupted": "the replay's interruption",
     "halted": "the time without a slurmctld that starts jobs",
+    "clock_offset_max": "the difference between the hosts' clocks",
 }
 
 
@@ -382,6 +402,8 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thre
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "run it anew"
         if name in ("interrupted", "halted"):
             advice = "run it anew"
+        elif name == "clock_offset_max":
+            advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"
         elif name == "submit_lag_p99" and lost:
             advice = f"slurmctld lost {_several(lost, 'job')}, submitted again later"
         found.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")

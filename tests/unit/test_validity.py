@@ -22,7 +22,7 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost",
+    "launch_cost", "clock_offset_max",
 }  # fmt: skip
 
 
@@ -326,6 +326,30 @@ def test_interruption_of_the_replay(tmp_path: Path) -> None:
     assert reasons(made.collect()) == ["the replay's interruption is 60 trace s, over 5 s (5 % of the mean run time): run it anew"]
 
 
+def clock(host: str, offset: float | None, error: float | None) -> dict[str, Any]:
+    return {"host": host, "offset": offset, "error": error, "answers": 0 if offset is None else 20}
+
+
+def test_clocks_of_several_hosts(tmp_path: Path) -> None:
+    """The largest difference from the head's, before or after the run, less what it may be wrong; on Slurm's clock."""
+    run = good_run(tmp_path, speed=100.0, launch=0.001).collect()
+
+    def judged(*after: dict[str, Any]) -> dict[str, Any]:
+        offsets = {"before": [clock("c1", 0.001, 0.0002), clock("c2", None, None)], "after": list(after)}
+        return judge(run, samples(), pl.DataFrame(), FINISHED, 64, 4, clock_offsets=offsets)
+
+    assert judged()["clock_offset_max"] == pytest.approx(0.08)
+    assert judged(clock("c1", 0.0001, 0.5))["clock_offset_max"] == pytest.approx(0.08)
+    assert judged(clock("c1", -0.0502, 0.0002))["reasons"] == []
+    spoilt = judged(clock("c1", -0.1002, 0.0002))
+    assert spoilt["clock_offset_max"] == pytest.approx(10.0)
+    assert spoilt["reasons"] == [
+        "the difference between the hosts' clocks is 10 trace s, over 5 s (5 % of the mean run time): have the hosts keep time by "
+        "NTP, or lower SPEED to 50 or less"
+    ]
+    assert verdict(run)["clock_offset_max"] is None
+
+
 def test_time_without_slurmctld(tmp_path: Path) -> None:
     """Real seconds: virtual time goes on while nothing can start."""
     made = good_run(tmp_path, speed=10.0)
@@ -359,6 +383,7 @@ def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
     assert found == {
         "submit_lag_p99": 500.0, "start_latency_p50": pytest.approx(wait, rel=1e-3), "runtime_stretch_p50": 100.0,
         "runtime_stretch_p99": 500.0, "backfill_cycle_max": pytest.approx(wait, rel=1e-3), "interrupted": 500.0, "halted": 500.0,
+        "clock_offset_max": 500.0,
     }  # fmt: skip
 
 
