@@ -6,15 +6,21 @@ that parses the whole cluster costs memory that grows with the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from .errors import WrongUse
 
 HEADER = "# Written by Slurm Mirage (module slurm_config); changes made here are overwritten.\n"
 OMIT = "omit"
 """As a value: this setting is left out, and Slurm's own default holds."""
+
+
+class Line(Protocol):
+    """What has a line of slurm.conf."""
+
+    def line(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ def render_settings(settings: Mapping[str, Any]) -> str:
     return "".join(_word("slurm.conf", key, settings[key]) + "\n" for key in sorted(settings, key=str.lower))
 
 
-def render(settings: Mapping[str, Any], nodes: Sequence[Nodes], partitions: Sequence[Mapping[str, Any]]) -> str:
+def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Sequence[Mapping[str, Any]]) -> str:
     """The whole slurm.conf. `partitions` are mappings with `name` and further words of a PartitionName line."""
     lines = [HEADER, render_settings(settings)]
     lines += [node.line() + "\n" for node in nodes]
