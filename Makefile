@@ -123,7 +123,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run
+	shellcheck .ci/run roles/slurm/files/build.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(BIN)/ansible-lint --offline

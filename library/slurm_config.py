@@ -84,6 +84,13 @@ options:
         multiplied by it, so that they stay what they are in real time.
     type: float
     default: 1.0
+  version:
+    description:
+      - Release of Slurm that reads the files, as C(slurmctld -V) tells it. Settings get the names that they have in it, and
+        C(cgroup.conf) is written where it is wanted.
+      - Without it they are written as Slurm 22.05 has them.
+    type: str
+    default: ''
 author:
   - The Slurm Mirage developers
 attributes:
@@ -163,6 +170,7 @@ from ansible.module_utils.slurm_mirage.placement import (
     place,
     placed_in,
 )
+from ansible.module_utils.slurm_mirage.setting_names import files_beside, translated
 from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
 from ansible.module_utils.slurm_mirage.speed_settings import follow
 
@@ -178,11 +186,14 @@ def wanted_files(
     """Content of every file that shall be there."""
     types = gres_types(some.extra for some in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
+    settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
     files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
+    # Every daemon looks for other files beside its slurm.conf (common/read_config.c, get_extra_conf_path).
+    folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
+    for name, text in files_beside(parameters["version"]).items():
+        files |= dict.fromkeys((directory / "etc" / name, folder / name), HEADER + text)
     if types:
-        # slurmd looks for it beside its slurm.conf (common/read_config.c, get_extra_conf_path).
-        folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
         lines = (gres_lines(some.names, some.extra, directory / "etc") for some in classes)
         files[folder / "gres.conf"] = HEADER + "".join(lines)
     if parameters["wide_steps"]:
@@ -225,7 +236,7 @@ def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], wr
     touched = [path for path, text in wanted.items() if differs(path, text)]
     missing = [path for path in devices if not path.is_symlink()]
     etc = directory / "etc"
-    ours = [etc / "common.conf", etc / "gres.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
+    ours = [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
     gone = [path for path in ours if path not in wanted and path not in devices and path.exists()]
     if touched or missing or gone:
         refuse_during_run(directory)
@@ -253,6 +264,7 @@ def main() -> None:
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
             "speed": {"type": "float", "default": 1.0},
+            "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

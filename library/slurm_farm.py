@@ -74,7 +74,11 @@ options:
     type: path
     default: /usr/sbin/mariadbd
   sbin:
-    description: Folder of slurmctld, slurmd, slurmdbd and munged.
+    description: Folder of slurmctld, slurmd and slurmdbd.
+    type: path
+    default: /usr/sbin
+  munge_sbin:
+    description: Folder of munged.
     type: path
     default: /usr/sbin
   python:
@@ -168,7 +172,7 @@ def identity(directory: Path, parameters: dict[str, Any]) -> str:
 def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """The `daemons` of the specification; see slurm_mirage.farm.Spec."""
     sbin, etc, run, log = parameters["sbin"], directory / "etc", directory / "run", directory / "log"
-    munged = [f"{sbin}/munged", "--foreground", "--num-threads=10"]
+    munged = [f"{parameters['munge_sbin']}/munged", "--foreground", "--num-threads=10"]
     munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
     munged += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
     daemons: list[dict[str, Any]] = [
@@ -421,6 +425,7 @@ def main() -> None:
             "database_port": {"type": "int", "default": 0},
             "mariadbd": {"type": "path", "default": "/usr/sbin/mariadbd"},
             "sbin": {"type": "path", "default": "/usr/sbin"},
+            "munge_sbin": {"type": "path", "default": "/usr/sbin"},
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},
             "environment": {"type": "dict", "default": {}},

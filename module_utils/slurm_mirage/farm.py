@@ -144,6 +144,8 @@ class Farm:
         known = {**{d.name: d for d in self.by_pid.values()}, **self.daemons}
         for name in new.daemons.keys() & known.keys():
             daemon, old = new.daemons[name], known[name]
+            if old.command != daemon.command:
+                old.running_digest = ""  # it has to go, as with another digest
             old.command, old.digest = daemon.command, daemon.digest
             old.ready_file, old.ready_port, old.hostname = daemon.ready_file, daemon.ready_port, daemon.hostname
             old.environment = daemon.environment

@@ -1,6 +1,6 @@
 """The one door to the resource manager: the only code that knows Slurm's commands and the formats of their answers.
 
-Written for and tried with Slurm 22.05; the formats are those of squeue(1), scontrol(1), sdiag(1), sinfo(1), and of the
+Tried with Slurm 16.05 to 25.11 (docs/versions.md); the formats are those of squeue(1), scontrol(1), sdiag(1), sinfo(1), and of the
 plugin jobcomp/filetxt. Instants are whole seconds since the epoch, of the cluster's own (virtual) time: the client
 commands are asked for them with SLURM_TIME_FORMAT=%s, the completion log has them in the controller's time zone.
 """
@@ -13,6 +13,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from . import instance_clock
@@ -52,6 +53,8 @@ _PERMANENT = re.compile(
     re.IGNORECASE,
 )
 _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retrying", re.IGNORECASE)
+_WORKING_DIRECTORY = "-D"
+"""Of sbatch, in all releases: --chdir was --workdir before 17.11."""
 _FIELD = re.compile(r"(?:^|(?<= ))([A-Z][A-Za-z/:]*)=")
 
 
@@ -244,11 +247,14 @@ def parse_diagnostics(text: str) -> dict[str, int | None]:
     for line in text.splitlines():
         if re.match(r"(Main|Backfilling|Latency|Remote|Pending)\b", line):
             part = line.split()[0]
-        # Both `Last cycle: 5` and `Data since      Fri Nov 20 18:27:55 2026 (1795199275)`.
+        # `Last cycle: 5`, `Data since      Fri Nov 20 18:27:55 2026 (1795199275)`, and, before 17.11, that without the number.
         instant = re.match(r"\s*(\S.*?)(?::\s|\s\s).*\((\d{9,})\)$", line)
         number = re.match(r"\s*(\S.*?):\s+(\d+)", line)
         if match := instant or number:
             found.setdefault((part, match[1]), int(match[2]))
+        elif match := re.match(r"\s*(\S.*?)(?::\s|\s\s)\s*(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})$", line):
+            at = datetime.strptime(f"{match[2]} +0000", "%a %b %d %H:%M:%S %Y %z")
+            found.setdefault((part, match[1]), int(at.timestamp()) or None)
     return {column: found.get(place) for column, place in DIAGNOSTICS.items()}
 
 
@@ -285,7 +291,7 @@ def submit_arguments(job: Submission) -> list[str]:
         *size,
         f"--time={job.limit_minutes}",
         *(f"--{option}={value}" for option, value in choices.items() if value),
-        f"--chdir={job.directory}",
+        _WORKING_DIRECTORY + job.directory,
         "--output=/dev/null",
         f"--wrap={job.command}",
     ]
@@ -330,7 +336,7 @@ class Slurm:
     def skip_id(self, name: str) -> int:
         """Use up one job id, by a job that is held and never starts, until cancel_named removes it."""
         arguments = ["--parsable", "--hold", f"--job-name={name}", "--ntasks=1", "--time=1", "--output=/dev/null"]
-        return self._sbatch([*arguments, f"--chdir={self._instance}", "--wrap=exit 0"])[0]
+        return self._sbatch([*arguments, _WORKING_DIRECTORY + self._instance, "--wrap=exit 0"])[0]
 
     def cancel(self, slurm_ids: Iterable[int]) -> None:
         """Cancel jobs by their ids. One that has ended is no error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,11 @@ def test_diagnostics() -> None:
     assert list(figures.values()) == [3, 7, 90, 120, 119, 2, 1, 16, 1105, 4, 7289, 48165, 5, 6, 1795200419, 1795199766]
     idle = slurm_commands.parse_diagnostics(SDIAG.replace("Fri Nov 20 18:46:59 2026 (1795200419)", "N/A"))
     assert idle["bf_last_cycle_when"] is None
+    # Releases before 17.11 write an instant in words only, and the epoch's beginning for one that has not been.
+    without = re.sub(r" \(\d{9,}\)$", "", SDIAG, flags=re.MULTILINE)
+    assert slurm_commands.parse_diagnostics(without) == figures
+    idle = slurm_commands.parse_diagnostics(without.replace("Fri Nov 20 18:46:59 2026", "Thu Jan  1 00:00:00 1970"))
+    assert idle["bf_last_cycle_when"] is None
 
 
 def test_nodes() -> None:
@@ -217,7 +223,7 @@ def test_submission_of_processors_and_of_whole_nodes() -> None:
         "--job-name=run.7",
         "--ntasks=20",
         "--time=3",
-        "--chdir=/srv",
+        "-D/srv",
         "--output=/dev/null",
         "--wrap=exec sigsleep --id 7",
     ]

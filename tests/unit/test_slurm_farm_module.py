@@ -54,7 +54,14 @@ def params() -> Iterator[dict[str, Any]]:
     for name in ("munged", "slurmctld", "slurmd"):
         (directory / "sbin" / name).write_text(DAEMON)
         (directory / "sbin" / name).chmod(0o755)
-    yield {"directory": str(directory), "user": USER, "sbin": str(directory / "sbin"), "nodes": nodes(2), "wait": 30}
+    yield {
+        "directory": str(directory),
+        "user": USER,
+        "sbin": str(directory / "sbin"),
+        "munge_sbin": str(directory / "sbin"),
+        "nodes": nodes(2),
+        "wait": 30,
+    }
     processes.end(processes.of_instance(str(directory)), 10)
     shutil.rmtree(directory)
 
