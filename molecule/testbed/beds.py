@@ -28,7 +28,8 @@ def up(name: str, release: str, names: Sequence[str]) -> Bed:
         bed = layout.load(name) or layout.new(name, release, [])
         if bed.release != release:
             raise BedError(f"bed {name} is there with {bed.release}; take it down first")
-        bed.names += [host for host in names if host not in bed.names]
+        asked = names or bed.names or layout.HOSTS
+        bed.names += [host for host in asked if host not in bed.names]
         bed.save()
     _keys(bed)
     network.make(bed)

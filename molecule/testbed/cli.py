@@ -7,10 +7,8 @@ import os
 import sys
 
 from . import beds, machines, trees
-from .layout import check_name
+from .layout import HOSTS, check_name
 from .words import BedError, say
-
-_HOSTS = "head,compute1,compute2"
 
 
 def run(arguments: list[str]) -> int:
@@ -44,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         if name not in ("tree", "leftovers"):
             command.add_argument("bed", help="the bed's name")
         if name == "up":
-            command.add_argument("--hosts", default=_HOSTS, help="its hosts, the head first (%(default)s)")
+            command.add_argument("--hosts", default="", help=f"the head first ({','.join(HOSTS)}), or more for a bed that is there")
         if name in ("reboot", "kill", "boot"):
             command.add_argument("host", help="the host's name")
     return parser
@@ -54,7 +52,7 @@ def _do(given: argparse.Namespace) -> None:
     if given.command == "tree":
         trees.tree(trees.Recipe(given.release))
     elif given.command == "up":
-        names = [check_name(name, "host") for name in given.hosts.split(",")]
+        names = [check_name(name, "host") for name in given.hosts.split(",") if name]
         beds.up(check_name(given.bed, "bed"), given.release, names)
     elif given.command == "down":
         beds.down(check_name(given.bed, "bed"))

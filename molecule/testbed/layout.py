@@ -13,6 +13,8 @@ from slurm_mirage.files import read_json, write_json
 
 from .words import BedError
 
+HOSTS = ["head1", "compute1", "compute2"]
+"""The hosts of a bed, unless others are asked for. A host that has the name of a group, as head, confuses Ansible."""
 NUMBERS = 250
 
 
