@@ -101,6 +101,14 @@ shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch speak to the
 teardown: $(STAMP) ## stop everything that this instance started, and nothing else; results stay
 	$(CLI) $@
 
+.PHONY: provision
+provision: $(STAMP) ## servers for a cluster in an OpenStack cloud (INVENTORY=inventories/openstack), with their cost before
+	$(CLI) $@
+
+.PHONY: deprovision
+deprovision: $(STAMP) ## delete these servers and all that is on them, and nothing else in the cloud
+	$(CLI) $@
+
 ##@ Tests
 
 # $(call need,program,package): one clear line when a tool is missing that .venv cannot hold.

@@ -99,6 +99,26 @@ def teardown(values: Knobs, screen: Screen) -> Ending:
     return Ending("ok", f"cluster {values['CLUSTER']} is gone, changed={watcher.changed}; results stay")
 
 
+def provision(values: Knobs, screen: Screen) -> Ending:
+    """Make servers in a cloud; what the inventory says, which lists them afterwards."""
+    from .playbook import run_playbook
+
+    inventory = preflight.inventory(values)
+    variables = {"mirage_cluster": values["CLUSTER"]}
+    watcher = run_playbook("provision", variables, inventory, screen, _log("provision", values))
+    return Ending("ok", f"the servers of cluster {values['CLUSTER']} are there, changed={watcher.changed}; make cluster goes on")
+
+
+def deprovision(values: Knobs, screen: Screen) -> Ending:
+    """Delete the servers that provision made."""
+    from .playbook import run_playbook
+
+    inventory = preflight.inventory(values)
+    variables = {"mirage_cluster": values["CLUSTER"]}
+    watcher = run_playbook("deprovision", variables, inventory, screen, _log("deprovision", values))
+    return Ending("ok", f"the servers of cluster {values['CLUSTER']} are gone, changed={watcher.changed}; results stay")
+
+
 def status(values: Knobs, screen: Screen) -> Ending:
     """One screen about the instance."""
     from .playbook import run_playbook
@@ -184,6 +204,8 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "watch": watch,
     "shell": shell,
     "teardown": teardown,
+    "provision": provision,
+    "deprovision": deprovision,
 }
 
 

@@ -1,0 +1,182 @@
+"""`plane.py start RUN ENVIRONMENT` and `plane.py stop RUN`: an OpenStack control plane on this machine, and its end.
+
+RUN is a folder that does not exist yet; all that belongs to the control plane is in it, among others admin.yaml, a clouds.yaml of
+the administrator. ENVIRONMENT is the virtual environment with the services. Whatever happens, `stop` ends the processes that RUN
+tells of, by id and start time, and removes RUN.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import openstack
+import yaml
+from configuration import ADDRESS, DATABASES, HOSTS, REGION, SERVICES, Plane, write
+
+from slurm_mirage import processes
+
+HERE = Path(__file__).parent
+# Seconds; it takes 50 on two cores that are free.
+PATIENCE = 600
+TYPES = {"placement": "placement", "glance": "image", "neutron": "network", "nova": "compute"}
+MODULES = {
+    "keystone": "keystone.wsgi.api",
+    "placement": "placement.wsgi.api",
+    "glance": "glance.wsgi.api",
+    "neutron": "neutron.wsgi.api",
+    "nova": "nova_process",
+}
+
+
+def free_ports() -> dict[str, int]:
+    """A port for each service; all are held until all are known."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in SERVICES]
+        for one in sockets:
+            one.bind((ADDRESS, 0))
+        return dict(zip(SERVICES, (one.getsockname()[1] for one in sockets), strict=True))
+
+
+def environment(plane: Plane) -> dict[str, str]:
+    """What tells the services where their configuration is."""
+    own = {f"OS_{service.upper()}_CONFIG_DIR": str(plane.file(service).parent) for service in SERVICES}
+    own |= {"OS_NEUTRON_CONFIG_FILES": "neutron.conf", "PYTHONPATH": str(HERE), "PYTHONWARNINGS": "ignore"}
+    return {name: value for name, value in os.environ.items() if not name.startswith("OS_")} | own
+
+
+def run(plane: Plane, program: str, *words: str) -> None:
+    """Run a program of the environment to its end; what it says is in log/setup.log."""
+    # Not by the path in its first line: the environment was moved when it was whole.
+    folder = plane.environment / "bin"
+    command = [str(folder / "python"), *([] if program == "python" else [str(folder / program)]), *words]
+    with (plane.run / "log/setup.log").open("a") as log:
+        subprocess.run(command, env=environment(plane), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+
+
+def make_databases(plane: Plane) -> None:
+    """The tables of all services, and keystone's administrator."""
+    of = {service: ("--config-file", str(plane.file(service))) for service in SERVICES}
+    owner = ("--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid()))
+    run(plane, "keystone-manage", *of["keystone"], "db_sync")
+    run(plane, "keystone-manage", *of["keystone"], "fernet_setup", *owner)
+    run(plane, "keystone-manage", *of["keystone"], "credential_setup", *owner)
+    urls = [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", plane.url("keystone"))]
+    names = [word for what in ("username", "project-name", "role-name") for word in (f"--bootstrap-{what}", "admin")]
+    password = ("--bootstrap-password", plane.password, "--bootstrap-region-id", REGION)
+    run(plane, "keystone-manage", *of["keystone"], "bootstrap", *names, *password, *urls)
+    run(plane, "glance-manage", *of["glance"], "db_sync")
+    run(plane, "placement-manage", *of["placement"], "db", "sync")
+    run(plane, "python", str(HERE / "neutron_tables.py"), str(plane.file("neutron")))
+    run(plane, "nova-manage", *of["nova"], "api_db", "sync")
+    run(plane, "nova-manage", *of["nova"], "cell_v2", "map_cell0", "--database_connection", plane.database("nova_cell0"))
+    run(plane, "nova-manage", *of["nova"], "cell_v2", "create_cell", "--name", "cell1")
+    run(plane, "nova-manage", *of["nova"], "db", "sync")
+    for name in DATABASES:
+        # Readers do not wait for the writer.
+        with sqlite3.connect(plane.run / "db" / f"{name}.db") as database:
+            database.execute("pragma journal_mode=wal")
+
+
+def serve(plane: Plane, service: str) -> None:
+    """Start a service, which writes who it is before it does anything else."""
+    record = plane.run / "processes" / service
+    words = [str(record), str(plane.ports[service]), MODULES[service]]
+    with (plane.run / "log" / f"{service}.out").open("w") as log:
+        subprocess.Popen(
+            [str(plane.environment / "bin/python"), str(HERE / "serve.py"), *words],
+            env=environment(plane),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def wait_for(plane: Plane, service: str) -> None:
+    """Until the service's port is open. Raises SystemExit with its last words when its process has ended before."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection((ADDRESS, plane.ports[service])):
+            return
+        record = plane.run / "processes" / service
+        words = record.read_text().split() if record.exists() else []
+        if len(words) == 2 and not processes.is_alive(int(words[0]), int(words[1])):
+            break
+        time.sleep(0.2)
+    said = (plane.run / "log" / f"{service}.out").read_text().strip().splitlines()
+    raise SystemExit(f"{service} does not answer: {said[-1] if said else 'it said nothing'}")
+
+
+def make_catalogue(plane: Plane) -> None:
+    """The services' users, and where they are reached. nova looks for them when it starts."""
+    identity = openstack.connect(cloud="admin").identity
+    project = identity.create_project(name="service", domain_id="default")
+    roles = [identity.find_role("admin"), identity.find_role("service") or identity.create_role(name="service")]
+    for name, kind in TYPES.items():
+        user = identity.create_user(name=name, password=plane.password, domain_id="default")
+        for role in roles:
+            identity.assign_project_role_to_user(project, user, role)
+        service = identity.create_service(name=name, type=kind)
+        for interface in ("public", "internal", "admin"):
+            identity.create_endpoint(service_id=service.id, interface=interface, url=plane.url(name), region_id=REGION)
+
+
+def write_clouds(plane: Plane) -> None:
+    """admin.yaml, for this program and the scenario's preparation."""
+    names = {"username": "admin", "project_name": "admin", "user_domain_id": "default", "project_domain_id": "default"}
+    auth = {"auth_url": plane.url("keystone"), "password": plane.password, **names}
+    file = plane.run / "admin.yaml"
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump({"clouds": {"admin": {"auth": auth, "region_name": REGION}}}))
+    os.environ["OS_CLIENT_CONFIG_FILE"] = str(file)
+
+
+def start(folder: Path, services: Path) -> None:
+    """Start all of it."""
+    folder.mkdir(mode=0o700, parents=True)
+    plane = Plane(folder, services, free_ports(), secrets.token_urlsafe(16))
+    write(plane)
+    write_clouds(plane)
+    make_databases(plane)
+    first = [service for service in SERVICES if service != "nova"]
+    for service in first:
+        serve(plane, service)
+    wait_for(plane, "keystone")
+    make_catalogue(plane)
+    for service in first:
+        wait_for(plane, service)
+    serve(plane, "nova")
+    wait_for(plane, "nova")
+    hosts = {hypervisor.name for hypervisor in openstack.connect(cloud="admin").compute.hypervisors()}
+    if hosts != set(HOSTS):
+        raise SystemExit(f"nova has other hosts than {', '.join(HOSTS)}: {', '.join(sorted(hosts))}")
+
+
+def stop(folder: Path) -> None:
+    """End what `folder` tells of, and remove it."""
+    told = [record.read_text().split() for record in folder.glob("processes/*")]
+    alive = {(int(words[0]), int(words[1])) for words in told if len(words) == 2}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + 10
+        for pid, _ in (one for one in alive if processes.is_alive(*one)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while alive and time.monotonic() < deadline:
+            alive = {one for one in alive if processes.is_alive(*one)}
+            time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    command, *folders = sys.argv[1:]
+    {"start": start, "stop": stop}[command](*map(Path, folders))
