@@ -25,6 +25,7 @@ from .playbook import run_playbook
 from .prepare import Prepared, Source, in_both_times, source, speed_of
 from .remarks import remarks
 from .screen import Screen, about
+from .slurm_source import SlurmSource
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,8 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         variables["slurm_controller_nodes"] = machine.options()
     else:
         variables |= {"mirage_nodes": knobs["NODES"], "mirage_cpus": knobs["CPUS"]}
+    if isinstance(source := knobs["SLURM_SOURCE"], SlurmSource):
+        variables |= source.variables()
     if knobs["PORT"] is not None:
         variables["mirage_port"] = knobs["PORT"]
     return variables

@@ -15,7 +15,9 @@ from decimal import Decimal, InvalidOperation
 
 from slurm_mirage.errors import WrongUse
 
+from . import slurm_source
 from .machine import Machine, read
+from .slurm_source import SlurmSource
 
 # Names of the knobs as make was given them, separated by spaces (set by the Makefile).
 GIVEN = "MIRAGE_GIVEN"
@@ -24,7 +26,7 @@ ALSO_SLURMS = ("SLURM_CONF",)
 # Variables of the Makefile itself, which are no knobs of a run.
 MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with"}
 
-Value = str | int | Decimal | tuple[Decimal, ...] | Machine | None
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
 Parser = Callable[[str], Value]
 
 # What the addresses of the loopback network are good for; the preflight says what the host is.
@@ -99,6 +101,11 @@ def path_text(text: str) -> str:
 def classes(text: str) -> Machine:
     """The machine in the file of that path."""
     return read(path_text(text))
+
+
+def source_of_slurm(text: str) -> SlurmSource:
+    """The release's archive in the file of that path."""
+    return slurm_source.read(path_text(text))
 
 
 def shrink(text: str) -> tuple[Decimal, ...]:
@@ -419,6 +426,16 @@ TABLE = (
         "a site's own slurm.conf: its nodes, partitions and policy instead of NODES, CPUS and CLASSES; CONFIG is then site",
         _BUILD,
         shown="none",
+        is_input=True,
+    ),
+    Knob(
+        "SLURM_SOURCE",
+        "",
+        optional(source_of_slurm),
+        slurm_source.FORM,
+        "archive of a Slurm release, 16.05 to 25.11, to build and use instead of the installed packages",
+        _BUILD,
+        shown="packages",
         is_input=True,
     ),
     Knob(

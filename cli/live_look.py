@@ -7,7 +7,6 @@ emulation nothing, however many nodes there are.
 from __future__ import annotations
 
 import csv
-import shutil
 import threading
 import time
 from collections import deque
@@ -21,7 +20,7 @@ from slurm_mirage import instance_clock
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import read_json
-from slurm_mirage.instance import active_run
+from slurm_mirage.instance import active_run, commands_of
 from slurm_mirage.monitor import ProcessorTime
 from slurm_mirage.pacing import host_memory
 from slurm_mirage.slurm_commands import Slurm, SlurmError
@@ -51,8 +50,7 @@ class Asker(threading.Thread):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
-        programs = Path(shutil.which("sinfo") or "/usr/bin/sinfo").parent
-        self._slurm = Slurm(f"{directory}/etc/slurm.conf", str(programs), str(directory))
+        self._slurm = Slurm(f"{directory}/etc/slurm.conf", str(commands_of(directory)), str(directory))
         self._wanted = threading.Event()
         self.answer: Answer = {}
 

@@ -23,7 +23,7 @@ from .screen import about
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that make a cluster what it is to the run on it.
-SHAPE = ("CLASSES", "NODES", "CPUS", "CONFIG", "ACCOUNTING", "SPEED")
+SHAPE = ("CLASSES", "NODES", "CPUS", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
 # Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common

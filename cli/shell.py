@@ -8,6 +8,7 @@ from pathlib import Path
 from slurm_mirage import instance_clock
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import read_json
+from slurm_mirage.instance import commands_of
 from slurm_mirage.processes import INSTANCE_VARIABLE
 
 from .endings import Failed
@@ -27,7 +28,7 @@ def command(directory: Path, cluster: str) -> list[str]:
         "HOME": f"{directory}/home",
         "USER": user,
         "LOGNAME": user,
-        "PATH": f"{directory}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "PATH": f"{directory}/bin:{commands_of(directory)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
         "TERM": os.environ.get("TERM", "dumb"),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "PS1": f"({cluster}) \\w\\$ ",

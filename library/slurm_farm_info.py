@@ -17,9 +17,8 @@ options:
     type: path
     required: true
   bin:
-    description: Folder of sinfo and squeue.
+    description: Folder of sinfo and squeue, by default that of the Slurm that the farm runs.
     type: path
-    default: /usr/bin
   wait:
     description: Seconds to wait for the next node to register.
     type: int
@@ -82,7 +81,7 @@ from ansible.module_utils.slurm_mirage import instance_clock
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.files import read_json
-from ansible.module_utils.slurm_mirage.instance import active_run
+from ansible.module_utils.slurm_mirage.instance import active_run, commands_of
 from ansible.module_utils.slurm_mirage.pacing import host_memory
 from ansible.module_utils.slurm_mirage.registration import are_well, count_states, registered
 from ansible.module_utils.slurm_mirage.slurm_commands import Slurm, SlurmError
@@ -142,12 +141,13 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},
-            "bin": {"type": "path", "default": "/usr/bin"},
+            "bin": {"type": "path"},
             "wait": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
+    module.params["bin"] = module.params["bin"] or str(commands_of(directory))
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")

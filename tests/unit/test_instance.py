@@ -176,3 +176,14 @@ def test_the_package_is_installed_as_it_was_loaded(tmp_path: Path) -> None:
         path.name: path.read_bytes() for path in source.glob("*.py")
     }
     assert not instance.install_package(slurm_mirage, tmp_path, write=True)
+
+
+def test_the_commands_are_those_of_the_slurm_that_runs(tmp_path: Path) -> None:
+    assert instance.commands_of(tmp_path) == Path("/usr/bin")
+    (tmp_path / "etc").mkdir()
+    daemons = [
+        {"kind": "munged", "command": ["/usr/sbin/munged", "--foreground"]},
+        {"kind": "slurmd", "command": ["/opt/slurm-mirage/slurm-25.11.7-0123abcd/sbin/slurmd", "-D"]},
+    ]
+    (tmp_path / "etc/farm.json").write_text(json.dumps({"daemons": daemons}))
+    assert instance.commands_of(tmp_path) == Path("/opt/slurm-mirage/slurm-25.11.7-0123abcd/bin")

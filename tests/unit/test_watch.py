@@ -65,14 +65,17 @@ def instance(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def slurm(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Commands of Slurm that answer as those of a cluster at rest, and note that they were asked."""
-    folder = tmp_path_factory.mktemp("bin")
+def slurm(instance: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Commands of the instance's Slurm that answer as those of a cluster at rest, and note that they were asked."""
+    folder = tmp_path_factory.mktemp("slurm") / "bin"
+    folder.mkdir()
     answers = {"sinfo": "idle|60|0/240/0/240", "squeue": "PENDING", "sdiag": "Jobs submitted: 3"}
     for name, answer in answers.items():
         (folder / name).write_text(f"#!/bin/sh\necho x >> {folder}/asked\necho '{answer}'\n")
         (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    farm = {"daemons": [{"kind": "slurmctld", "command": [f"{folder.parent}/sbin/slurmctld"]}]}
+    (instance / "etc").mkdir()
+    write_json(instance / "etc/farm.json", farm)
     return folder
 
 

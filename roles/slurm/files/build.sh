@@ -17,18 +17,19 @@ run() {
     fi
 }
 
-mkdir source
-run unpack tar --extract --file=archive --directory=source --strip-components=1 --no-same-owner
-holds=$(sed -n 's/^[[:space:]]*Version:[[:space:]]*//p' source/META 2>/dev/null || true)
+mkdir unpacked
+run unpack tar --extract --file=archive --directory=unpacked --no-same-owner
+# The top folder has whatever name.
+cd "$(find unpacked -maxdepth 2 -name META -printf '%h\n' | grep . || echo unpacked)"
+holds=$(sed -n 's/^[[:space:]]*Version:[[:space:]]*//p' META 2>/dev/null || true)
 if [ "$holds" != "$version" ]; then
-    echo "wrong use: slurm_version=$version: the archive holds ${holds:-no release of Slurm (there is no META with a Version)}" >&2
+    echo "wrong use: slurm_version=$version: the archive holds ${holds:-no source of Slurm (there is no META with a Version)}" >&2
     exit 1
 fi
-cd source
 run configure ./configure --prefix="$prefix" "$@"
 # Only src: neither manuals nor contributions.
 run make make --jobs="$(nproc)" --directory=src
 run install make --directory=src install DESTDIR="$folder/root"
-# Neither what only linkers and developers read, nor programs that a cluster without anybody looking at it has no use for.
+# What only linkers read.
 find "$folder/root" \( -name '*.la' -o -name '*.a' \) -delete
 test -x "$folder/root$prefix/sbin/slurmctld"
