@@ -239,6 +239,7 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         "mirage_cluster": knobs["CLUSTER"],
         "mirage_config": knobs["CONFIG"],
         "mirage_steps": knobs["STEPS"],
+        "mirage_front_end": knobs["FRONT_END"],
         "mirage_accounting": knobs["ACCOUNTING"],
         "mirage_speed": float(
             _known_speed(knobs, "a number; auto is for make experiment and compare, which have a workload to choose it for")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.front_end import MOST as MOST_FRONT_ENDS
 
 from . import slurm_source
 from .machine import Machine, read
@@ -469,6 +470,15 @@ TABLE = (
         "auto, yes or no",
         "srun over several nodes: slurmd that know all others (auto: up to 1000 nodes)",
         _BUILD,
+    ),
+    Knob(
+        "FRONT_END",
+        "0",
+        at_least(0, most=MOST_FRONT_ENDS),
+        f"0, or the number of slurmd that stand for all nodes, up to {MOST_FRONT_ENDS}",
+        "Slurm's front-end mode: so many slurmd stand for all nodes; 0: each node has its own",
+        _BUILD,
+        is_input=True,
     ),
     Knob(
         "ACCOUNTING",

@@ -23,7 +23,7 @@ from .screen import about
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that make a cluster what it is to the run on it.
-SHAPE = ("CLASSES", "NODES", "CPUS", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
+SHAPE = ("CLASSES", "NODES", "CPUS", "FRONT_END", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
 # Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
@@ -93,9 +93,12 @@ def has_room(knobs: dict[str, Value]) -> None:
         return
     nodes = knobs["NODES"]
     assert isinstance(nodes, int)
-    wide_steps = knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
+    front_ends = knobs["FRONT_END"]
+    assert isinstance(front_ends, int)
+    wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
     directory = instance_directory(knobs)
-    sizing.check(sizing.Load(nodes, wide_steps), capacity.running_load(directory), capacity.look(directory))
+    load = sizing.Load(nodes, wide_steps, front_ends=front_ends)
+    sizing.check(load, capacity.running_load(directory), capacity.look(directory))
 
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:

@@ -13,6 +13,8 @@ description:
     memory and its start grow with the cluster; see O(wide_steps).
   - The nodes are placed over the block's ports, and over further loopback addresses when those are used up. Nodes that are in the
     C(etc/slurm.conf) that is there already keep their places.
+  - With O(front_ends) that many slurmd, which have the places, stand for all nodes, which have neither ports nor files.
+    All slurmd then read C(etc/slurm.conf).
   - Where nodes have GRES (word C(Gres) of O(nodes[].extra)), C(GresTypes) is set unless O(settings) has it, and C(gres.conf) is
     written beside the file that slurmd reads. The device files that it wants of GPUs are links to C(/dev/null), C(etc/gpu0) and
     so on.
@@ -67,6 +69,13 @@ options:
     description: Host name that resolves to O(address). On a further address the host name is that address.
     type: str
     default: localhost
+  front_ends:
+    description:
+      - How many slurmd, C(frontend1) and so on, stand for all nodes. It needs a Slurm with the front-end mode; see
+        M(slurm_front_end_info).
+      - V(0) is a slurmd for each node.
+    type: int
+    default: 0
   wide_steps:
     description:
       - Whether steps (srun) shall run on several nodes. All slurmd then read C(etc/slurm.conf), and no other file is written.
@@ -128,7 +137,7 @@ slurmctld_digest:
   returned: always
   type: str
 nodes:
-  description: The nodes as M(slurm_farm) takes them, an entry for each range of consecutive ports of one address.
+  description: The nodes, or front ends, as M(slurm_farm) takes them, an entry for each range of consecutive ports of one address.
   returned: always
   type: list
   elements: dict
@@ -157,6 +166,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage import front_end
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
@@ -188,7 +198,8 @@ def wanted_files(
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
-    files = {directory / "etc/slurm.conf": render(settings, nodes, parameters["partitions"])}
+    lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
+    files = {directory / "etc/slurm.conf": render(settings, lines, parameters["partitions"])}
     # Every daemon looks for other files beside its slurm.conf (common/read_config.c, get_extra_conf_path).
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():
@@ -261,6 +272,7 @@ def main() -> None:
             "ports": {"type": "int", "required": True},
             "address": {"type": "str", "default": "127.0.0.1"},
             "hostname": {"type": "str", "default": "localhost"},
+            "front_ends": {"type": "int", "default": 0},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
             "speed": {"type": "float", "default": 1.0},
@@ -275,7 +287,9 @@ def main() -> None:
         block = Block(*(module.params[name] for name in ("address", "port", "ports")))
         classes = node_classes(module.params["nodes"])
         check_partitions(module.params["partitions"], classes)
-        nodes = place(classes, block, placed_in(before))
+        front_ends = front_end.classes(module.params["front_ends"])
+        module.params["wide_steps"] |= bool(front_ends)
+        nodes = place(front_ends or classes, block, [*placed_in(before), *front_end.placed_in(before)])
         wanted = wanted_files(directory, module.params, classes, nodes)
         touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)
     except WrongUse as error:

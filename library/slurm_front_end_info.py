@@ -8,7 +8,7 @@ module: slurm_front_end_info
 short_description: Check that Slurm has the front-end mode, and that the cluster has had it
 description:
   - Fails when the Slurm that is there, or would be built, has no front-end mode or one that does not work.
-  - Fails when the instance was built with another number of front ends.
+  - Fails when the instance was built with another number of front ends, or when nodes cannot be without a slurmd of their own.
   - Reads only.
 options:
   directory:
@@ -19,6 +19,31 @@ options:
     description: How many slurmd stand for all nodes. V(0) is a slurmd for each node, which every Slurm can do.
     type: int
     required: true
+  nodes:
+    description: Classes of equal nodes, as M(slurm_config) takes them.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      prefix:
+        description: Name of the nodes without their number.
+        type: str
+        default: n
+      first:
+        description: Number of the first node.
+        type: int
+      count:
+        description: How many.
+        type: int
+        required: true
+      cpus:
+        description: Processors of each.
+        type: int
+        required: true
+      extra:
+        description: Further words of the NodeName line.
+        type: dict
+        default: {}
   bin:
     description: Folder of scontrol.
     type: path
@@ -55,6 +80,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import front_end
 from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
 
 
 def check(parameters: dict[str, Any]) -> str:
@@ -64,6 +90,7 @@ def check(parameters: dict[str, Any]) -> str:
     front_end.check_change(slurm_conf.read_text() if slurm_conf.exists() else "", count, directory.name)
     if not count:
         return ""
+    front_end.check_nodes(node_classes(parameters["nodes"]))
     scontrol = Path(parameters["bin"], "scontrol")
     if scontrol.exists():
         release = front_end.release_of(scontrol)
@@ -80,6 +107,7 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "front_ends": {"type": "int", "required": True},
+            "nodes": {"type": "list", "elements": "dict", "default": [], "options": NODE_OPTIONS},
             "bin": {"type": "path", "default": "/usr/bin"},
             "version": {"type": "str", "default": ""},
         },

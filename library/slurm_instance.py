@@ -29,6 +29,10 @@ options:
   nodes:
     description: How many emulated nodes this host will have. Required with O(state=present).
     type: int
+  front_ends:
+    description: How many slurmd stand for all nodes of the cluster, as M(slurm_config) will be told. V(0) is one for each node.
+    type: int
+    default: 0
   jobs:
     description: How many jobs at once the host's memory shall hold beside the nodes. The default is one on each node, at most 1000.
     type: int
@@ -203,7 +207,7 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
     check_loopback(parameters["address"])
-    load = sizing.Load(parameters["nodes"], parameters["wide_steps"], parameters["jobs"])
+    load = sizing.Load(parameters["nodes"], parameters["wide_steps"], parameters["jobs"], parameters["front_ends"])
     if not write:  # once; what is free differs from one second to the next
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
@@ -211,7 +215,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     # Daemons whose farm was killed still hold the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)
-    block = Ports(parameters["address"], parameters["nodes"], kept, claimed, in_use).choose(parameters["port"])
+    block = Ports(parameters["address"], load.slurmd, kept, claimed, in_use).choose(parameters["port"])
     private_hostname = can_take_hostname()
     content = {
         "name": directory.name,
@@ -219,7 +223,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "nodes": parameters["nodes"],
         "port": block.port,
         "ports": block.ports,
-        "addresses": addresses(block, parameters["nodes"], private_hostname, kept if in_use else None),
+        "addresses": addresses(block, load.slurmd, private_hostname, kept if in_use else None),
     }
     if parameters["database"]:
         content["database_port"] = database_port(block, kept, claimed, in_use)
@@ -265,6 +269,7 @@ def main() -> None:
             "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
             "user": {"type": "str"},
             "nodes": {"type": "int"},
+            "front_ends": {"type": "int", "default": 0},
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
             "database": {"type": "bool", "default": False},

@@ -81,17 +81,18 @@ def classes(count: int) -> list[NodeClass]:
 
 
 def lines(placed: Iterable[Nodes], nodes: Sequence[NodeClass]) -> list[FrontEnd | Emulated]:
-    """All that slurm.conf has instead of nodes with ports: the front ends at their places, and the nodes behind them.
-
-    Raises WrongUse for nodes that cannot be without a slurmd of their own.
-    """
+    """All that slurm.conf has instead of nodes with ports: the front ends at their places, and the nodes behind them."""
     ends = [FrontEnd(some.first + offset, some.address, some.port + offset) for some in placed for offset in range(some.count)]
+    return [*ends, *(Emulated(some.names, some.cpus, ends[0].address, some.extra) for some in nodes)]
+
+
+def check_nodes(nodes: Iterable[NodeClass]) -> None:
+    """Raise WrongUse for nodes that cannot be without a slurmd of their own, or are called as the front ends are."""
     for some in nodes:
         if some.prefix == PREFIX:
             raise WrongUse(f"nodes: prefix {PREFIX!r}: with FRONT_END the slurmd have these names; take another one")
         if gres_of(some.extra):
             raise WrongUse(f"FRONT_END: {some.names} have GRES, which needs a slurmd for each node: FRONT_END=0")
-    return [*ends, *(Emulated(some.names, some.cpus, ends[0].address, some.extra) for some in nodes)]
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:

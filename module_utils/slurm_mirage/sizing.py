@@ -46,11 +46,20 @@ KSM_BURST = 1500
 
 @dataclass(frozen=True)
 class Load:
-    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), and how many jobs at once, if that was said."""
+    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), and how many jobs at once, if that was said.
+
+    With `front_ends` that many slurmd stand for all nodes (FRONT_END); with none each node has one.
+    """
 
     nodes: int
     wide_steps: bool = False
     jobs: int | None = None
+    front_ends: int = 0
+
+    @property
+    def slurmd(self) -> int:
+        """How many slurmd run."""
+        return self.front_ends or self.nodes
 
     @property
     def at_once(self) -> int:
@@ -73,10 +82,10 @@ def at_rest(load: Load, merges: bool) -> float:
     """Memory that the load takes when all nodes run, and what can be merged is."""
     lines = load.nodes if load.wide_steps else 0
     if merges:
-        nodes = load.nodes * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
+        daemons = load.slurmd * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
     else:
-        nodes = load.nodes * (NODE + LINE * lines) + load.at_once * JOB
-    return BASE + load.nodes * BASE_NODE + nodes
+        daemons = load.slurmd * (NODE + LINE * lines) + load.at_once * JOB
+    return BASE + load.nodes * BASE_NODE + daemons
 
 
 def needs(load: Load, merges: bool) -> Needs:
@@ -84,10 +93,10 @@ def needs(load: Load, merges: bool) -> Needs:
     unmerged = at_rest(load, merges=False)
     return Needs(
         memory=min(unmerged, at_rest(load, merges=True) + UNMERGED_AT_ONCE) if merges else unmerged,
-        tasks=load.nodes * NODE_TASKS + load.at_once * JOB_TASKS,
-        files=load.nodes * NODE_FILES + load.at_once * JOB_FILES,
-        inodes=load.nodes * NODE_INODES,
-        disk=load.nodes * NODE_DISK,
+        tasks=load.slurmd * NODE_TASKS + load.at_once * JOB_TASKS,
+        files=load.slurmd * NODE_FILES + load.at_once * JOB_FILES,
+        inodes=load.slurmd * NODE_INODES,
+        disk=load.slurmd * NODE_DISK,
     )
 
 
@@ -109,7 +118,7 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
     `running` are the nodes that are there already, so that the host's memory is what is left beside them. As many of them, or
     fewer, always fit: there they are.
     """
-    if load.nodes <= running.nodes and load.wide_steps <= running.wide_steps:
+    if load.slurmd <= running.slurmd and load.nodes <= running.nodes and load.wide_steps <= running.wide_steps:
         return None
     wanted = needs(load, host.merges)
     if (need := wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)) > host.memory:
@@ -165,7 +174,7 @@ def kernel_settings(load: Load) -> dict[str, int]:
     Twice what is needed, for a host gets the largest of the values that its instances claim, not their sum.
     """
     wanted = needs(load, merges=True)
-    burst = int(load.nodes * ANONYMOUS_PAGES * KSM_SLEEP / PASS)
+    burst = int(load.slurmd * ANONYMOUS_PAGES * KSM_SLEEP / PASS)
     return {
         "kernel.pid_max": min(PID_MAX, max(131_072, 32_768 + 2 * wanted.tasks)),
         "kernel.threads-max": max(131_072, 32_768 + 2 * wanted.tasks),

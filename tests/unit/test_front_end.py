@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from modules import Caller
 
-from slurm_mirage import front_end
+from slurm_mirage import front_end, sizing
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.placement import Block, NodeClass, place
 from slurm_mirage.slurm_conf import render
@@ -53,7 +53,7 @@ def test_more_front_ends_than_ports_of_an_address_take_the_next_address() -> Non
 )
 def test_refuses_nodes_that_need_a_slurmd_or_its_name(some: NodeClass, words: str) -> None:
     with pytest.raises(WrongUse) as refused:
-        front_end.lines(placed(1), [some])
+        front_end.check_nodes([some])
     assert words in str(refused.value)
 
 
@@ -143,6 +143,39 @@ def test_the_module_judges_what_would_be_built(call: Caller, tmp_path: Path) -> 
     assert call("slurm_front_end_info", **params, version="24.11.5")["release"] == "24.11.5"
     assert "no front-end mode any more" in call("slurm_front_end_info", **params, version="25.11.7")["msg"]
     assert "no package" in call("slurm_front_end_info", **params)["msg"]
+
+
+def test_the_module_looks_at_the_nodes(call: Caller, tmp_path: Path) -> None:
+    params = {**instance(tmp_path, "24.11.5", READS), "front_ends": 1}
+    with_gpus = {"count": 3, "cpus": 4, "extra": {"Gres": "gpu:1"}}
+    assert call("slurm_front_end_info", **params, nodes=[{"count": 3, "cpus": 4}])["release"] == "24.11.5"
+    assert "n[1-3] have GRES" in call("slurm_front_end_info", **params, nodes=[with_gpus])["msg"]
+
+
+def test_slurm_config_has_the_slurmd_of_front_ends_only(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "etc/nodes").mkdir(parents=True)
+    params: dict[str, Any] = {
+        "directory": str(tmp_path),
+        "settings": {"ClusterName": "mirage"},
+        "nodes": [{"count": 40, "cpus": 4}],
+        "front_ends": 2,
+        "port": 17000,
+        "ports": 3,
+        "partitions": [{"name": "batch"}],
+    }
+    result = call("slurm_config", **params)
+    assert [(some["prefix"], some["first"], some["count"], some["hostname"]) for some in result["nodes"]] == [
+        ("frontend", 1, 2, "localhost")
+    ]
+    assert [path.name for path in (tmp_path / "etc").rglob("*.conf")] == ["slurm.conf"]
+    assert call("slurm_config", **params)["changed"] is False
+
+
+def test_a_host_needs_room_for_the_slurmd_that_run() -> None:
+    few = sizing.Load(100_000, wide_steps=True, front_ends=4)
+    host = sizing.Capacity(memory=20_000.0, tasks=50_000, files=100_000, inodes=10_000, disk=100.0, merges=True)
+    assert sizing.lacking(few, sizing.Load(0), host) is None
+    assert sizing.lacking(sizing.Load(100_000), sizing.Load(0), host) is not None
 
 
 def test_the_module_leaves_the_usual_layout_alone(call: Caller, tmp_path: Path) -> None:
