@@ -240,3 +240,26 @@ def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
     assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=120" in fast
     (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
+
+
+def test_a_release_has_its_own_words_and_files(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    params["settings"] |= {"SlurmctldHost": "here(127.0.0.1)", "SlurmdParameters": "config_overrides"}
+    call("slurm_config", **params, version="16.05.6")
+    old = content(tmp_path)
+    assert old["common.conf"] == "ClusterName=mirage\nControlAddr=127.0.0.1\nControlMachine=here\nFastSchedule=2\nMinJobAge=300\n"
+    assert old["slurm.conf"].startswith(old["common.conf"])
+    assert "cgroup.conf" not in old
+    # Where slurmctld and the slurmd look for it: beside the file that each reads.
+    call("slurm_config", **params, version="25.11.7")
+    new = content(tmp_path)
+    assert new["cgroup.conf"] == new["nodes/cgroup.conf"] == "CgroupPlugin=disabled\n"
+    assert "SlurmctldHost=here(127.0.0.1)\n" in new["common.conf"]
+    call("slurm_config", **params, version="25.11.7", wide_steps=True)
+    assert set(content(tmp_path)) == {"slurm.conf", "cgroup.conf"}
+    call("slurm_config", **params, version="slurm-wlm 22.05.8")
+    assert not [name for name in content(tmp_path) if "cgroup" in name]
+
+
+def test_what_is_no_release_is_refused(call: Caller, params: dict[str, Any]) -> None:
+    result = call("slurm_config", **params, version="latest")
+    assert result["msg"] == "wrong use: slurm_version=latest: it may be a release of Slurm, like 22.05.8"
