@@ -27,7 +27,7 @@ GOOD = "24.11"
 
 Release = tuple[int, ...]
 GONE: Release = (25, 5)
-INSTEAD = f"build {GOOD} from its source (slurm_install: source, docs/front-end.md)"
+INSTEAD = f"build {GOOD} from its source (SLURM_SOURCE: docs/front-end.md)"
 PACKAGES = f"no package has the front-end mode (Debian's slurm-wlm-emulator is not built as a whole for it); {INSTEAD}"
 BAD: tuple[tuple[Release, Release, str], ...] = (
     # The batch step has no nodes in this mode, and _step_dealloc_lps (slurmctld/step_mgr.c) looks at them.
