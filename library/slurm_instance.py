@@ -41,7 +41,7 @@ options:
     type: bool
     default: false
   database:
-    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps.
+    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps, and memory.
     type: bool
     default: false
   port:
@@ -207,7 +207,7 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
     check_loopback(parameters["address"])
-    load = sizing.Load(parameters["nodes"], parameters["wide_steps"], parameters["jobs"], parameters["front_ends"])
+    load = sizing.Load(*(parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database")))
     if not write:  # once; what is free differs from one second to the next
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
