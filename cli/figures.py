@@ -28,7 +28,7 @@ class Row:
 def rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Row]:
     """All that is known, most important first. `progress` is that of the run that goes on or has ended, None without a run."""
     runs = info["farm"]["phase"] != "stopped"
-    found = [*_daemons(info["farm"])]
+    found = daemons(info["farm"])
     if runs:
         found += _cluster(info)
     if progress is not None:
@@ -40,6 +40,11 @@ def rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Ro
         found += _scheduler(info)
         found.append(Row("memory", f"{info['memory'] / 1024:.1f} GiB of the host available"))
     return found
+
+
+def daemons(farm: Mapping[str, Any]) -> list[Row]:
+    """The daemons of a host."""
+    return list(_daemons(farm))
 
 
 def _daemons(farm: Mapping[str, Any]) -> Iterator[Row]:

@@ -122,7 +122,7 @@ def deprovision(values: Knobs, screen: Screen) -> Ending:
 def status(values: Knobs, screen: Screen) -> Ending:
     """One screen about the instance."""
     from .playbook import run_playbook
-    from .status import lines, read_progress
+    from .status import host_lines, lines, read_progress
 
     inventory = preflight.inventory(values)
     preflight.privileges(values)
@@ -133,6 +133,10 @@ def status(values: Knobs, screen: Screen) -> Ending:
     told = watcher.information["slurm_farm_info"]
     for line in lines(told, progress):
         screen.say(line)
+    others = {host: result for host, result in watcher.of_hosts["slurm_farm_info"].items() if result is not told}
+    for line in host_lines(others):
+        screen.say(line)
+    run = run or (told.get("progress") or {}).get("run")
     does = f"{told['farm']['phase']}" + (f", run {run} goes on" if run else "")
     return Ending("ok", f"cluster {values['CLUSTER']}: {does}")
 
@@ -149,6 +153,8 @@ def shell(values: Knobs, screen: Screen) -> Ending:
     from .shell import enter
 
     preflight.privileges(values)
+    if not preflight.is_here(values) and not preflight.instance_directory(values).exists():
+        raise WrongUse("INVENTORY: make shell enters a cluster on this machine; call it on the head, in a clone that is there")
     enter(preflight.instance_directory(values), str(values["CLUSTER"]))
     raise AssertionError("exec returned")
 
@@ -216,6 +222,10 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
         target = arguments[0]
         values = knobs.resolve(os.environ)
+        if values["INVENTORY"] != knobs.BY_NAME["INVENTORY"].default and target in knobs.BY_NAME["INVENTORY"].targets:
+            from .hosts import knobs_of
+
+            values |= knobs_of(values, os.environ)
         for name in knobs.unused(target, os.environ):
             screen.say(f"note: make {target} does not look at {name}")
         return TARGETS[target](values, screen)

@@ -50,13 +50,19 @@ class Watcher:
     changed: int = 0
     # Of the last task that failed: an earlier one was rescued, or has the same cause.
     failure: str = ""
-    # The last result of each module of this project that only reads (slurm_farm_info, ...).
+    # The last result of each module of this project that only reads (slurm_farm_info, ...), and those of each host by its name.
     information: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_hosts: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    # Names of all hosts, and of those that the failure is of.
+    hosts: set[str] = field(default_factory=set)
+    failed_hosts: set[str] = field(default_factory=set)
     _item_failure: str = ""
 
     def handle(self, event: Mapping[str, Any]) -> bool:
         """ansible-runner's event handler. Returns False: events are not kept as files."""
         data = event.get("event_data") or {}
+        if host := data.get("host"):
+            self.hosts.add(host)
         if self.local is not None and event.get("event") not in (None, "verbose", "runner_on_start", "runner_retry"):
             self.local.end()
         match event.get("event"):
@@ -100,16 +106,27 @@ class Watcher:
         result = data.get("res") or {}
         if action.endswith("_info"):
             self.information[action] = result
+            self.of_hosts.setdefault(action, {})[str(data.get("host"))] = result
         elif action == "debug":
             said = result.get("msg") or []
             for line in said if isinstance(said, list) else str(said).splitlines():
                 self.screen.say(str(line))
 
     def _fails(self, data: Mapping[str, Any]) -> None:
-        if self.failure.startswith(WRONG_USE):
-            return
         message = self._item_failure or _message(data)
-        self.failure = message if message.startswith(WRONG_USE) else f"{data.get('task', 'a task')}: {message}"
+        failure = message if message.startswith(WRONG_USE) else f"{data.get('task', 'a task')}: {message}"
+        if failure != self.failure:
+            if self.failure.startswith(WRONG_USE):
+                return
+            self.failure, self.failed_hosts = failure, set()
+        self.failed_hosts.add(str(data.get("host")))
+
+    def told_failure(self) -> str:
+        """The failure, and on which hosts it happened when that was not on all of them."""
+        where = sorted(self.failed_hosts)
+        if not self.failure or self.failed_hosts == self.hosts or any(host in self.failure for host in where):
+            return self.failure
+        return f"{self.failure} (on {', '.join(where)})"
 
 
 def _module(data: Mapping[str, Any]) -> str:
@@ -140,7 +157,8 @@ def interruptible() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """What the programs of Ansible need."""
     return {
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
@@ -184,7 +202,7 @@ def run_playbook(
             playbook=f"playbooks/{name}.yml",
             inventory=[str(ROOT / "inventories/common"), str(inventory)],
             extravars={**variables, **({"experiment_look": LOOK} if here else {})},
-            envvars=_environment(),
+            envvars=environment(),
             # The runner looks at the wish to stop that often (seconds) while Ansible says nothing.
             settings={"pexpect_timeout": 1},
             event_handler=watcher.handle,
@@ -201,7 +219,7 @@ def run_playbook(
     if results is not None and (last := read_json(results / "progress.json")):
         write_metrics(results, last)
     if runner.rc != 0:
-        message = watcher.failure or _last_words(output)
+        message = watcher.told_failure() or _last_words(output)
         if message.startswith(WRONG_USE):
             raise WrongUse(message.removeprefix(WRONG_USE).strip())
         raise Failed(f"{message} (all of it: {log})")

@@ -37,6 +37,11 @@ def inventory(knobs: dict[str, Value]) -> Path:
     return path
 
 
+def is_here(knobs: dict[str, Value]) -> bool:
+    """Whether the cluster is to stand on this machine alone, whose files tell of it."""
+    return inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
+
+
 def config(knobs: dict[str, Value]) -> Path:
     """The file of the scheduler configuration, which has been read and can be used."""
     return configuration.of(knobs).path
@@ -44,7 +49,7 @@ def config(knobs: dict[str, Value]) -> Path:
 
 def privileges(knobs: dict[str, Value]) -> None:
     """Root, or sudo that asks for no password, when the cluster is to stand on this machine."""
-    if os.geteuid() == 0 or inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
+    if os.geteuid() == 0 or not is_here(knobs):
         return
     with suppress(OSError):
         if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
@@ -59,6 +64,8 @@ def instance_directory(knobs: dict[str, Value]) -> Path:
 
 def running(knobs: dict[str, Value]) -> str | None:
     """Name of the run whose replay, or calibration, is at work in CLUSTER on this machine."""
+    if not is_here(knobs):
+        return None
     with suppress(OSError):
         at_work = active_run(instance_directory(knobs))
         return None if at_work is None else run_of(at_work)
@@ -67,8 +74,7 @@ def running(knobs: dict[str, Value]) -> str | None:
 
 def has_journal(knobs: dict[str, Value], run: str) -> bool:
     """Whether the replay of `run` can go on where it was; a cluster on other hosts is taken at its word."""
-    is_here = inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
-    return not is_here or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
+    return not is_here(knobs) or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
 
 
 def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
@@ -89,7 +95,7 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
 
 def has_room(knobs: dict[str, Value]) -> None:
     """The host holds so many nodes, when the cluster is to stand on this machine; on other hosts the role `instance` looks."""
-    if inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
+    if not is_here(knobs):
         return
     nodes = knobs["NODES"]
     assert isinstance(nodes, int)
@@ -97,16 +103,13 @@ def has_room(knobs: dict[str, Value]) -> None:
     assert isinstance(front_ends, int)
     wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
     directory = instance_directory(knobs)
-    configurations = (configuration.of(knobs | {"CONFIG": name}) for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split())
-    database = any(one.has_accounting(knobs) for one in configurations)
-    load = sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
+    load = sizing.Load(nodes, wide_steps, front_ends=front_ends)
     sizing.check(load, capacity.running_load(directory), capacity.look(directory))
 
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:
     """The cluster's clock does not pass the last instant that Slurm can count during a run of `length` virtual seconds."""
-    is_here = inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
-    clock = instance_clock.current(instance_directory(knobs)) if is_here else None
+    clock = instance_clock.current(instance_directory(knobs)) if is_here(knobs) else None
     now = (clock or Clock()).virtual_now() / 1e9
     if now + length <= LAST_INSTANT:
         return
@@ -129,7 +132,7 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
     own = run or folder.name
     for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
-        if not folder.exists() and kept.exists():
+        if is_here(knobs) and not folder.exists() and kept.exists():
             raise WrongUse(f"RUN: results/{own} is gone, but {kept} is not; remove that too, or give another RUN")
 
 

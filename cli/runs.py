@@ -161,11 +161,17 @@ def complete(folder: Path) -> None:
         if found:
             slurm["version"] = found[1]
     clock = experiment.get("clock", {})
+    hosts: list[dict[str, Any]] = []
     if (settings := read_json(folder / "run.json")) is not None:
         clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
+        hosts = settings.get("hosts", [])
     if (began := _began(folder / "journal.jsonl")) is not None:
         # One moment on both clocks, in seconds since the epoch: the beginning of the replay.
         clock["began"] = {name: began[name] for name in ("real", "virtual")}
+    if hosts:
+        # Where the cluster was; the head is the first. Until now that was thought to be the machine that make ran on.
+        experiment["hosts"] = hosts
+        experiment["host"] = {name: hosts[0][name] for name in ("name", "cores", "memory_bytes", "kernel")}
     write_json(path, experiment | {"slurm": slurm, "clock": clock})
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slurm_mirage.files import read_json
 
-from .figures import Row, rows
+from .figures import Row, daemons, rows
 
 
 def lines(farm_info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[str]:
     """The screen, a string a line. `progress` is the progress.json of the run that goes on, if one does on this machine."""
     return [line(row) for row in rows(farm_info, progress or farm_info.get("progress"))]
+
+
+def host_lines(farms: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line about each of the other hosts: its daemons, by what slurm_farm_info returned there."""
+    return [line(replace(row, label=host)) for host, told in sorted(farms.items()) for row in daemons(told["farm"])[:1]]
 
 
 def line(row: Row) -> str:

@@ -14,8 +14,8 @@ options:
   run_dir:
     description:
       - Folder of the run on the control machine. It holds C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
-        C(jobcomp.log), C(sigsleep.log) or one C(sigsleep-HOST.log) a host, and perhaps C(suspended.jsonl), C(samples.csv),
-        C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and C(clock_offsets.json).
+        C(jobcomp.log), C(sigsleep.log) or one C(.sigsleep/HOST.log) a host (they are joined), and perhaps C(suspended.jsonl),
+        C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and C(clock_offsets.json).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
     type: path
     required: true
@@ -65,6 +65,7 @@ disagreements:
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,14 @@ def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], d
     return files, found, dict(kinds)
 
 
+def join_records(folder: Path) -> None:
+    """Make one sigsleep.log of the hosts' own. A torn record at the end of one hides no other: a reader goes on at the next."""
+    parts = sorted((folder / ".sigsleep").glob("*.log"))
+    if parts:
+        write_atomically(folder / "sigsleep.log", b"".join(part.read_bytes() for part in parts))
+        shutil.rmtree(folder / ".sigsleep")
+
+
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(
@@ -116,6 +125,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if not module.check_mode:
+        join_records(Path(module.params["run_dir"]))
     try:
         files, metrics, disagreements = results(module.params)
     except WrongUse as error:

@@ -13,6 +13,8 @@ description:
     memory and its start grow with the cluster; see O(wide_steps).
   - The nodes are placed over the block's ports, and over further loopback addresses when those are used up. Nodes that are in the
     C(etc/slurm.conf) that is there already keep their places.
+  - With O(hosts) the nodes are dealt to several hosts, one after the other. C(etc/slurm.conf) holds all of them; the slim files are
+    those of this host's nodes, and so is what is returned.
   - With O(front_ends) that many slurmd, which have the places, stand for all nodes, which have neither ports nor files.
     All slurmd then read C(etc/slurm.conf).
   - Where nodes have GRES (word C(Gres) of O(nodes[].extra)), C(GresTypes) is set unless O(settings) has it, and C(gres.conf) is
@@ -29,7 +31,7 @@ options:
     type: dict
     required: true
   nodes:
-    description: Classes of equal nodes, all of this host.
+    description: Classes of equal nodes.
     type: list
     elements: dict
     required: true
@@ -62,13 +64,29 @@ options:
     type: int
     required: true
   address:
-    description: Address that the daemons listen on. Where its ports are used up, nodes have those of the addresses that follow.
+    description:
+      - Address that the daemons listen on. Where its ports are used up, nodes have those of the addresses that follow, but with
+        O(hosts) not.
     type: str
     default: 127.0.0.1
   hostname:
-    description: Host name that resolves to O(address). On a further address the host name is that address.
+    description:
+      - Host name that resolves to O(address). On a further address the host name is that address, and with O(hosts) on each.
     type: str
     default: localhost
+  hosts:
+    description:
+      - Addresses of the compute hosts of a cluster of several, in their order. All of them have the same block of ports.
+      - Empty for a cluster on this host alone.
+    type: list
+    elements: str
+    default: []
+  known:
+    description:
+      - With O(hosts), the lines of nodes that the head's C(etc/slurm.conf) had, as M(slurm_placement_info) returned them. These
+        nodes keep their places.
+    type: str
+    default: ''
   front_ends:
     description:
       - How many slurmd, C(frontend1) and so on, stand for all nodes. It needs a Slurm with the front-end mode; see
@@ -137,7 +155,8 @@ slurmctld_digest:
   returned: always
   type: str
 nodes:
-  description: The nodes, or front ends, as M(slurm_farm) takes them, an entry for each range of consecutive ports of one address.
+  description: The nodes of this host, or front ends, as M(slurm_farm) takes them, an entry for each range of consecutive ports of
+    one address.
   returned: always
   type: list
   elements: dict
@@ -178,6 +197,7 @@ from ansible.module_utils.slurm_mirage.placement import (
     check_partitions,
     node_classes,
     place,
+    place_on_hosts,
     placed_in,
 )
 from ansible.module_utils.slurm_mirage.setting_names import files_beside, translated
@@ -191,9 +211,9 @@ def digest(*parts: str) -> str:
 
 
 def wanted_files(
-    directory: Path, parameters: dict[str, Any], classes: Sequence[NodeClass], nodes: Sequence[Nodes]
+    directory: Path, parameters: dict[str, Any], classes: Sequence[NodeClass], nodes: Sequence[Nodes], here: Sequence[Nodes]
 ) -> dict[Path, str]:
-    """Content of every file that shall be there."""
+    """Content of every file that shall be there. `here` are the `nodes` of this host."""
     types = gres_types(some.extra for some in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
     settings = translated(settings, parameters["version"])
@@ -210,7 +230,7 @@ def wanted_files(
     if parameters["wide_steps"]:
         return files
     files[common] = HEADER + render_settings(settings)
-    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(nodes, str(common))}
+    files |= {directory / "etc/nodes" / name: text for name, text in slim_files(here, str(common))}
     return files
 
 
@@ -227,13 +247,24 @@ def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
 
 def for_the_farm(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:
     """An entry of the returned `nodes`."""
+    own_name = nodes.address == parameters["address"] and not parameters["hosts"]
     return {
         "prefix": nodes.prefix,
         "first": nodes.first,
         "count": nodes.count,
-        "hostname": parameters["hostname"] if nodes.address == parameters["address"] else nodes.address,
+        "hostname": parameters["hostname"] if own_name else nodes.address,
         "digest": node_digest(directory, wanted, nodes),
     }
+
+
+def placed(parameters: dict[str, Any], classes: Sequence[NodeClass], before: str) -> tuple[list[Nodes], list[Nodes]]:
+    """All nodes with their places, and those of this host. `before` is the slurm.conf that it has."""
+    block = Block(*(parameters[name] for name in ("address", "port", "ports")))
+    if not parameters["hosts"]:
+        nodes = place(classes, block, [*placed_in(before), *front_end.placed_in(before)])
+        return nodes, nodes
+    nodes = place_on_hosts(classes, parameters["hosts"], block, placed_in(parameters["known"]))
+    return nodes, [some for some in nodes if some.address == parameters["address"]]
 
 
 def device_files(directory: Path, classes: Sequence[NodeClass]) -> list[Path]:
@@ -272,6 +303,8 @@ def main() -> None:
             "ports": {"type": "int", "required": True},
             "address": {"type": "str", "default": "127.0.0.1"},
             "hostname": {"type": "str", "default": "localhost"},
+            "hosts": {"type": "list", "elements": "str", "default": []},
+            "known": {"type": "str", "default": ""},
             "front_ends": {"type": "int", "default": 0},
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
@@ -284,13 +317,12 @@ def main() -> None:
     try:
         slurm_conf = directory / "etc/slurm.conf"
         before = slurm_conf.read_text() if slurm_conf.exists() else ""
-        block = Block(*(module.params[name] for name in ("address", "port", "ports")))
         classes = node_classes(module.params["nodes"])
         check_partitions(module.params["partitions"], classes)
         front_ends = front_end.classes(module.params["front_ends"])
         module.params["wide_steps"] |= bool(front_ends)
-        nodes = place(front_ends or classes, block, [*placed_in(before), *front_end.placed_in(before)])
-        wanted = wanted_files(directory, module.params, classes, nodes)
+        nodes, here = placed(module.params, front_ends or classes, before)
+        wanted = wanted_files(directory, module.params, classes, nodes, here)
         touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
@@ -299,7 +331,7 @@ def main() -> None:
         files=[str(path) for path in touched[:10]],
         diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
         slurmctld_digest=digest(wanted[slurm_conf]),
-        nodes=[for_the_farm(directory, module.params, wanted, some) for some in nodes],
+        nodes=[for_the_farm(directory, module.params, wanted, some) for some in here],
     )
 
 

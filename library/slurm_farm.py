@@ -27,6 +27,9 @@ options:
     description: Whether slurmctld runs on this host.
     type: bool
     default: true
+  controller_hostname:
+    description: Host name that slurmctld sees, O(hostname) by default. It is the one that C(SlurmctldHost) names.
+    type: str
   controller_digest:
     description: What M(slurm_config) returned; slurmctld is restarted when it changes.
     type: str
@@ -100,6 +103,12 @@ options:
       - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory).
     type: float
     default: 1.0
+  clock:
+    description:
+      - On a host that is not the head, the content of the head's clock file (C(state/clock)), which is this host's clock then. An
+        empty one is real time.
+      - When left out, this host's farm keeps the clock.
+    type: str
   wait:
     description:
       - Seconds to wait for the next daemon to be there; how long all of them take depends on how many they are.
@@ -187,15 +196,15 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
     if parameters["controller"] and parameters["database_port"]:
         daemons += database_daemons(directory, parameters)
     if parameters["controller"]:
-        daemons.append(
-            {
-                "kind": "slurmctld",
-                "name": "slurmctld",
-                "command": [f"{sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
-                "digest": parameters["controller_digest"],
-                "ready_file": f"{run}/slurmctld.pid",
-            }
-        )
+        slurmctld = {
+            "kind": "slurmctld",
+            "name": "slurmctld",
+            "command": [f"{sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
+            "digest": parameters["controller_digest"],
+            "ready_file": f"{run}/slurmctld.pid",
+        }
+        own_name = parameters["controller_hostname"] or parameters["hostname"]
+        daemons.append(slurmctld if own_name == parameters["hostname"] else slurmctld | {"hostname": own_name})
     for node in parameters["nodes"]:
         name = node["prefix"] + "{i}"
         conf = "slurm.conf" if parameters["wide_steps"] else f"nodes/{name}.conf"
@@ -238,14 +247,13 @@ def database_daemons(directory: Path, parameters: dict[str, Any]) -> list[dict[s
     ]
 
 
-def clock_of(directory: Path, speed: float) -> dict[str, Any]:
-    """What the daemons' time depends on. WrongUse where there is no library for a speed other than 1."""
+def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str, Any]:
+    """What the daemons' time depends on; `line` is the head's clock. WrongUse where no library is for a speed other than 1."""
     library = instance_clock.library(directory)
-    if library.exists():
-        return {"speed": speed, "library": file_digest(library)}
-    if speed != 1:
+    if speed != 1 and not library.exists():
         raise WrongUse(f"SPEED={speed:g}: {library} is not there; the role virtual_clock builds it, and has to run before")
-    return {"speed": speed, "library": ""}
+    of_the_head = {} if line is None else {"line": line}
+    return {"speed": speed, "library": file_digest(library), **of_the_head}
 
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +261,7 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
-        "clock": clock_of(directory, parameters["speed"]),
+        "clock": clock_of(directory, parameters["speed"], parameters["clock"]),
         "identity": identity(directory, parameters),
         "daemons": daemons_of(directory, parameters),
     }
@@ -408,6 +416,7 @@ def main() -> None:
             "user": {"type": "str"},
             "hostname": {"type": "str", "default": "localhost"},
             "controller": {"type": "bool", "default": True},
+            "controller_hostname": {"type": "str"},
             "controller_digest": {"type": "str", "default": ""},
             "nodes": {
                 "type": "list",
@@ -430,6 +439,7 @@ def main() -> None:
             "parallel": {"type": "int", "default": 32},
             "environment": {"type": "dict", "default": {}},
             "speed": {"type": "float", "default": 1.0},
+            "clock": {"type": "str"},
             "wait": {"type": "int", "default": 120},
             "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
         },

@@ -19,6 +19,10 @@ options:
   bin:
     description: Folder of sinfo and squeue, by default that of the Slurm that the farm runs.
     type: path
+  controller:
+    description: Whether to ask slurmctld, too. On a host that is not the head only the farm can tell something of its own.
+    type: bool
+    default: true
   wait:
     description: Seconds to wait for the next node to register.
     type: int
@@ -142,6 +146,7 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "bin": {"type": "path"},
+            "controller": {"type": "bool", "default": True},
             "wait": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
@@ -151,8 +156,9 @@ def main() -> None:
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
-    nodes = wait_for_nodes(module) if farm else {}
-    jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if farm else {}
+    is_asked = farm is not None and module.params["controller"]
+    nodes = wait_for_nodes(module) if is_asked else {}
+    jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if is_asked else {}
     processors, scheduler = load_of(directory, module.params["bin"]) if nodes else (None, {})
     module.exit_json(
         changed=False,

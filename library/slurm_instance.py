@@ -29,6 +29,22 @@ options:
   nodes:
     description: How many emulated nodes this host will have. Required with O(state=present).
     type: int
+  cluster_nodes:
+    description:
+      - How many nodes all hosts of a cluster of several will have together. All of them have the same block of ports, each on an
+        address of its own, O(address).
+      - When left out, this host is all of the cluster.
+    type: int
+  block_nodes:
+    description: With O(cluster_nodes), how many nodes the host with the most will have; the block has a port for each.
+    type: int
+  follows:
+    description: With O(cluster_nodes), whether this host takes the block of the head, O(port) and O(ports), and chooses none.
+    type: bool
+    default: false
+  ports:
+    description: How many ports the head's block has.
+    type: int
   front_ends:
     description: How many slurmd stand for all nodes of the cluster, as M(slurm_config) will be told. V(0) is one for each node.
     type: int
@@ -41,7 +57,7 @@ options:
     type: bool
     default: false
   database:
-    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps, and memory.
+    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps.
     type: bool
     default: false
   port:
@@ -50,7 +66,9 @@ options:
       - A block has a port for slurmctld and one for each node, at most 15000. Further nodes have those of further addresses.
     type: int
   address:
-    description: Address that the daemons will listen on. Further ones are those that follow, all of them loopback addresses.
+    description:
+      - Address that the daemons will listen on. Further ones are those that follow, all of them loopback addresses.
+      - With O(cluster_nodes) one of this host's that the others reach.
     type: str
     default: 127.0.0.1
   state:
@@ -99,9 +117,24 @@ private_hostname:
   description: Whether the host lets the farm have a host name of its own.
   returned: when O(state=present)
   type: bool
+host:
+  description: The host, with its C(name), C(cores), C(memory_bytes) and C(kernel).
+  returned: when O(state=present)
+  type: dict
+account:
+  description: C(uid) and C(gid) of O(user); null when he is not there yet.
+  returned: when O(state=present)
+  type: dict
+taken_ids:
+  description: With O(cluster_nodes), ids of system accounts and groups (100 to 999) that others have on this host.
+  returned: when O(state=present)
+  type: list
+  elements: int
 """
 
+import grp
 import os
+import platform
 import pwd
 import shutil
 import socket
@@ -131,6 +164,7 @@ from ansible.module_utils.slurm_mirage.instance import (
     claimed_blocks,
     database_port,
     install_package,
+    is_free,
     refuse_during_run,
 )
 from ansible.module_utils.slurm_mirage.placement import Block
@@ -144,6 +178,14 @@ def check_loopback(address: str) -> None:
         found = str(error)
     if address.startswith("127.") and found != address:
         raise WrongUse(f"localhost resolves to {found}, not to {address}: /etc/hosts needs the line '{address} localhost'")
+
+
+def check_address(address: str, several: bool) -> None:
+    """The daemons can listen on the address: of several hosts each has it, of one it is what its private host name resolves to."""
+    if not several:
+        check_loopback(address)
+    elif not is_free(address, 0):
+        raise WrongUse(f"mirage_address={address}: this host has no such address; name one of its own that the other hosts reach")
 
 
 def can_take_hostname() -> bool:
@@ -170,6 +212,21 @@ def account_of(user: str, instance: str) -> tuple[int, int] | None:
             f"instance_user={user}: this account is not the instance's ({comment}); name one that is not there, it is made"
         )
     return account.pw_uid, account.pw_gid
+
+
+def taken_ids(user: str) -> list[int]:
+    """Ids of system accounts and groups on this host, but for the instance's own."""
+    entries = [
+        *((entry.pw_name, entry.pw_uid) for entry in pwd.getpwall()),
+        *((some.gr_name, some.gr_gid) for some in grp.getgrall()),
+    ]
+    return sorted({number for name, number in entries if 100 <= number < 1000 and name != user})
+
+
+def this_host() -> dict[str, Any]:
+    """What experiment.json says of a host."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"name": platform.node(), "cores": os.cpu_count(), "memory_bytes": memory, "kernel": platform.release()}
 
 
 def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) -> bool:
@@ -206,8 +263,10 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
 
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
     """Folders, ports, code: what the module returns."""
-    check_loopback(parameters["address"])
-    load = sizing.Load(*(parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database")))
+    several = parameters["cluster_nodes"] is not None
+    check_address(parameters["address"], several)
+    sizes = (parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends"))
+    load = sizing.Load(*sizes, cluster=parameters["cluster_nodes"])
     if not write:  # once; what is free differs from one second to the next
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
@@ -215,16 +274,21 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     # Daemons whose farm was killed still hold the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)
-    block = Ports(parameters["address"], load.slurmd, kept, claimed, in_use).choose(parameters["port"])
+    choice = Ports(parameters["address"], parameters["block_nodes"] or load.slurmd, kept, claimed, in_use, several)
+    block = choice.follow(parameters["port"], parameters["ports"]) if parameters["follows"] else choice.choose(parameters["port"])
     private_hostname = can_take_hostname()
+    if several and not private_hostname:
+        raise WrongUse("INVENTORY: this host lets the farm have no host names of its own, which a cluster of several hosts needs")
     content = {
         "name": directory.name,
         "user": parameters["user"],
-        "nodes": parameters["nodes"],
+        "nodes": parameters["cluster_nodes"] if several else parameters["nodes"],
         "port": block.port,
         "ports": block.ports,
-        "addresses": addresses(block, load.slurmd, private_hostname, kept if in_use else None),
+        "addresses": 1 if several else addresses(block, load.slurmd, private_hostname, kept if in_use else None),
     }
+    if several:
+        content["here"] = parameters["nodes"]
     if parameters["database"]:
         content["database_port"] = database_port(block, kept, claimed, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
@@ -242,6 +306,9 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "database_port": content.get("database_port", 0),
         "private_hostname": private_hostname,
         "kernel_settings": sizing.kernel_settings(load),
+        "host": this_host(),
+        "account": dict(zip(("uid", "gid"), owner, strict=True)) if owner else None,
+        "taken_ids": taken_ids(parameters["user"]) if several else [],
     }
 
 
@@ -269,6 +336,10 @@ def main() -> None:
             "root": {"type": "path", "default": "/var/lib/slurm-mirage"},
             "user": {"type": "str"},
             "nodes": {"type": "int"},
+            "cluster_nodes": {"type": "int"},
+            "block_nodes": {"type": "int"},
+            "follows": {"type": "bool", "default": False},
+            "ports": {"type": "int"},
             "front_ends": {"type": "int", "default": 0},
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
@@ -277,7 +348,7 @@ def main() -> None:
             "address": {"type": "str", "default": "127.0.0.1"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
-        required_if=[("state", "present", ["user", "nodes"])],
+        required_if=[("state", "present", ["user", "nodes"]), ("follows", True, ["cluster_nodes", "port", "ports"])],
         supports_check_mode=True,
     )
     try:

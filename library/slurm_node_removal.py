@@ -8,7 +8,7 @@ module: slurm_node_removal
 short_description: Drain the nodes that leave a running instance, if no job needs them
 description:
   - To be called before a configuration with other nodes is written. slurmctld ends jobs on nodes that are no longer there after
-    its restart, or that have other processors or GRES than before.
+    its restart, that have other processors or GRES than before, or that are on another host.
   - Drains the nodes that are not in O(nodes), and looks for jobs on them. If there are any, the drain is undone and the module
     fails, naming them.
   - Resumes nodes that an earlier call had drained and that are in O(nodes). It knows them by the reason of their drain.
@@ -48,6 +48,14 @@ options:
         description: Further words of the NodeName line.
         type: dict
         default: {}
+  addresses:
+    description:
+      - Addresses of the compute hosts that the instance will have. A node that has another one moves. A loopback address says that
+        this host is the only one.
+      - When left out, nodes are not looked at for that.
+    type: list
+    elements: str
+    default: []
   state:
     description: V(leaving) as described; V(staying) only resumes all nodes that such a call has drained, for when the change fails.
     type: str
@@ -101,7 +109,7 @@ def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str
     if parameters["state"] == "staying":
         resumed = stay(slurm, write)
         return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
-    change = leave(slurm, directory, wanted, write)
+    change = leave(slurm, directory, wanted, write, parameters["addresses"])
     return {
         "changed": bool(change.drain or change.resume),
         "leaving": compress(change.going),
@@ -116,6 +124,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "bin": {"type": "path", "default": "/usr/bin"},
             "nodes": {"type": "list", "elements": "dict", "options": NODE_OPTIONS},
+            "addresses": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["leaving", "staying"], "default": "leaving"},
         },
         required_if=[("state", "leaving", ["nodes"])],

@@ -70,7 +70,8 @@ class Daemon:
 @dataclass
 class Spec:
     """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time), clock
-    ("speed" of the virtual clock, and "library", which stands for what puts a program on it) and daemons.
+    ("speed" of the virtual clock, and "library", which stands for what puts a program on it; "line", on a host that is not the
+    head, the head's clock itself) and daemons.
 
     `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
     `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for

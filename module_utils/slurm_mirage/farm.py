@@ -226,7 +226,7 @@ class Farm:
         if self.departing or self.leaving:
             return
         if not self.on_time:
-            self.spawner.keep_clock(self.spec.clock["speed"])
+            self.spawner.keep_clock(self.spec.clock)
             self.on_time = True
         for kind, queue in self.queues.items():
             while queue and self._may_start(kind):

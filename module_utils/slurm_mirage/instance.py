@@ -11,7 +11,8 @@ ROOT/NAME/bin     sigsleep
 ROOT/NAME/lib     this package, for the farm and the replay; virtual_clock.so
 ROOT/NAME/database  MariaDB's data, of an instance with accounting
 ROOT/NAME/instance.json  {"name", "user", "nodes", "port", "ports", "addresses"}: its block of ports (placement.py), which it keeps;
-                         "database_port": slurmdbd's, of an instance with accounting
+                         "database_port": slurmdbd's, of an instance with accounting;
+                         "here": how many of the nodes this host has, of a cluster of several hosts
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Ports:
     """Finds an instance its block of ports among what others claim and use.
 
     `kept` is the content of its instance.json, or None; `in_use` says that the instance runs now, so that the ports of its own
-    block may be taken: by itself. The block is the same on all addresses that it takes.
+    block may be taken: by itself. The block is the same on all addresses that it takes. With `several` hosts it is the same on
+    all of them, `nodes` are those of the host that has the most, and no host has a second address.
     """
 
     address: str
@@ -111,10 +113,15 @@ class Ports:
     kept: dict[str, Any] | None
     claimed: Sequence[tuple[int, int]]
     in_use: bool
+    several: bool = False
 
     def choose(self, wanted: int | None) -> Block:
         """The block; `wanted` is the user's choice of its first port, or None. Raises WrongUse."""
         ports = min(self.nodes + 1, MOST_PORTS)
+        if self.several and ports <= self.nodes:
+            raise WrongUse(
+                f"NODES: {self.nodes} of them on one host; a cluster of several hosts has at most {MOST_PORTS - 1} on each"
+            )
         if wanted is not None and not 1024 <= wanted <= 65536 - ports:
             raise WrongUse(f"PORT={wanted}: needs {ports} ports, so it may be 1024 to {65536 - ports}")
         if self.kept and self.in_use and wanted in (None, self.kept["port"]):
@@ -126,6 +133,14 @@ class Ports:
             return block
         return self._found(ports)
 
+    def follow(self, port: int, ports: int) -> Block:
+        """The block that the head has. Raises WrongUse when it is not free on this host."""
+        if reason := self._trouble(block := Block(self.address, port, ports)):
+            raise WrongUse(
+                f"PORT={port}: {reason}, and the head has its block of {ports} ports there; name one that is free on all hosts"
+            )
+        return block
+
     def _grown(self, kept: dict[str, Any], wanted: int) -> Block:
         """The block of an instance that runs, with as many ports more as are free behind it: its nodes stay where they are."""
         port, ports = kept["port"], kept["ports"]
@@ -134,6 +149,8 @@ class Ports:
             ports += 1
         block = Block(self.address, port, ports)
         reason = self._trouble(block)
+        if self.several and ports < wanted and not reason:
+            reason = f"{wanted - ports} ports from {port + ports} on are not free"
         if reason:
             raise WrongUse(f"NODES={self.nodes}: {reason}, and a running instance's nodes stay where they are; make teardown first")
         return block
@@ -141,7 +158,7 @@ class Ports:
     def _found(self, ports: int) -> Block:
         """The earlier block, or the first free one; a smaller one on more addresses where there is none of `ports` ports."""
         sizes = [ports]
-        while sizes[-1] // 2 >= FEWEST_PORTS:
+        while not self.several and sizes[-1] // 2 >= FEWEST_PORTS:
             sizes.append(sizes[-1] // 2 + 1)
         earlier = [self.kept["port"]] if self.kept else []
         for size in sizes:

@@ -3,6 +3,9 @@
 The farm keeps the clock file beside what slurmctld saved under that clock, so that both are there, or gone, together. An instance
 without one lives in real time. Programs get on the clock by a preloaded library (files/virtual_clock); munged, the farm and the
 replay stay in real time.
+
+Of a cluster of several hosts the head's farm keeps the clock. The others have the very same line: every process computes virtual
+time from it and from its host's real time, so that hosts whose real times agree agree.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from pathlib import Path
 
 from .clock import Clock
+from .files import differs, write_atomically
 
 VARIABLE = "SLURM_MIRAGE_CLOCK"
 
@@ -59,3 +63,12 @@ def keep(directory: Path, speed: float) -> None:
         return
     now = time.time_ns()
     Clock(now, before.virtual_at(now) if before else now, speed).write(clock_file(directory))
+
+
+def take(directory: Path, line: str) -> None:
+    """Have the clock of the head, whose file holds `line`; an empty one is real time. To be called as `keep` is."""
+    path = clock_file(directory)
+    if not line:
+        path.unlink(missing_ok=True)
+    elif differs(path, line):
+        write_atomically(path, line)

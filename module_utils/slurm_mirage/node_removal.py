@@ -46,6 +46,7 @@ class Node:
     hardware: Hardware
     drained: bool
     reason: str
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Change:
     """Going, and not drained yet; those that others have drained stay theirs."""
     drained_by_us: frozenset[str]
     """By an earlier call that did not come to its end."""
+    moving: frozenset[str] = frozenset()
+    """To another host: the one that they are on is none of the cluster's any more."""
 
     @property
     def resume(self) -> frozenset[str]:
@@ -83,21 +86,40 @@ def wanted_hardware(classes: Iterable[NodeClass]) -> dict[str, Hardware]:
     return hardware
 
 
-def plan(present: Iterable[Node], wanted: Mapping[str, Hardware]) -> Change:
-    """What becomes of the nodes that are `present` when the configuration has the `wanted` ones."""
+def plan(present: Iterable[Node], wanted: Mapping[str, Hardware], addresses: Sequence[str] = ()) -> Change:
+    """What becomes of the nodes that are `present` when the configuration has the `wanted` ones.
+
+    `addresses` are those of the hosts that it has; none: they are not looked at.
+    """
     nodes = list(present)
     going = frozenset(node.name for node in nodes if node.name not in wanted)
     return Change(
         going=going,
         reshaped=frozenset(node.name for node in nodes if node.name in wanted and node.hardware != wanted[node.name]),
+        moving=frozenset(node.name for node in nodes if node.name in wanted and not _stays(node.address, addresses)),
         drain=frozenset(node.name for node in nodes if node.name in going and not node.drained),
         drained_by_us=frozenset(node.name for node in nodes if node.drained and node.reason.startswith(REASON)),
     )
 
 
+def _stays(address: str, addresses: Sequence[str]) -> bool:
+    """Whether a node with that address stays on its host.
+
+    A host that is all of a cluster may have many loopback addresses, and nodes that front ends stand for have none.
+    """
+    if not addresses or address in addresses or not re.fullmatch(r"[\d.]+", address):
+        return True
+    return address.startswith("127.") and addresses[0].startswith("127.")
+
+
 def check(change: Change, jobs: Sequence[Job], count: int) -> None:
     """Raise WrongUse if a job would be lost. `count` is the number of nodes that are wanted."""
-    for nodes, does in ((change.going, ""), (change.reshaped, ", whose processors or GRES would change")):
+    changes = (
+        (change.going, ""),
+        (change.reshaped, ", whose processors or GRES would change"),
+        (change.moving, ", which would move to another host"),
+    )
+    for nodes, does in changes:
         running = [job.job for job in jobs if not job.waits and not nodes.isdisjoint(job.nodes)]
         if running:
             words, them = _named(running, "run")
@@ -134,7 +156,7 @@ def _node(line: str) -> Node:
     reason = word("Reason", r".*?(?= \[[^ ]+@[^ ]+\])")
     cpus, sockets, cores, threads = (int(word(name) or 0) for name in ("CPUTot", "Sockets", "CoresPerSocket", "ThreadsPerCore"))
     hardware = Hardware(cpus, sockets, cores, threads, gres)
-    return Node(word("NodeName"), hardware, "DRAIN" in word("State").split("+"), reason)
+    return Node(word("NodeName"), hardware, "DRAIN" in word("State").split("+"), reason, word("NodeAddr"))
 
 
 def parse_jobs(text: str) -> list[Job]:
@@ -174,15 +196,17 @@ def controller_runs(directory: Path) -> bool:
     return processes.belongs(pid, str(directory)) and processes.start_time(pid) is not None
 
 
-def leave(slurm: NodeCommands, directory: Path, wanted: Mapping[str, Hardware], write: bool) -> Change:
+def leave(
+    slurm: NodeCommands, directory: Path, wanted: Mapping[str, Hardware], write: bool, addresses: Sequence[str] = ()
+) -> Change:
     """Drain the nodes that go, and resume those that stay; returns what there was to do, which without `write` is not done.
 
     Raises WrongUse, with everything undone, when a job would be lost.
     """
-    change = plan(slurm.node_states(), wanted)
+    change = plan(slurm.node_states(), wanted, addresses)
     if write:
         slurm.undrain(change.resume)
-    if not (change.going or change.reshaped):
+    if not (change.going or change.reshaped or change.moving):
         return change
     refuse_during_run(directory)
     if write:

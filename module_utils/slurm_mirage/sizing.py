@@ -19,10 +19,6 @@ LINE, LINE_MERGED = 1.45 / 1024, 0.04 / 1024
 JOB, JOB_MERGED = 1.4, 0.55
 # The farm, munged and slurmctld; what the latter two keep of each node.
 BASE, BASE_NODE = 60.0, 0.03
-# mariadbd and slurmdbd, and what slurmctld keeps for them: docs/accounting.md has what was measured. On the disk what they begin
-# with, and some thousand jobs.
-DATABASE, DATABASE_DISK = 130.0, 250.0
-DATABASE_TASKS, DATABASE_FILES, DATABASE_INODES = 60, 500, 500
 # For nodes that start, which are not merged yet. The farm starts no more of them at once than fit: with less, a start is slow.
 UNMERGED_AT_ONCE = 2048.0
 
@@ -50,17 +46,22 @@ KSM_BURST = 1500
 
 @dataclass(frozen=True)
 class Load:
-    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), how many jobs at once, if that was said, and
-    whether there is accounting (database).
+    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), and how many jobs at once, if that was said.
 
     With `front_ends` that many slurmd stand for all nodes (FRONT_END); with none each node has one.
+    cluster: nodes of all hosts, if there are several; slurmctld keeps something of each, and so do slurmd with STEPS
     """
 
     nodes: int
     wide_steps: bool = False
     jobs: int | None = None
     front_ends: int = 0
-    database: bool = False
+    cluster: int | None = None
+
+    @property
+    def known(self) -> int:
+        """Nodes that slurmctld knows."""
+        return self.nodes if self.cluster is None else self.cluster
 
     @property
     def slurmd(self) -> int:
@@ -86,12 +87,12 @@ class Needs:
 
 def at_rest(load: Load, merges: bool) -> float:
     """Memory that the load takes when all nodes run, and what can be merged is."""
-    lines = load.nodes if load.wide_steps else 0
+    lines = load.known if load.wide_steps else 0
     if merges:
         daemons = load.slurmd * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
     else:
         daemons = load.slurmd * (NODE + LINE * lines) + load.at_once * JOB
-    return BASE + load.nodes * BASE_NODE + daemons + load.database * DATABASE
+    return BASE + load.known * BASE_NODE + daemons
 
 
 def needs(load: Load, merges: bool) -> Needs:
@@ -99,10 +100,10 @@ def needs(load: Load, merges: bool) -> Needs:
     unmerged = at_rest(load, merges=False)
     return Needs(
         memory=min(unmerged, at_rest(load, merges=True) + UNMERGED_AT_ONCE) if merges else unmerged,
-        tasks=load.slurmd * NODE_TASKS + load.at_once * JOB_TASKS + load.database * DATABASE_TASKS,
-        files=load.slurmd * NODE_FILES + load.at_once * JOB_FILES + load.database * DATABASE_FILES,
-        inodes=load.slurmd * NODE_INODES + load.database * DATABASE_INODES,
-        disk=load.slurmd * NODE_DISK + load.database * DATABASE_DISK,
+        tasks=load.slurmd * NODE_TASKS + load.at_once * JOB_TASKS,
+        files=load.slurmd * NODE_FILES + load.at_once * JOB_FILES,
+        inodes=load.slurmd * NODE_INODES,
+        disk=load.slurmd * NODE_DISK,
     )
 
 
@@ -124,8 +125,7 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
     `running` are the nodes that are there already, so that the host's memory is what is left beside them. As many of them, or
     fewer, always fit: there they are.
     """
-    is_there = load.slurmd <= running.slurmd and load.nodes <= running.nodes
-    if is_there and load.wide_steps <= running.wide_steps and load.database <= running.database:
+    if load.slurmd <= running.slurmd and load.nodes <= running.nodes and load.wide_steps <= running.wide_steps and running.nodes:
         return None
     wanted = needs(load, host.merges)
     if (need := wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)) > host.memory:
@@ -150,6 +150,10 @@ def check(load: Load, running: Load, host: Capacity) -> None:
     if reason is None:
         return
     words = f"NODES={load.nodes}: {reason}; the largest that fits is {largest(load, running, host)}"
+    if load.cluster is not None:
+        words = (
+            f"NODES={load.cluster}: to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
+        )
     if load.wide_steps and (slim := largest(replace(load, wide_steps=False), running, host)) > 0:
         words += f" (STEPS=no allows {'it' if slim >= load.nodes else slim})"
     raise WrongUse(words)

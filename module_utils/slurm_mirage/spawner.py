@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from . import instance_clock, isolation, processes
 from .cells import Cells
@@ -62,9 +63,12 @@ class Spawner:
         except OSError as error:
             self.refused[CELLS] = str(error)
 
-    def keep_clock(self, speed: float) -> None:
-        """Have the clock run at `speed`; to be called while no daemon runs that is to have another one."""
-        instance_clock.keep(self.directory, speed)
+    def keep_clock(self, clock: Mapping[str, Any]) -> None:
+        """Have the `clock` of the specification run; to be called while no daemon runs that is to have another one."""
+        if "line" in clock:
+            instance_clock.take(self.directory, clock["line"])
+        else:
+            instance_clock.keep(self.directory, clock["speed"])
         self._clock = instance_clock.environment(self.directory)
 
     @property

@@ -61,6 +61,17 @@ PLAYBOOKS = {
                 that: nodes >= 1
                 fail_msg: "wrong use: NODES: {{ nodes }} may be 1 or more"
     """,
+    "some": """
+        - name: Play
+          hosts: all
+          gather_facts: false
+          any_errors_fatal: true
+          tasks:
+            - name: Check
+              ansible.builtin.assert:
+                that: inventory_hostname not in wrong
+                fail_msg: "{{ word }}NODES: there is no room"
+    """,
     "broken": """
         - name: Play
           hosts: all
@@ -183,6 +194,24 @@ def test_a_playbook_that_works(project: Path) -> None:
 def test_a_role_that_refuses_is_a_wrong_use(project: Path) -> None:
     with pytest.raises(WrongUse, match=r"^NODES: 0 may be 1 or more$"):
         run(project, "refused", nodes=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        (["c2"], "NODES: there is no room (on c2)"),
+        (["c3", "c1"], "NODES: there is no room (on c1, c3)"),
+        (["c1", "c2", "c3"], "NODES: there is no room"),
+    ],
+)
+@pytest.mark.parametrize("word", ["", "wrong use: "])
+def test_of_several_hosts_those_that_fail_are_named(project: Path, word: str, wrong: list[str], line: str) -> None:
+    inventory = project / "three"
+    inventory.write_text("[all]\nc1\nc2\nc3\n[all:vars]\nansible_connection=local\n")
+    with pytest.raises(WrongUse if word else Failed) as failure:
+        playbook.run_playbook("some", {"wrong": wrong, "word": word}, inventory, Screen(io.StringIO()), project / "log")
+    expected = line if word else f"Check: {line}"
+    assert str(failure.value).startswith(expected) and ("(on" in str(failure.value)) == ("(on" in line)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,23 @@ def test_what_a_run_has_shown_is_added(results: Path) -> None:
     assert shown["slurm"] == {"version": "22.05.8"}
 
 
+def test_hosts_of_the_cluster_are_told_when_they_are_known(results: Path) -> None:
+    earlier(results, "r", None, WANTED, age=1)
+    folder = results / "r"
+    control = {"name": "laptop", "cores": 8, "memory_bytes": 1, "kernel": "6"}
+    write_json(folder / "experiment.json", {"inputs": WANTED, "host": control})
+    write_json(folder / "run.json", {"speed": 1.0, "clock": None, "hosts": []})
+    runs.complete(folder)
+    shown = read_json(folder / "experiment.json")
+    assert (shown["host"], "hosts" in shown) == (control, False)
+    head = {"name": "h1", "cores": 2, "memory_bytes": 4096, "kernel": "6.1"}
+    hosts = [{**head, "address": "10.0.0.1", "nodes": 0}, {**head, "name": "c1", "address": "10.0.0.2", "nodes": 9}]
+    write_json(folder / "run.json", {"speed": 1.0, "clock": None, "hosts": hosts})
+    runs.complete(folder)
+    shown = read_json(folder / "experiment.json")
+    assert (shown["host"], shown["hosts"]) == (head, hosts)
+
+
 @pytest.mark.parametrize("word", ["ok", "invalid"])
 def test_a_finished_run_is_not_meant(results: Path, word: str) -> None:
     earlier(results, "old", word, WANTED, age=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,7 @@ def node(name: str, drained: str | None = None, hardware: Hardware = FOUR) -> No
 
 def test_what_slurmctld_says_of_nodes() -> None:
     assert parse_nodes(NODES) == [
-        node("n1"),
+        replace(node("n1"), address="127.0.0.1"),
         node("gpu2", REASON, Hardware(32, 2, 8, 2, "gpu:v100:4")),
         node("n3", "broken fan = repair"),
     ]
@@ -70,6 +72,22 @@ def test_what_has_to_be_done_follows_from_both_sides(there: set[int], wanted: se
     assert not change.reshaped and not change.resume
 
 
+@pytest.mark.parametrize(
+    ("addresses", "moving"),
+    [
+        (["10.0.0.1", "10.0.0.2"], {"n3", "n4"}),
+        (["10.0.0.1", "10.0.0.3"], {"n2", "n4"}),
+        (["127.0.0.1"], {"n1", "n2", "n3"}),
+        ([], set()),
+    ],
+)
+def test_nodes_of_a_host_that_leaves_move_to_another(addresses: list[str], moving: set[str]) -> None:
+    at = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3", "n4": "127.0.0.5", "n5": "n5"}
+    change = plan([replace(node(name), address=address) for name, address in at.items()], dict.fromkeys(at, FOUR), addresses)
+    assert change.moving == moving
+    assert not (change.going or change.drain or change.reshaped), "nodes that move are wanted, where they are and as they are"
+
+
 GOING = frozenset(f"n{i}" for i in range(81, 121))
 NONE: frozenset[str] = frozenset()
 
@@ -93,10 +111,15 @@ def jobs(*names: str, on: str = "n90", waits: bool = False) -> list[Job]:
             jobs("7", on="n1"),
             "NODES=80: job 7 runs on n1, whose processors or GRES would change; wait for it or scancel it",
         ),
+        (
+            jobs("7", "8", on="n2"),
+            "NODES=80: jobs 7, 8 run on n2, which would move to another host; wait for them or scancel them",
+        ),
     ],
 )
 def test_jobs_that_would_be_lost_are_named_in_one_line(found: list[Job], line: str) -> None:
     change = Change(GOING, frozenset({"n1"}), GOING, NONE) if "whose" in line else Change(GOING, NONE, GOING, NONE)
+    change = replace(change, moving=frozenset({"n2"}))
     with pytest.raises(WrongUse) as refusal:
         check(change, found, 80)
     assert str(refusal.value) == line

@@ -42,21 +42,6 @@ def test_more_nodes_need_more_of_everything(one: int, other: int, wide: bool, me
         assert small <= large
 
 
-def test_a_database_takes_its_room_beside_the_nodes() -> None:
-    there, here = Load(100, jobs=100), Load(100, jobs=100, database=True)
-    for merges in (True, False):
-        assert needs(here, merges).memory - needs(there, merges).memory == pytest.approx(130)
-    room = replace(PLENTY, memory=needs(there, merges=True).memory + 100)
-    check(there, NOTHING, room)
-    with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
-        check(here, NOTHING, room)
-    # What runs already has it; an instance without accounting that gets some needs that much more.
-    full = replace(PLENTY, memory=100.0)
-    check(here, here, full)
-    assert lacking(here, there, full) is not None
-    assert lacking(here, there, replace(full, memory=135.0 + sizing.UNMERGED_AT_ONCE)) is None
-
-
 @given(counts, jobs)
 def test_steps_and_unmerged_pages_cost_memory(nodes: int, at_once: int | None) -> None:
     assert needs(Load(nodes, False, at_once), True).memory < needs(Load(nodes, True, at_once), True).memory
@@ -88,6 +73,16 @@ def test_the_words_of_a_refusal() -> None:
     assert re.fullmatch(
         r"NODES=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
     )
+
+
+def test_a_host_of_several_is_told_its_share() -> None:
+    with pytest.raises(WrongUse) as refusal:
+        check(Load(60_000, cluster=120_000), NOTHING, SMALL)
+    assert str(refusal.value).startswith("NODES=120000: to have 60000 of them this host needs about ")
+    assert "; it has room for " in str(refusal.value)
+    with pytest.raises(WrongUse, match=r"NODES=900000: to have 0 of them this host needs about 26\.4 GiB"):
+        check(Load(0, cluster=900_000), NOTHING, SMALL)
+    check(Load(0, cluster=1000), NOTHING, SMALL)
 
 
 def test_steps_are_named_when_they_are_the_reason() -> None:

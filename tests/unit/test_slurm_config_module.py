@@ -95,6 +95,56 @@ def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any
     assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to learn of the new node"
 
 
+def test_of_several_hosts_each_writes_all_nodes_and_serves_its_own(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    params |= {"nodes": [{"count": 5, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "hostname": "head"}
+    found = {}
+    for host in ("10.0.0.1", "10.0.0.2", "10.0.0.9"):
+        folder = tmp_path / host
+        (folder / "etc/nodes").mkdir(parents=True)
+        found[host] = call("slurm_config", **{**params, "directory": str(folder), "address": host})
+    first, second, head = (content(tmp_path / host) for host in found)
+    assert [line for line in first["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
+        "NodeName=n[1-3] NodeAddr=10.0.0.1 Port=[17001-17003] CPUs=4",
+        "NodeName=n[4-5] NodeAddr=10.0.0.2 Port=[17001-17002] CPUs=4",
+    ]
+    assert first["slurm.conf"] == second["slurm.conf"] == head["slurm.conf"]
+    assert {name for name in first if name.startswith("nodes/")} == {f"nodes/n{i}.conf" for i in (1, 2, 3)}
+    assert {name for name in second if name.startswith("nodes/")} == {"nodes/n4.conf", "nodes/n5.conf"}
+    assert not [name for name in head if name.startswith("nodes/")], "a head that is no compute host has none"
+    assert [[some[key] for key in ("first", "count", "hostname")] for some in found["10.0.0.2"]["nodes"]] == [[4, 2, "10.0.0.2"]]
+    assert [some["hostname"] for some in found["10.0.0.1"]["nodes"]] == ["10.0.0.1"], (
+        "not the head's name: it listens on that address"
+    )
+    assert found["10.0.0.9"]["nodes"] == []
+    assert len({result["slurmctld_digest"] for result in found.values()}) == 1
+
+
+def test_a_host_that_joins_changes_nothing_for_the_nodes_of_the_others(
+    call: Caller, params: dict[str, Any], tmp_path: Path
+) -> None:
+    params |= {"nodes": [{"count": 4, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "address": "10.0.0.2"}
+    before = call("slurm_config", **params)
+    asked = {"directory": str(tmp_path), "nodes": [{"count": 6, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]}
+    told = call("slurm_placement_info", **asked)
+    assert (told["changed"], told["counts"]) == (False, {"10.0.0.1": 2, "10.0.0.2": 2, "10.0.0.3": 2})
+    more = {**params, **asked, "known": told["known"]}
+    after = call("slurm_config", **more)
+    assert after["nodes"] == before["nodes"]
+    assert after["slurmctld_digest"] != before["slurmctld_digest"]
+    new = tmp_path / "new"
+    (new / "etc/nodes").mkdir(parents=True)
+    joined = call("slurm_config", **{**more, "directory": str(new), "address": "10.0.0.3"})
+    assert content(new)["slurm.conf"] == content(tmp_path)["slurm.conf"], "a host without a slurm.conf comes to the same"
+    assert [(some["first"], some["count"]) for some in joined["nodes"]] == [(5, 2)]
+    again = call("slurm_placement_info", **asked)
+    assert call("slurm_config", **{**more, "known": again["known"]})["changed"] is False
+
+
+def test_no_compute_host_is_wrong_use(call: Caller, tmp_path: Path) -> None:
+    refused = call("slurm_placement_info", directory=str(tmp_path), nodes=[{"count": 1, "cpus": 1}], hosts=[])
+    assert refused["msg"].startswith("wrong use: INVENTORY: group compute is empty")
+
+
 def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     checked = call("slurm_config", check=True, **params)
     assert content(tmp_path) == {}

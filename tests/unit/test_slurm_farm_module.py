@@ -115,6 +115,8 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "parallel": 32,
         "environment": {},
         "speed": 1.0,
+        "clock": None,
+        "controller_hostname": None,
         "wide_steps": False,
         "database_port": 0,
     }
@@ -124,6 +126,42 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
     assert call("slurm_farm", check=True, **three)["changed"] is True
     assert call("slurm_farm", **three)["changed"] is True
     assert slurmd_of(params) == 3
+
+
+def test_slurmctld_of_several_hosts_sees_the_hosts_own_name(params: dict[str, Any]) -> None:
+    module = load("slurm_farm")
+    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "wide_steps": False, "hostname": "10.0.0.1"}
+    wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
+    munged, slurmctld = module.daemons_of(Path(params["directory"]), wanted)
+    assert "hostname" not in munged and slurmctld["hostname"] == "head"
+    assert "hostname" not in module.daemons_of(Path(params["directory"]), {**wanted, "hostname": "head"})[1]
+
+
+@without_systemd
+def test_a_host_that_is_not_the_head_has_the_heads_clock(call: Caller, params: dict[str, Any]) -> None:
+    """What is on the clock is started anew with another one, and munged is not."""
+    directory = Path(params["directory"])
+    (directory / "state").mkdir()
+    shutil.chown(directory / "state", USER)
+    (directory / "lib/virtual_clock.so").write_bytes(b"")
+    params |= {"controller": False, "speed": 20.0}
+    first, second = (f"mirage-clock 1 1800000000000000000 18{digit}0000000000000000 20\n" for digit in (1, 2))
+
+    def daemons() -> dict[str, int]:
+        running = {pid: processes.command_line(pid) for pid in processes.of_instance(str(directory))}
+        return {Path(word).name: pid for pid, words in running.items() for word in words[1:2] if word.startswith(params["sbin"])}
+
+    assert call("slurm_farm", **params, clock=first)["changed"] is True
+    assert (directory / "state/clock").read_text() == first
+    before = daemons()
+    assert call("slurm_farm", **params, clock=first)["changed"] is False
+    assert call("slurm_farm", **params, clock=second)["changed"] is True
+    after = daemons()
+    assert (directory / "state/clock").read_text() == second
+    assert set(before) == {"munged", "slurmd"}
+    assert (before["munged"] == after["munged"], before["slurmd"] == after["slurmd"]) == (True, False)
+    assert call("slurm_farm", **{**params, "speed": 1.0}, clock="")["changed"] is True
+    assert not (directory / "state/clock").exists()
 
 
 @without_systemd

@@ -92,6 +92,40 @@ def test_the_user_may_enter_whatever_roots_umask(call: Caller, params: dict[str,
     assert stat.S_IMODE((tmp_path / "root/one").stat().st_mode) == 0o755
 
 
+@pytest.fixture
+def head(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the head of a cluster of 9 nodes, of which it has 4. Loopback addresses stand for those of other hosts."""
+    return {**params, "address": "127.0.1.7", "cluster_nodes": 9, "block_nodes": 5}
+
+
+def test_other_hosts_take_the_ports_of_the_head(call: Caller, head: dict[str, Any], tmp_path: Path) -> None:
+    made = call("slurm_instance", **head)
+    assert made["ports"] == 6, "slurmctld's, and one for each node of the host that has the most"
+    kept = json.loads((tmp_path / "root/one/instance.json").read_text())
+    assert (kept["nodes"], kept["here"], kept["addresses"]) == (9, 4, 1)
+    assert made["host"]["cores"] == os.cpu_count() and made["account"] is None
+    assert 100 not in made["taken_ids"] or made["taken_ids"] == sorted(made["taken_ids"])
+    other = {**head, "root": str(tmp_path / "other"), "address": "127.0.1.8", "nodes": 5, "follows": True}
+    follower = call("slurm_instance", **other, port=made["port"], ports=made["ports"])
+    assert (follower["port"], follower["ports"]) == (made["port"], made["ports"])
+    assert call("slurm_instance", **other, port=made["port"], ports=made["ports"])["changed"] is False
+    with socket.create_server(("127.0.1.8", made["port"] + 3)):
+        refused = call("slurm_instance", check=True, **other, port=made["port"], ports=made["ports"])
+    assert refused["msg"].startswith(f"wrong use: PORT={made['port']}: port {made['port'] + 3} of 127.0.1.8 is taken by another")
+
+
+def test_a_head_may_have_no_nodes_of_its_own(call: Caller, head: dict[str, Any]) -> None:
+    made = call("slurm_instance", **{**head, "nodes": 0})
+    assert (made["changed"], made["ports"]) == (True, 6)
+
+
+def test_a_host_has_its_address_and_no_second_one(call: Caller, head: dict[str, Any]) -> None:
+    elsewhere = call("slurm_instance", **{**head, "address": "192.0.2.1"})
+    assert elsewhere["msg"].startswith("wrong use: mirage_address=192.0.2.1: this host has no such address")
+    many = call("slurm_instance", check=True, **{**head, "block_nodes": 15000, "cluster_nodes": 20000})
+    assert many["msg"] == "wrong use: NODES: 15000 of them on one host; a cluster of several hosts has at most 14999 on each"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

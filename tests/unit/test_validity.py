@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from run_folders import RunFolder
 from slurm_mirage import validity
 from slurm_mirage.collect import Collected
 from slurm_mirage.errors import WrongUse
+from slurm_mirage.sigsleep_log import scan
 from slurm_mirage.validity import Thresholds, judge, start_latencies
 
 FINISHED = {"ended": 1.0, "released": 0}
@@ -535,6 +537,26 @@ def run_module(arguments: dict[str, Any], check: bool = False) -> dict[str, Any]
 
 def written(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} & {"jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json"}
+
+
+def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
+    """A record that is torn at the end of one host's hides none of the next one's."""
+    good_run(tmp_path).write()
+    arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4}
+    whole = run_module(arguments)["metrics"]
+    data = (tmp_path / "sigsleep.log").read_bytes()
+    records = [data[begin:end] for begin, end in itertools.pairwise([*(found.offset for found in scan(data)), len(data)])]
+    parts = [b"".join(records[:7]), b"".join(records[7:12]) + records[12][:50], b"".join(records[12:])]
+    (tmp_path / ".sigsleep").mkdir()
+    for host, part in zip(("c1", "c2", "c3"), parts, strict=True):
+        (tmp_path / f".sigsleep/{host}.log").write_bytes(part)
+    (tmp_path / "sigsleep.log").unlink()
+    assert run_module(arguments, check=True)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
+    joined = run_module(arguments)["metrics"]
+    assert (tmp_path / "sigsleep.log").read_bytes() == b"".join(parts)
+    assert not (tmp_path / ".sigsleep").exists()
+    assert joined["metrics"] == whole["metrics"]
+    assert joined["validity"]["disagreements"] == 1, "the torn record"
 
 
 def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Path) -> None:

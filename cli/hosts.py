@@ -1,0 +1,47 @@
+"""What an inventory of several hosts, or of another machine than this one, says of its cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.errors import WrongUse
+
+from . import ROOT
+from .knobs import BY_NAME, Value, parse
+from .playbook import environment
+from .preflight import inventory, is_here
+
+VARIABLES = {"NODES": "mirage_nodes", "CPUS": "mirage_cpus"}
+"""Knobs that an inventory may have values for: a layout of hosts is made for so many nodes."""
+
+
+def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Value]:
+    """NODES and CPUS as the inventory has them, where nobody `given` others."""
+    wanted = [name for name in VARIABLES if not given.get(name)]
+    if is_here(knobs) or knobs["CLASSES"] or not wanted:
+        return {}
+    path = inventory(knobs)
+    of_head = head_variables(path)
+    found = {name: str(of_head.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
+    return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in found.items()}
+
+
+def head_variables(path: Path) -> dict[str, Any]:
+    """Variables of the head, as the inventory at `path` has them. Raises WrongUse when it cannot be read, or has no head."""
+    program = Path(sys.executable).with_name("ansible-inventory")
+    command = [str(program), "--list", "-i", str(ROOT / "inventories/common"), "-i", str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    try:
+        content = json.loads(told.stdout)
+        head = content["head"]["hosts"][0]
+    except (ValueError, LookupError):
+        lines = [line for line in told.stderr.splitlines() if line.strip()]
+        why = f" ({lines[-1].strip()})" if lines else ""
+        raise WrongUse(f"INVENTORY: {path} has no host in its group head{why}") from None
+    variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
+    return variables
