@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurm_mirage import site_conf
 from slurm_mirage.errors import WrongUse
@@ -13,6 +13,10 @@ from slurm_mirage.site_conf import SiteConf
 
 from . import ROOT
 from .knobs import Value
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from slurm_mirage.requests import Offer
 
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # The partition that a configuration has which names none (roles/slurm_controller).
@@ -47,6 +51,18 @@ def path_of(knobs: dict[str, Value]) -> Path:
 def of(knobs: dict[str, Value]) -> Configuration:
     """The configuration CONFIG, over SLURM_CONF where that is given."""
     return read(path_of(knobs), site_of(knobs))
+
+
+def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> Offer:
+    """What a cluster with this configuration can be asked for."""
+    from slurm_mirage import accounting, requests
+
+    site = site_of(knobs)
+    settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
+    names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
+    # Without a word of theirs it is CR_CPU (roles/slurm_controller).
+    select = settings.get("selecttypeparameters", "")
+    return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
 
 
 def site_of(knobs: dict[str, Value]) -> SiteConf | None:

@@ -348,6 +348,15 @@ TABLE = (
         is_input=True,
     ),
     Knob(
+        "DEPENDENCIES",
+        "keep",
+        one_of("keep", "think", "none"),
+        "keep, think or none",
+        "jobs that wait for others: keep those of sacct; think: fields 17 and 18 of SWF, submitted that long after the other's end",
+        _RUN,
+        is_input=True,
+    ),
+    Knob(
         "SHRINK",
         "100",
         shrink,

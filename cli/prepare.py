@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage import accounting, models, routing, submissions, swf
+from slurm_mirage import accounting, models, requests, routing, submissions, swf
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_json
 from slurm_mirage.local_time import LocalTime
@@ -141,6 +142,7 @@ def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload
         overrun=str(knobs["OVERRUN"]),
         sizes=str(knobs["SIZES"]),
         preset=str(knobs["PRESET"]),
+        depend=str(knobs["DEPENDENCIES"]),
     )
 
 
@@ -172,6 +174,8 @@ class Prepared:
 
     @classmethod
     def make(cls, knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Prepared:
+        if knobs["DEPENDENCIES"] == "think" and knobs["PERIOD"] != 0:
+            raise WrongUse("DEPENDENCIES: think submits jobs at instants of their own, PERIOD in groups; give one of them")
         chosen = workload(knobs, trace, shrink)
         return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 
@@ -212,12 +216,18 @@ class Prepared:
             return f"{jobs}, about {about(self.estimate())}"
         return f"{jobs}, {in_both_times(self.estimate(), speed_of(self.knobs))}"
 
-    def plan(self, run: str) -> list[submissions.PlanRow]:
-        """The rows of plan.csv for a run of that name."""
+    @cached_property
+    def requests(self) -> requests.Requests:
+        """Partition, QOS and memory that each job is submitted with: the configuration's rules go over what the log says."""
         config = configuration.of(self.knobs)
         seed = whole_of(self.knobs["SEED"])
         partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
-        charged = config.has_accounting(self.knobs)
+        return requests.played(self.workload.jobs, partitions, qos, configuration.offer(config, self.knobs, machine_of(self.knobs)))
+
+    def plan(self, run: str) -> list[submissions.PlanRow]:
+        """The rows of plan.csv for a run of that name."""
+        charged = configuration.of(self.knobs).has_accounting(self.knobs)
+        asked = self.requests
         jobs = self.workload.jobs.iter_rows(named=True)
         return [
             submissions.PlanRow(
@@ -232,9 +242,15 @@ class Prepared:
                 partition=partition,
                 name=f"{run}.{job['id']}",
                 account=accounting.account_of(job["user"]) if charged else "",
-                qos=level if charged else "",
+                qos=level,
+                memory=memory,
+                dependency=job["dependency"],
+                follows=job["follows"],
+                think=job["think_virtual"] or 0.0,
             )
-            for index, (job, due, partition, level) in enumerate(zip(jobs, self.dues, partitions, qos, strict=True))
+            for index, (job, due, partition, level, memory) in enumerate(
+                zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, strict=True)
+            )
         ]
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
@@ -258,6 +274,7 @@ class Prepared:
         selection = {
             "excluded": self.workload.excluded,
             "notes": self.workload.notes,
+            "requests": self.requests.counts,
             "limits": self.workload.limits,
             "slack": SLACK,
             "estimate": self.estimate(),

@@ -27,6 +27,27 @@ NOT_SHRUNK = (
     "the minutes that time limits are counted in and the 30 s between two looks at them",
 )
 
+# What became of dependencies and requests, by the names under which they are counted.
+WAITS_AND_REQUESTS = {
+    "dependencies": "dependencies: {} jobs start when the others have ended (DEPENDENCIES=keep)",
+    "dependencies_never": "dependencies that the log shows unfulfilled: {} jobs wait until they are cancelled, as in the log",
+    "dependencies_outside": "dependencies on jobs outside the selection, left out: {} jobs",
+    "dependencies_contradicted": "dependencies on jobs that ended later in the log than this one started, left out: {} jobs",
+    "dependencies_unknown": "dependencies that cannot be played (singleton, expand, burst buffers), left out: {} jobs",
+    "following": "submitted after the end of the preceding job: {} jobs (DEPENDENCIES=think)",
+    "following_outside": "preceding job outside the selection, submitted at their own times: {} jobs",
+    "think_time_unknown": "think time unknown, submitted at their own times: {} jobs",
+    "partitions_played": "partition as in the log: {} jobs",
+    "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
+    "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
+    "qos_played": "QOS as in the log: {} jobs",
+    "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",
+    "qos_not_played": "QOS of the log left out, there is no accounting: {} jobs",
+    "memory_played": "memory requested as in the log: {} jobs",
+    "memory_reduced": "memory requested beyond the cluster's nodes, made less: {} jobs",
+    "memory_not_played": "memory requests left out, the configuration does not count memory (docs/workloads.md): {} jobs",
+}
+
 
 def remarks(run: Prepared) -> list[str]:
     """A line each."""
@@ -39,6 +60,10 @@ def remarks(run: Prepared) -> list[str]:
         lines.append(_extensions(run))
     if (count := notes.get("to_be_cancelled")) is not None:
         lines.append(f"cancelled as in the log: {count} jobs")
+    counts = {**notes, **run.requests.counts}
+    lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
+    if "arrays" in notes:
+        lines.append(_arrays(run))
     return lines + _limits(run)
 
 
@@ -65,6 +90,14 @@ def _extensions(run: Prepared) -> str:
     by = about(most) if median == most else f"{about(median)} in the median, {about(most)} at most"
     jobs = "1 job" if touched.height == 1 else f"{touched.height} jobs"
     return f"time limit extended: {jobs}, by {by} (OVERRUN=extend, slack {about(SLACK)})"
+
+
+def _arrays(run: Prepared) -> str:
+    """Tasks of arrays are submitted one by one: each has a run time of its own."""
+    notes = run.workload.notes
+    told = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
+    limited = notes.get("array_tasks_limited")
+    return f"{told}, {limited} of them without their limit of tasks at once (%)" if limited else told
 
 
 def _limits(run: Prepared) -> list[str]:

@@ -63,6 +63,10 @@ _PLAN: Schema = {
     "name": pl.String,
     "account": pl.String,
     "qos": pl.String,
+    "memory": pl.Int64,
+    "dependency": pl.String,
+    "follows": pl.Int64,
+    "think": pl.Float64,
 }
 _DISAGREEMENT: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
 
@@ -302,9 +306,15 @@ def _not_before_submission(printed: pl.Expr) -> pl.Expr:
 
 def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     instants = ("submit", "eligible", "start", "end")
+
+    def instant(name: str) -> pl.Expr:
+        # A job that waited for something that never came was not eligible.
+        never = (col("v_eligible") > col("v_end")).fill_null(False) if name == "eligible" else pl.lit(False)
+        return pl.when(~never).then(f"v_{name}")
+
     return joined.select(
         "id",
-        *(time.trace(col(f"v_{name}")).alias(name) for name in instants),
+        *(time.trace(instant(name)).alias(name) for name in instants),
         time.length(col("v_suspended")).alias("suspended"),
         "processors",
         pl.when("s_ran").then("s_nodes").otherwise("nodes").alias("nodes"),

@@ -47,6 +47,8 @@ class History:
     """For how long no job could start, because a controller had died, until partitions were opened again."""
     halted_since: float | None = None
     """Since when that is so now."""
+    ended: dict[int, float] = field(default_factory=dict)
+    """When those jobs ended that others follow, without the shift until then, by index."""
     stale: set[int] = field(default_factory=set)
     """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
     last_sign: float = 0.0
@@ -68,6 +70,8 @@ class History:
             self.resubmitted += kind == "resubmitted"
             self.cancelled.discard(index)
             self.highest_id = max(self.highest_id, event["slurm_id"])
+        elif kind == "ended":
+            self.ended.setdefault(event["index"], event["real"] - self.shift)
         elif kind == "cancelled":
             self.cancelled.add(event["index"])
         elif kind == "resumed":

@@ -36,6 +36,9 @@ from .submitter import Submitter
 
 log = logging.getLogger("replay")
 
+ENDS_INTERVAL = 0.02
+"""Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds."""
+
 
 class Replay:
     """One run of the program over a run folder; `lock` is the locked file descriptor that a running sbatch shares."""
@@ -163,9 +166,10 @@ class Replay:
             self.waker.check()
             if self._doubts(monitor):
                 recovery.compare()
+            submitter.note_ends(monitor.ended, recovery.unrecorded)
             following = submitter.next_index()
             submission, cancel = submitter.due(following), submitter.next_cancel()
-            self.status.phase = "submitting" if following < len(self.plan) else "draining"
+            self.status.phase = "submitting" if len(self.history.slurm_ids) < len(self.plan) else "draining"
             now = time.time()
             if submission <= min(now, cancel):
                 submitter.submit(self.plan[following], "submitted")
@@ -174,7 +178,8 @@ class Replay:
             elif self._all_ended(monitor) and recovery.compare():
                 return
             else:
-                self.waker.wait(min(submission, cancel, recovery.again_at, now + 1.0) - now)
+                look = ENDS_INTERVAL if submitter.awaits_ends() else 1.0
+                self.waker.wait(min(submission, cancel, recovery.again_at, now + look) - now)
 
     def _doubts(self, monitor: Monitor) -> bool:
         """Whether journal and controller may disagree."""

@@ -30,10 +30,15 @@ _STATES = (*_STATUS, *_LIVE, "RESIZING")
 _TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
 _USED = (
     *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
-    "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem",
+    "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
 )  # fmt: skip
 # Of which columns the additional ones of the frame come.
 _ADDED = {"suspended": ("Suspended",), "nodes": ("AllocNodes", "NNodes", "AllocTRES")}
+_ARRAYS = ("array_job", "array_task", "array_limit")
+# sbatch takes any beginning of a long option that no other has, and the word after an option as its value. A bare number after -d
+# is left to scripts, which have options of their own.
+_DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
+_ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|$)"
 
 
 def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
@@ -44,8 +49,10 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
 
     Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the oddities
     found, counted. What SWF has no field for comes in further columns, if sacct's output has it: `suspended`, seconds
-    (`run_time` is without them, as sacct's Elapsed is), and `nodes`, allocated, -1 if none or unknown. Raises WrongUse,
-    with the line number, for what cannot be read with certainty.
+    (`run_time` is without them, as sacct's Elapsed is), `nodes`, allocated, -1 if none or unknown; where there are arrays, null of
+    other jobs, `array_job`, `array_task` (JobID 7_3: 7 and 3) and `array_limit`, tasks that may run at once; and where there are
+    dependencies `dependency`, as sbatch was given it, null of other jobs. Raises WrongUse, with the line number, for what cannot
+    be read with certainty.
     """
     return parse_sacct(log_text.load(path).data, str(path))
 
@@ -68,6 +75,9 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
         **swf.oddities(frame),
     }
     frame = frame.drop(name for name, sources in _ADDED.items() if not set(sources) & set(table.jobs.columns))
+    for columns in (_ARRAYS, ("dependency",)):
+        if frame[columns[0]].null_count() == frame.height:
+            frame = frame.drop(columns)
     return frame, _header(known), {reason: count for reason, count in notes.items() if count}
 
 
@@ -80,6 +90,10 @@ def _duration(column: str) -> pl.Expr:
 
 def _number(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.Float64, strict=False)
+
+
+def _whole(column: str, pattern: str) -> pl.Expr:
+    return pl.col(column).str.extract(pattern).cast(pl.Int64)
 
 
 def _resource(column: str, kind: str) -> pl.Expr:
@@ -107,7 +121,12 @@ def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
     parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
     number, unit, each = (parts.struct.field(part) for part in "123")
     memory = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
-    return pl.when(each == "c").then(memory).when(each == "n").then(memory * nodes / processors).otherwise(memory / processors)
+    asked = pl.when(each == "c").then(memory).when(each == "n").then(memory * nodes / processors).otherwise(memory / processors)
+    parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:,|$)")
+    number, unit = parts.struct.field("1"), parts.struct.field("2")
+    of_job = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
+    # ReqMem may be 0: all of a node's, which ReqTRES says in numbers.
+    return _first_above_0(asked, of_job / processors)
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
@@ -132,6 +151,11 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             state=state,
             number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
             several=col("JobID").str.contains("[", literal=True),
+            # The parts of a heterogeneous job (7+0) are found by its number too.
+            array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
+            array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
+            array_limit=pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$")),
+            dependency=pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2)),
             submit=date("Submit"),
             start=date("Start"),
             end=date("End"),
@@ -154,7 +178,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts as SWF columns, `suspended` and `nodes`; the wait of a job that never ran is its time in the queue."""
+    """The facts as SWF columns and the additional ones; the wait of a job that never ran is its time in the queue."""
     col, when = pl.col, pl.when
     ran = ~col("unused")
     columns = {
@@ -174,7 +198,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     }
     values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
     nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
-    return facts.select(*values, "suspended", nodes=nodes)
+    return facts.select(*values, "suspended", *_ARRAYS, "dependency", nodes=nodes)
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:

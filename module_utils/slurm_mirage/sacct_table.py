@@ -53,6 +53,8 @@ _USED = (
     "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes",
     "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
 )  # fmt: skip
+# Taken as well, but where its text ends decides nothing: two ways to undo a `|` may differ in it.
+_TAKEN = (*_USED, "SubmitLine")
 _NEEDED = (
     ("JobID", "JobIDRaw"),
     ("Submit",),
@@ -68,7 +70,7 @@ _LIKE_A_DATE = "; SLURM_TIME_FORMAT, if set, may be standard, %s or '%FT%T%z'"
 
 @dataclass(frozen=True)
 class SacctTable:
-    """jobs: columns `line` and those of `_USED` that there are; all of them but `line` are text.
+    """jobs: columns `line` and those of `_TAKEN` that there are; all of them but `line` are text.
 
     notes: oddities of the text, each with the number of lines
     """
@@ -93,7 +95,7 @@ def read_table(data: bytes, name: str) -> SacctTable:
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
     _, first, heading = lines.row(0)
     columns = _columns(heading, f"TRACE: {name} line {first}:")
-    used = {column: columns.index(column) for column in _USED if column in columns}
+    used = {column: columns.index(column) for column in _TAKEN if column in columns}
     # The heading comes again where several outputs were put into one file.
     lines = lines.filter(pl.col("text") != heading)
     bars = heading.count("|")
@@ -140,7 +142,7 @@ def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFram
 
 
 def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complete: bool) -> tuple[pl.DataFrame, int]:
-    """The lines without those that go on with the last field of the line before, which nobody uses, and in how many places.
+    """The lines without those that go on with the last field of the line before, whose rest nobody uses, and in how many places.
 
     They have no bar, as no other line but one that is cut off: the file's last, if it does not end in a line break.
     """

@@ -88,6 +88,11 @@ class Submission:
     directory: str
     account: str = ""
     qos: str = ""
+    memory: int | None = None
+    """MiB for each processor."""
+    dependency: str = ""
+    delay: int = 0
+    """Seconds for which it may not start."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +289,14 @@ def submit_arguments(job: Submission) -> list[str]:
     """The words after `sbatch`. Whether a job may be put back in the queue is left to the cluster (JobRequeue), because
     preemption and node failures are what its users study."""
     size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
-    choices = {"partition": job.partition, "account": job.account, "qos": job.qos}
+    choices = {
+        "partition": job.partition,
+        "account": job.account,
+        "qos": job.qos,
+        "mem-per-cpu": f"{job.memory}M" if job.memory else "",
+        "dependency": job.dependency,
+        "begin": f"now+{job.delay}" if job.delay else "",
+    }
     return [
         "--parsable",
         f"--job-name={job.name}",

@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -99,9 +100,24 @@ class PlanRow:
     """Account that the job's use is charged to; empty: the default one, or none where there is no accounting."""
     qos: str = ""
     """Empty: the account's default QOS."""
+    memory: int | None = None
+    """MiB for each processor; None: what the cluster gives."""
+    dependency: str = ""
+    """What the job waits for in the resource manager, with the trace's numbers of the others (afterany:12:14,after:15+2, or never);
+    empty: nothing."""
+    follows: int | None = None
+    """The trace's number of the job after whose end this one is submitted, instead of at `due`; None: none."""
+    think: float = 0.0
+    """How long after that."""
 
 
+NEVER = "never"
+"""Dependency of a job that is to wait until it is cancelled."""
+_WAITS = r"(after|afterany)(:\d+(\+\d+)?)+"
+_DEPENDENCY = re.compile(rf"({NEVER}|{_WAITS}([,?]{_WAITS})*)?\Z")
 COLUMNS = tuple(field.name for field in fields(PlanRow))
+FIRST_COLUMNS = 12
+"""So many a plan of an earlier release has at least."""
 
 
 def plan_text(rows: Sequence[PlanRow]) -> str:
@@ -125,13 +141,19 @@ def parse_plan(text: str, name: str = "plan.csv") -> list[PlanRow]:
     Raises WrongUse with `name` and the line number.
     """
     reader = csv.reader(io.StringIO(text))
-    if tuple(next(reader, [])) != COLUMNS:
+    heading = tuple(next(reader, []))
+    if len(heading) < FIRST_COLUMNS or heading != COLUMNS[: len(heading)]:
         raise WrongUse(f"{name}:1: the columns may be {','.join(COLUMNS)}")
     rows: list[PlanRow] = []
+    above: dict[int, PlanRow] = {}
     for cells in reader:
         try:
-            row = _row(cells)
+            if len(cells) != len(heading):
+                raise ValueError(f"{len(cells)} columns instead of {len(heading)}")
+            row = _row(dict(zip(heading, cells)))
             _check_row(row, rows[-1] if rows else None)
+            _check_others(row, above)
+            above[row.id] = row
         except ValueError as error:
             raise WrongUse(f"{name}:{reader.line_num}: {error}") from error
         rows.append(row)
@@ -149,23 +171,24 @@ def read_plan(path: Path) -> list[PlanRow]:
         raise WrongUse(f"{path}: there is no plan there") from error
 
 
-def _row(cells: Sequence[str]) -> PlanRow:
-    if len(cells) != len(COLUMNS):
-        raise ValueError(f"{len(cells)} columns instead of {len(COLUMNS)}")
-    index, number, due, processors, nodes, runtime, limit, cancel_after, partition, name, account, qos = cells
+def _row(cells: Mapping[str, str]) -> PlanRow:
     return PlanRow(
-        index=int(index),
-        id=int(number),
-        due=float(due),
-        processors=int(processors),
-        nodes=int(nodes) if nodes else None,
-        runtime=float(runtime),
-        limit_minutes=int(limit),
-        cancel_after=float(cancel_after) if cancel_after else None,
-        partition=partition,
-        name=name,
-        account=account,
-        qos=qos,
+        index=int(cells["index"]),
+        id=int(cells["id"]),
+        due=float(cells["due"]),
+        processors=int(cells["processors"]),
+        nodes=int(cells["nodes"]) if cells["nodes"] else None,
+        runtime=float(cells["runtime"]),
+        limit_minutes=int(cells["limit_minutes"]),
+        cancel_after=float(cells["cancel_after"]) if cells["cancel_after"] else None,
+        partition=cells["partition"],
+        name=cells["name"],
+        account=cells["account"],
+        qos=cells["qos"],
+        memory=int(cells["memory"]) if cells.get("memory") else None,
+        dependency=cells.get("dependency", ""),
+        follows=int(cells["follows"]) if cells.get("follows") else None,
+        think=float(cells.get("think", 0)),
     )
 
 
@@ -185,3 +208,28 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
     for column in ("account", "qos"):
         if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
             raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")
+    if row.memory is not None and row.memory < 1:
+        raise ValueError(f"memory {row.memory}: 1 MiB or more, or empty")
+    if not (math.isfinite(row.think) and row.think >= 0):
+        raise ValueError(f"think {row.think}: seconds, 0 or more")
+
+
+def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
+    """That a job waits for jobs above it only, and in the resource manager for those that are surely submitted before it."""
+    if not _DEPENDENCY.match(row.dependency):
+        raise ValueError(f"dependency {row.dependency!r}: empty, {NEVER}, or like afterany:12:14,after:15+2")
+    if row.follows is not None and row.follows not in above:
+        raise ValueError(f"follows job {row.follows}, which is not above")
+    for number in targets(row.dependency):
+        if number not in above or above[number].follows is not None:
+            raise ValueError(f"waits for job {number}, which is not above, or follows another itself")
+
+
+def targets(dependency: str) -> list[int]:
+    """The trace's numbers of the jobs that a plan's dependency names."""
+    return [int(number) for number in re.findall(r":(\d+)", dependency)]
+
+
+def with_ids(dependency: str, ids: Mapping[int, int]) -> str:
+    """A plan's dependency with the ids that the jobs have in the resource manager, by the trace's numbers."""
+    return re.sub(r":(\d+)", lambda match: f":{ids[int(match[1])]}", dependency)

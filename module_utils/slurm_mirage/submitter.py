@@ -7,7 +7,8 @@ import logging
 import math
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,7 @@ from .journal import History, Journal
 from .monitor import Status
 from .replay_process import Failed, Settings, Waker
 from .slurm_commands import (
+    ENDED_FOR_GOOD,
     PLACEHOLDER_SUFFIX,
     CompletedJob,
     CompletionLog,
@@ -27,7 +29,7 @@ from .slurm_commands import (
     Submission,
     Unclear,
 )
-from .submissions import PlanRow
+from .submissions import NEVER, PlanRow, targets, with_ids
 
 log = logging.getLogger("replay")
 Answer = TypeVar("Answer")
@@ -38,6 +40,8 @@ down for up to MessageTimeout, so this is not what limits the load."""
 UNCLEAR_ATTEMPTS = 5
 """How often an error that is known neither as passing nor as lasting is met before the run fails."""
 WAITING = "waiting for Slurm: "
+NEVER_BEGINS = 30 * 86400
+"""Seconds of the cluster's after its cancellation at which a job may begin that shall never start."""
 
 
 @dataclass
@@ -62,8 +66,20 @@ class Submitter:
     def __post_init__(self) -> None:
         self.indices = {row.name: row.index for row in self.plan}
         self.placeholder = f"{self.settings.run}{PLACEHOLDER_SUFFIX}"
+        self._numbers = {row.id: row.index for row in self.plan}
         self._cancels: list[tuple[float, int]] = []
         self._completions: CompletionLog | None = None
+        self._in_order = deque(row.index for row in self.plan if row.follows is None)
+        self._followers: dict[int, list[int]] = {}
+        """Jobs that follow one that has not ended, by its index."""
+        self._ready: list[tuple[float, int]] = []
+        """Those whose preceding job has ended, by their instants (without the shift), as a heap."""
+        self._looked_at = 0
+        for row in self.plan:
+            if row.follows is not None:
+                self._followers.setdefault(self._numbers[row.follows], []).append(row.index)
+        for index in self.history.ended:
+            self._make_ready(index)
 
     @property
     def history(self) -> History:
@@ -77,14 +93,53 @@ class Submitter:
         return float(self.history.start["real"]) if self.history.start else None
 
     def next_index(self) -> int:
-        """The next job to submit: they go strictly in order."""
-        return len(self.history.slurm_ids)
+        """The next job to submit, len(plan) for none now. They go strictly in order, but for those that follow another's end."""
+        known = self.history.slurm_ids
+        while self._in_order and self._in_order[0] in known:
+            self._in_order.popleft()
+        while self._ready and self._ready[0][1] in known:
+            heapq.heappop(self._ready)
+        candidates = [*([self._in_order[0]] if self._in_order else []), *([self._ready[0][1]] if self._ready else [])]
+        return min(candidates, key=self.due, default=len(self.plan))
 
     def due(self, index: int) -> float:
-        """Real instant at which a job is due: anchored to the start, whatever the submissions before it took."""
+        """Real instant at which a job is due: anchored to the start, whatever the submissions before it took, or to the end of the
+        job that it follows."""
         if index >= len(self.plan):
             return math.inf
-        return (self.began() or 0.0) + self.clock.virtual_to_real(self.plan[index].due) + self.history.shift
+        return self._due_unshifted(index) + self.history.shift
+
+    def _due_unshifted(self, index: int) -> float:
+        row = self.plan[index]
+        if row.follows is None:
+            return (self.began() or 0.0) + self.clock.virtual_to_real(row.due)
+        return self.history.ended.get(self._numbers[row.follows], math.inf) + self.clock.virtual_to_real(row.think)
+
+    # ---- whom others follow ----
+
+    def awaits_ends(self) -> bool:
+        """Whether a job has been submitted whose end others follow."""
+        return any(index in self.history.slurm_ids for index in self._followers)
+
+    def note_ends(self, *seen: Set[int]) -> None:
+        """Journal the ends of jobs that others follow: as Slurm's record tells now, or because they are `seen` to have ended."""
+        if not self._followers:
+            return
+        completed, known = self.read_completed(), self.history.slurm_ids
+        ended = {index for index in self._followers if any(index in some for some in seen)}
+        for job in completed[self._looked_at :]:
+            index = self.indices[job.name]
+            # A second copy that was cancelled is not the job.
+            if job.state in ENDED_FOR_GOOD and known.get(index) == job.slurm_id:
+                ended.add(index)
+        self._looked_at = len(completed)
+        for index in sorted(ended & self._followers.keys()):
+            self.journal.append("ended", index=index, real=time.time())
+            self._make_ready(index)
+
+    def _make_ready(self, index: int) -> None:
+        for follower in self._followers.pop(index, ()):
+            heapq.heappush(self._ready, (self._due_unshifted(follower), follower))
 
     def next_cancel(self) -> float:
         """Real instant of the next cancellation."""
@@ -231,6 +286,8 @@ class Submitter:
         words += ["--log", record or settings.sigsleep_log]
         if settings.clock:
             words += ["--clock", settings.clock]
+        never = row.dependency == NEVER
+        ids = {number: self.history.slurm_ids[self._numbers[number]] for number in targets(row.dependency)}
         return Submission(
             name=row.name,
             command=f"exec {shlex.join(words)}",
@@ -241,6 +298,9 @@ class Submitter:
             directory=settings.instance,
             account=row.account,
             qos=row.qos,
+            memory=row.memory,
+            dependency="" if never else with_ids(row.dependency, ids),
+            delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
         )
 
     # ---- what a launch costs ----

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from . import swf
+from . import dependencies, requests, swf
 from .errors import WrongUse
 from .presets import CANCELLED, QUEUED, RUNNING, never_ran, presets
 from .selection import Selection, take
@@ -41,6 +41,11 @@ class Workload:
         cancel_after_virtual      virtual seconds after submission at which to cancel; null: do not
         ran                       false for a job that was cancelled while it waited
         preset                    "running" or "queued": what it was when the selection began; "" of the selection itself
+        dependency                what it waits for, by `id`, as dependencies.py writes it; "": nothing
+        follows (Int64)           the job after whose end it is submitted; null: it has an instant of its own
+        think_virtual             virtual seconds from then to its submission; null likewise
+        memory                    kB for each of its processors that were requested; null: unknown
+        partition_name, qos_name  those that sacct names (a list of partitions of a job that could choose); ""
         status, user, group, executable, queue, partition: as in the log
     excluded: jobs left out between the first and the last taken, by reason
     notes: what was changed, each with the number of jobs
@@ -78,6 +83,9 @@ class Workload:
             "allocated_processors": col("processors"),
             "requested_processors": col("processors"),
             "requested_time": col("limit_minutes") * 60,
+            "requested_memory": col("memory"),
+            "preceding_job": col("follows"),
+            "think_time": col("think_virtual"),
             **{c: col(c) for c in ("status", "user", "group", "executable", "queue", "partition")},
         }
         return self.jobs.select(
@@ -96,6 +104,7 @@ def prepare(
     whole_nodes: bool = False,
     sizes: str = "keep",
     preset: str = "none",
+    depend: str = "none",
 ) -> Workload:
     """Selects and shrinks the jobs of a log for a cluster with these `classes` of nodes, each a number of nodes and the
     processors of each of them.
@@ -112,6 +121,9 @@ def prepare(
     `preset`: "none", or which jobs of before the selection come first (`presets.presets`); they come on top of
     the selection's `jobs`.
 
+    `depend`, which jobs wait for others: "keep" the dependencies that sacct tells of, "think" those of SWF's fields 17 and 18
+    (a job is submitted think time after the end of its preceding job), "none".
+
     `slack` is in virtual seconds. `overrun`: "extend" gives a job that (with the slack) would not end within
     its limit the limit max(requested, run) + slack; "kill" leaves the limit as requested.
 
@@ -119,11 +131,13 @@ def prepare(
     that is wider than the cluster.
     """
     _check_knobs(shrink_percent, overrun, sizes)
+    if depend == "think" and trace.format == "sacct":
+        raise WrongUse("DEPENDENCIES: think is for SWF (fields 17 and 18), and TRACE is sacct's; it may be keep or none")
     there = sum(count * cpus for count, cpus in classes)
     taken = take(trace, selection, _unusable(there if sizes == "fit" else None))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
-    window = window.with_columns(processors=_processors(), ran=~never_ran())
+    window = window.with_columns(processors=_processors(), ran=~never_ran()).with_columns(requests.memory(), *requests.names(trace))
     size_factor, beyond = 1.0, 0
     if sizes == "scale":
         machine = trace.machine()[0]
@@ -131,12 +145,14 @@ def prepare(
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
+    limited, waiting = dependencies.waiting(limited, depend, shrink_percent / 100)
     _check_width(limited, classes)
     wanted = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(
         "id", "submit", "processors", wanted.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
-        "group", "executable", "queue", "partition",
+        "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
+        "qos_name",
     )  # fmt: skip
     notes = {
         "preset_running": submitted.filter(pl.col("preset") == RUNNING).height,
@@ -148,6 +164,8 @@ def prepare(
         "never_ran": submitted.filter(~pl.col("ran")).height,
         "to_be_cancelled": submitted["cancel_after_virtual"].count(),
         "limits_extended": submitted.filter("limit_extended").height,
+        **waiting,
+        **dependencies.arrays(limited),
     }
     # What is left of a preset job's request is no request that anybody made.
     asked = taken.jobs.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()

@@ -7,6 +7,8 @@ Needs a running instance on this host with at least 64 processors, in which noth
 slurmctld again when it dies:
 
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster
+
+Memory and partitions need one that has them (tests/cluster/memory.conf), and are skipped elsewhere.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,11 @@ class Run:
         result: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
         return result
 
+    def described(self) -> dict[int, dict[str, Any]]:
+        """Slurm's last word on each job, by the job's number; instants are whole seconds."""
+        lines = map(json.loads, (self.folder / "suspended.jsonl").read_text().splitlines())
+        return {int(job["name"].rpartition(".")[2]): job for job in lines}
+
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "journal.jsonl").read_text().splitlines()]
 
@@ -103,7 +111,10 @@ class Run:
             row.index for row in self.plan if row.id in cancelled
         }
         submitted = [event["index"] for event in self.events() if event["event"] == "submitted" and not event.get("found")]
-        assert submitted == sorted(set(submitted)), "in order, and none twice"
+        followers = {row.index for row in self.plan if row.follows is not None}
+        assert len(submitted) == len(set(submitted)), "none twice"
+        in_order = [index for index in submitted if index not in followers]
+        assert in_order == sorted(in_order)
         progress = json.loads((self.folder / "progress.json").read_text())
         assert (progress["phase"], progress["submitted"], progress["running"]) == ("finished", len(self.plan), 0)
 
@@ -139,6 +150,7 @@ def make(instance: Path) -> Iterator[Any]:
             name = f"{folder.name}.{100 + i}"
             plan.append(PlanRow(i, 100 + i, i * gap, 1 + rng.randrange(4), None, seconds, 3, after, "", name))
         plan = [PlanRow(**{**vars(row), **changes.get("row", {})}) for row in plan]
+        plan = [PlanRow(**{**vars(row), **changes.get("rows", {}).get(row.id, {})}) for row in plan]
         write_plan(folder / "plan.csv", plan)
         settings = {
             "run": folder.name,
@@ -312,3 +324,62 @@ def test_a_refusal_ends_the_run_with_one_line(make: Any) -> None:
     )
     progress = json.loads((run.folder / "progress.json").read_text())
     assert progress["phase"] == "failed" and "Invalid partition" in progress["message"]
+
+
+def killed_now_and_then(run: Run, seed: int) -> None:
+    """Kill the replay six times, then let it come to its end."""
+    rng = random.Random(seed)
+    for _ in range(6):
+        process = run.start()
+        time.sleep(rng.uniform(0.3, 1.2))
+        kill(process)
+    run.finish()
+
+
+def test_dependencies_hold_whatever_is_killed(make: Any) -> None:
+    """Chains of three jobs, and one for all of them; some of those that are waited for are cancelled, which is an end too."""
+    chains = [(100 + i, 101 + i, 102 + i) for i in range(0, 45, 3)]
+    rows: dict[int, dict[str, Any]] = {}
+    for first, second, third in chains:
+        rows |= {second: {"dependency": f"afterany:{first}"}, third: {"dependency": f"after:{first},afterany:{second}"}}
+    rows[145] = {"dependency": "afterany:" + ":".join(str(third) for *_, third in chains)}
+    rows[146] = {"dependency": "never", "cancel_after": 3.0}
+    run = make(48, 0.05, 2.0, rows=rows)
+    killed_now_and_then(run, 3)
+    run.check_each_job_was_played_once()
+    found = run.described()
+    for first, second, third in chains:
+        assert found[first]["end"] <= (found[second]["start"] or found[second]["end"])
+        assert found[second]["start"] is None or found[second]["end"] <= (found[third]["start"] or found[third]["end"])
+    assert found[145]["start"] >= max(found[third]["end"] for *_, third in chains)
+    assert (found[146]["state"], found[146]["node_list"]) == ("CANCELLED", ""), "it never had a node"
+
+
+def test_jobs_follow_others_whatever_is_killed(make: Any) -> None:
+    """Six users who each wait for a job, and think for half a second, before they submit the next."""
+    users = [range(100 + user, 136, 6) for user in range(6)]
+    rows = {number: {"follows": number - 6, "think": 0.5} for numbers in users for number in numbers[1:]}
+    run = make(36, 0.02, 1.0, rows=rows)
+    killed_now_and_then(run, 4)
+    run.check_each_job_was_played_once()
+    found = run.described()
+    for numbers in users:
+        for before, after in pairwise(numbers):
+            assert found[after]["submit"] >= found[before]["end"], "whole seconds, so the half may be cut off"
+    ended = {event["index"]: event["real"] for event in run.events() if event["event"] == "ended"}
+    submitted = {event["index"]: event["began"] for event in run.events() if event["event"] == "submitted"}
+    assert ended.keys() == {number - 106 for number in rows}
+    assert all(submitted[index + 6] >= real + 0.5 for index, real in ended.items())
+
+
+def test_memory_and_partitions_bind(make: Any, instance: Path) -> None:
+    """Three jobs that each need more than half of a node's memory, in a partition of two nodes: two at a time."""
+    configuration = (instance / "etc" / "slurm.conf").read_text()
+    if "CR_CPU_Memory" not in configuration or "PartitionName=debug" not in configuration:
+        pytest.skip("skipped: the instance is not that of tests/cluster/memory.conf")
+    run = make(3, 0.0, 4.0, row={"processors": 1, "memory": 9000, "partition": "debug"})
+    run.finish()
+    found = sorted(run.described().values(), key=lambda job: job["start"])
+    assert {job["partition"] for job in found} == {"debug"}
+    assert {job["node_list"] for job in found} == {"n1", "n2"}
+    assert found[2]["start"] >= min(job["end"] for job in found[:2])

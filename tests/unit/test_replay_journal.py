@@ -52,6 +52,14 @@ def test_history() -> None:
     assert replay_lines(data([*EVENTS, {"event": "finished", "real": 113.0}]))[0].finished
 
 
+def test_ends_that_others_follow_move_with_the_schedule() -> None:
+    """Without the shift until then: what is due some time after them moves by the interruptions that come later only."""
+    history, _ = replay_lines(data([*EVENTS, {"event": "ended", "index": 0, "real": 113.0}]))
+    assert history.ended == {0: 106.0}
+    again = {"event": "ended", "index": 0, "real": 120.0}
+    assert replay_lines(data([*EVENTS, {"event": "ended", "index": 0, "real": 113.0}, again]))[0].ended == {0: 106.0}
+
+
 def test_closed_partitions_are_known_until_they_are_opened() -> None:
     assert replay_lines(data(EVENTS))[0].closed == ["batch"]
     assert replay_lines(data([*EVENTS, {"event": "opened", "real": 113.0}]))[0].closed == []

@@ -231,6 +231,8 @@ def test_submission_of_processors_and_of_whole_nodes() -> None:
     assert {"--nodes=2", "--exclusive", "--partition=large"} < set(whole) and "--ntasks=20" not in whole
     charged = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "u12", "urgent"))
     assert {"--account=u12", "--qos=urgent"} < set(charged)
+    waiting = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "", "", 500, "afterany:7", 60))
+    assert {"--mem-per-cpu=500M", "--dependency=afterany:7", "--begin=now+60"} < set(waiting)
 
 
 @given(st.lists(st.integers(0, len(COMPLETED) * 4), max_size=6))

@@ -11,7 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.errors import WrongUse
-from slurm_mirage.submissions import COLUMNS, PlanRow, due_times, parse_plan, plan_text, read_plan, write_plan
+from slurm_mirage.submissions import (
+    COLUMNS,
+    FIRST_COLUMNS,
+    NEVER,
+    PlanRow,
+    due_times,
+    parse_plan,
+    plan_text,
+    read_plan,
+    targets,
+    with_ids,
+    write_plan,
+)
 
 gaps = st.lists(st.floats(0, 1e5), max_size=40)
 seconds = st.floats(0.001, 1e5)
@@ -93,14 +105,31 @@ rows = st.builds(
     name=st.just(""),
     account=st.sampled_from(["", "u12"]),
     qos=st.sampled_from(["", "urgent"]),
+    memory=st.none() | st.integers(1, 10**6),
+    think=st.floats(0, 1e9),
 )
 
 
-@given(st.lists(rows, max_size=8, unique_by=lambda row: row.id))
-def test_a_plan_survives_its_file(plan: list[PlanRow]) -> None:
+@given(st.lists(rows, max_size=8, unique_by=lambda row: row.id), st.data())
+def test_a_plan_survives_its_file(plan: list[PlanRow], data: st.DataObject) -> None:
     dues = sorted(row.due for row in plan)
     plan = [replace(row, index=i, due=dues[i], name=f"run.{row.id}") for i, row in enumerate(plan)]
+    numbers = [row.id for row in plan]
+    for i in range(1, len(plan)):
+        others = st.sampled_from(numbers[:i])
+        if data.draw(st.booleans()):
+            plan[i] = replace(plan[i], follows=data.draw(others))
+        elif plan[(other := numbers.index(data.draw(others)))].follows is None:
+            forms = (NEVER, f"afterany:{numbers[other]}", f"after:{numbers[other]}+5?afterany:{numbers[other]}")
+            plan[i] = replace(plan[i], dependency=data.draw(st.sampled_from(forms)))
     assert parse_plan(plan_text(plan)) == plan
+
+
+def test_dependencies_with_the_ids_of_the_jobs() -> None:
+    text = "after:7+10,afterany:12:14"
+    assert targets(text) == [7, 12, 14]
+    assert with_ids(text, {7: 900, 12: 907, 14: 12}) == "after:900+10,afterany:907:12"
+    assert (targets(NEVER), with_ids("", {})) == ([], "")
 
 
 def test_plan_files(tmp_path: Path) -> None:
@@ -108,7 +137,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0"]
     assert read_plan(path) == [ROW]
 
 
@@ -134,6 +163,30 @@ def test_plan_files(tmp_path: Path) -> None:
     ],
 )
 def test_bad_plans(text: str, message: str) -> None:
+    """As earlier releases wrote them, which are read too: without the last columns."""
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n{text}\n" if text else "")
+        parse_plan(f"{','.join(COLUMNS[:FIRST_COLUMNS])}\n{text}\n" if text else "")
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("0,,,0", "plan.csv:3: memory 0"),
+        (",soon,,0", "plan.csv:3: dependency 'soon'"),
+        (",afterok:7,,0", "plan.csv:3: dependency 'afterok:7'"),
+        (",afterany:7?,,0", "plan.csv:3: dependency"),
+        (",afterany:8,,0", "plan.csv:3: waits for job 8, which is not above"),
+        (",,9,0", "plan.csv:3: follows job 9, which is not above"),
+        (",,7,-1", "plan.csv:3: think -1"),
+        (",,7,inf", "plan.csv:3: think inf"),
+        (
+            ",,7,5\n2,9,0,1,,12,2,,,a.9,,,,afterany:8,,0",
+            "plan.csv:4: waits for job 8, which is not above, or follows another itself",
+        ),
+    ],
+)
+def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0\n1,8,0,1,,12,2,,,a.8,,,{second}\n")
     assert str(caught.value).startswith(message)

@@ -51,7 +51,8 @@ def test_a_job_as_it_is() -> None:
         "id": 1, "submit": 50, "processors": 4, "nodes_wanted": None, "runtime": 100, "requested": 600,
         "submit_virtual": 0, "runtime_virtual": 100, "limit_minutes": 10, "limit_extended": False,
         "cancel_after_virtual": None, "ran": True, "preset": "", "status": 1, "user": 3, "group": 4, "executable": 5, "queue": 6,
-        "partition": 7,
+        "partition": 7, "dependency": "", "follows": None, "think_virtual": None, "memory": None, "partition_name": "",
+        "qos_name": "",
     }  # fmt: skip
     assert (ready.excluded, ready.notes, ready.limits) == ({}, {}, {"before": 1, "after": 1})
 
