@@ -4,7 +4,8 @@ In a log a dependency has a history: the jobs that it names have ended in some w
 that are played all end well, so what is played is not the condition but what it came to:
 
 * A job that ran had its conditions fulfilled. It is submitted with `afterany`, whatever the type: it starts when the others have
-  ended, however they do, and never waits for ever.
+  ended, however they do, and never waits for ever. (Slurm lifts it too when it has forgotten the others, MinJobAge after their end,
+  where since 23.02 it would refuse `afterok`.)
 * A job that was cancelled while it waited, because (or although) a condition could not be fulfilled any more, is never started:
   `never`.
 * `after` (the others have started, or so many minutes ago) stays.
