@@ -117,6 +117,7 @@ class Collected:
     """A row a job, in the same order: id and
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
+    bound: whether it was submitted with a dependency, or with a request for memory
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
     run_time: execution in the last execution; of a job that started once end - start - suspended
@@ -359,6 +360,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
         whole_nodes=col("nodes").is_not_null(),
+        bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",
         group="group",
         executable="executable",

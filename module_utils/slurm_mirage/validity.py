@@ -235,9 +235,10 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
 
     Those are the jobs at whose submission the idle processors were enough for them and for all that were waiting. An empty
     queue would be a simpler rule, but where launches are slow against the gaps between submissions the queue is never empty, and
-    that is what this figure has to show. Jobs of whole nodes count as whole nodes.
+    that is what this figure has to show. Jobs of whole nodes count as whole nodes. Jobs that something else than processors may
+    have kept waiting (a dependency, memory) are not looked at.
     """
-    whole = collected.evidence.select("id", "whole_nodes")
+    whole = collected.evidence.select("id", "whole_nodes", "bound")
     jobs = collected.jobs.filter(col("state") != "LOST").join(whole, on="id", maintain_order="left")
     taken = pl.when("whole_nodes").then(col("nodes") * (processors / nodes)).otherwise(0)
     jobs = jobs.with_columns(width=pl.max_horizontal("processors", taken), left=pl.coalesce("start", "end"))
@@ -263,7 +264,7 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     events = events.sort("time", col("asks").is_not_null(), maintain_order=True)
     sums = events.with_columns(col("waiting", "busy").cum_sum())
     at_once = sums.filter(col("asks").is_not_null() & (col("waiting") + col("busy") <= processors))
-    served = ran.join(at_once, left_on="id", right_on="asks", how="semi", maintain_order="left")
+    served = ran.filter(~col("bound")).join(at_once, left_on="id", right_on="asks", how="semi", maintain_order="left")
     return served.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
 
 

@@ -348,11 +348,14 @@ def test_dependencies_hold_whatever_is_killed(make: Any) -> None:
     killed_now_and_then(run, 3)
     run.check_each_job_was_played_once()
     found = run.described()
+    ran = {number for number, job in found.items() if job["node_list"] not in ("", "(null)")}
+    assert ran >= {row.id for row in run.plan if row.cancel_after is None}
     for first, second, third in chains:
-        assert found[first]["end"] <= (found[second]["start"] or found[second]["end"])
-        assert found[second]["start"] is None or found[second]["end"] <= (found[third]["start"] or found[third]["end"])
+        # Slurm writes the end of a job that was cancelled while it waited as its start.
+        assert second not in ran or found[second]["start"] >= found[first]["end"]
+        assert third not in ran or found[third]["start"] >= found[second]["end"]
     assert found[145]["start"] >= max(found[third]["end"] for *_, third in chains)
-    assert (found[146]["state"], found[146]["node_list"]) == ("CANCELLED", ""), "it never had a node"
+    assert found[146]["state"] == "CANCELLED" and 146 not in ran
 
 
 def test_jobs_follow_others_whatever_is_killed(make: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,15 @@ class RunFolder:
         limit_minutes: int = 60,
         nodes: int | None = None,
         cancel_after: float | None = None,
+        dependency: str = "",
+        memory: int | None = None,
         **workload: Any,
     ) -> int:
         """Plan a job, and journal its submission; its id."""
         number = len(self.plan) + 1
         name = f"RUN.{number}"
         row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, "", name)
+        row = replace(row, dependency=dependency, memory=memory)
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}

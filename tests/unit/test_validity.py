@@ -467,6 +467,14 @@ def test_latency_counts_whole_nodes_and_suspended_jobs(tmp_path: Path) -> None:
     assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([1.0, 0.0, 2.0], abs=1e-5)
 
 
+def test_latency_is_not_that_of_jobs_that_waited_for_others_or_for_memory(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    made.played(made.job(due=0.0, processors=1, runtime=100.0, lag=0.0), start=1.0, launch=0.0)
+    made.played(made.job(due=5.0, processors=1, lag=0.0, dependency="afterany:1"), start=101.0, launch=0.0)
+    made.played(made.job(due=6.0, processors=1, lag=0.0, memory=9000), start=80.0, launch=0.0)
+    assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([1.0], abs=1e-5)
+
+
 def slow_latencies(jobs: list[tuple[float, float, float, int]], processors: int) -> list[float]:
     """The rule once more, looking at every job from every other's submission."""
     found = []
@@ -487,7 +495,8 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
     frame = frame.with_columns(pl.col("id").cast(pl.Int64), nodes=1, state=pl.lit("COMPLETED"), eligible="submit")
     schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
     run = Collected(
-        jobs=frame, suspensions=pl.DataFrame(schema=schema), evidence=frame.select("id", whole_nodes=pl.lit(False)),
+        jobs=frame, suspensions=pl.DataFrame(schema=schema),
+        evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
         unsubmitted=0,
     )  # fmt: skip
