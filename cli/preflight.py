@@ -103,7 +103,9 @@ def has_room(knobs: dict[str, Value]) -> None:
     assert isinstance(front_ends, int)
     wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
     directory = instance_directory(knobs)
-    load = sizing.Load(nodes, wide_steps, front_ends=front_ends)
+    configurations = (configuration.of(knobs | {"CONFIG": name}) for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split())
+    database = any(one.has_accounting(knobs) for one in configurations)
+    load = sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
     sizing.check(load, capacity.running_load(directory), capacity.look(directory))
 
 

@@ -57,7 +57,7 @@ options:
     type: bool
     default: false
   database:
-    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps.
+    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps, and memory.
     type: bool
     default: false
   port:
@@ -265,7 +265,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     """Folders, ports, code: what the module returns."""
     several = parameters["cluster_nodes"] is not None
     check_address(parameters["address"], several)
-    sizes = (parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends"))
+    sizes = (parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database"))
     load = sizing.Load(*sizes, cluster=parameters["cluster_nodes"])
     if not write:  # once; what is free differs from one second to the next
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))

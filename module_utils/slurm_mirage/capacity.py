@@ -75,8 +75,10 @@ def running_load(directory: Path) -> Load:
     state = read_state(directory)
     if state is not None:
         nodes = state["daemons"].get("slurmd", {}).get("up", 0)
+        database = state["daemons"].get("mariadbd", {}).get("up", 0) > 0
     elif (directory / "run").is_dir():
-        nodes = sum(Path(f"/proc/{pid}/comm").read_text() == "slurmd\n" for pid in processes.of_instance(str(directory)))
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes.of_instance(str(directory))]
+        nodes, database = names.count("slurmd"), "mariadbd" in names
     else:
-        nodes = 0
-    return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0)
+        nodes, database = 0, False
+    return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0, database=database)

@@ -19,6 +19,10 @@ LINE, LINE_MERGED = 1.45 / 1024, 0.04 / 1024
 JOB, JOB_MERGED = 1.4, 0.55
 # The farm, munged and slurmctld; what the latter two keep of each node.
 BASE, BASE_NODE = 60.0, 0.03
+# mariadbd and slurmdbd, and what slurmctld keeps for them: docs/accounting.md has what was measured. On the disk what they begin
+# with, and some thousand jobs.
+DATABASE, DATABASE_DISK = 130.0, 250.0
+DATABASE_TASKS, DATABASE_FILES, DATABASE_INODES = 60, 500, 500
 # For nodes that start, which are not merged yet. The farm starts no more of them at once than fit: with less, a start is slow.
 UNMERGED_AT_ONCE = 2048.0
 
@@ -46,7 +50,8 @@ KSM_BURST = 1500
 
 @dataclass(frozen=True)
 class Load:
-    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), and how many jobs at once, if that was said.
+    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), how many jobs at once, if that was said, and
+    whether there is accounting (database).
 
     With `front_ends` that many slurmd stand for all nodes (FRONT_END); with none each node has one.
     cluster: nodes of all hosts, if there are several; slurmctld keeps something of each, and so do slurmd with STEPS
@@ -56,6 +61,7 @@ class Load:
     wide_steps: bool = False
     jobs: int | None = None
     front_ends: int = 0
+    database: bool = False
     cluster: int | None = None
 
     @property
@@ -92,7 +98,7 @@ def at_rest(load: Load, merges: bool) -> float:
         daemons = load.slurmd * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
     else:
         daemons = load.slurmd * (NODE + LINE * lines) + load.at_once * JOB
-    return BASE + load.known * BASE_NODE + daemons
+    return BASE + load.known * BASE_NODE + daemons + load.database * DATABASE
 
 
 def needs(load: Load, merges: bool) -> Needs:
@@ -100,10 +106,10 @@ def needs(load: Load, merges: bool) -> Needs:
     unmerged = at_rest(load, merges=False)
     return Needs(
         memory=min(unmerged, at_rest(load, merges=True) + UNMERGED_AT_ONCE) if merges else unmerged,
-        tasks=load.slurmd * NODE_TASKS + load.at_once * JOB_TASKS,
-        files=load.slurmd * NODE_FILES + load.at_once * JOB_FILES,
-        inodes=load.slurmd * NODE_INODES,
-        disk=load.slurmd * NODE_DISK,
+        tasks=load.slurmd * NODE_TASKS + load.at_once * JOB_TASKS + load.database * DATABASE_TASKS,
+        files=load.slurmd * NODE_FILES + load.at_once * JOB_FILES + load.database * DATABASE_FILES,
+        inodes=load.slurmd * NODE_INODES + load.database * DATABASE_INODES,
+        disk=load.slurmd * NODE_DISK + load.database * DATABASE_DISK,
     )
 
 
@@ -125,7 +131,8 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
     `running` are the nodes that are there already, so that the host's memory is what is left beside them. As many of them, or
     fewer, always fit: there they are.
     """
-    if load.slurmd <= running.slurmd and load.nodes <= running.nodes and load.wide_steps <= running.wide_steps and running.nodes:
+    is_there = load.slurmd <= running.slurmd and load.nodes <= running.nodes
+    if is_there and load.wide_steps <= running.wide_steps and load.database <= running.database and running.nodes:
         return None
     wanted = needs(load, host.merges)
     if (need := wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)) > host.memory:

@@ -42,6 +42,21 @@ def test_more_nodes_need_more_of_everything(one: int, other: int, wide: bool, me
         assert small <= large
 
 
+def test_a_database_takes_its_room_beside_the_nodes() -> None:
+    there, here = Load(100, jobs=100), Load(100, jobs=100, database=True)
+    for merges in (True, False):
+        assert needs(here, merges).memory - needs(there, merges).memory == pytest.approx(130)
+    room = replace(PLENTY, memory=needs(there, merges=True).memory + 100)
+    check(there, NOTHING, room)
+    with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
+        check(here, NOTHING, room)
+    # What runs already has it; an instance without accounting that gets some needs that much more.
+    full = replace(PLENTY, memory=100.0)
+    check(here, here, full)
+    assert lacking(here, there, full) is not None
+    assert lacking(here, there, replace(full, memory=135.0 + sizing.UNMERGED_AT_ONCE)) is None
+
+
 @given(counts, jobs)
 def test_steps_and_unmerged_pages_cost_memory(nodes: int, at_once: int | None) -> None:
     assert needs(Load(nodes, False, at_once), True).memory < needs(Load(nodes, True, at_once), True).memory
