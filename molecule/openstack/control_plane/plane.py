@@ -16,6 +16,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -63,24 +64,42 @@ def run(plane: Plane, program: str, *words: str) -> None:
         subprocess.run(command, env=environment(plane), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
 
 
-def make_databases(plane: Plane) -> None:
-    """The tables of all services, and keystone's administrator."""
-    of = {service: ("--config-file", str(plane.file(service))) for service in SERVICES}
-    owner = ("--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid()))
-    run(plane, "keystone-manage", *of["keystone"], "db_sync")
-    run(plane, "keystone-manage", *of["keystone"], "fernet_setup", *owner)
-    run(plane, "keystone-manage", *of["keystone"], "credential_setup", *owner)
+def setup(plane: Plane) -> dict[str, list[list[str]]]:
+    """The commands that make each service's tables, and keystone's administrator, in their order."""
+    of = {service: ["--config-file", str(plane.file(service))] for service in SERVICES}
+    owner = ["--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid())]
     urls = [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", plane.url("keystone"))]
     names = [word for what in ("username", "project-name", "role-name") for word in (f"--bootstrap-{what}", "admin")]
-    password = ("--bootstrap-password", plane.password, "--bootstrap-region-id", REGION)
-    run(plane, "keystone-manage", *of["keystone"], "bootstrap", *names, *password, *urls)
-    run(plane, "glance-manage", *of["glance"], "db_sync")
-    run(plane, "placement-manage", *of["placement"], "db", "sync")
-    run(plane, "python", str(HERE / "neutron_tables.py"), str(plane.file("neutron")))
-    run(plane, "nova-manage", *of["nova"], "api_db", "sync")
-    run(plane, "nova-manage", *of["nova"], "cell_v2", "map_cell0", "--database_connection", plane.database("nova_cell0"))
-    run(plane, "nova-manage", *of["nova"], "cell_v2", "create_cell", "--name", "cell1")
-    run(plane, "nova-manage", *of["nova"], "db", "sync")
+    password = ["--bootstrap-password", plane.password, "--bootstrap-region-id", REGION]
+    keystone, nova = ["keystone-manage", *of["keystone"]], ["nova-manage", *of["nova"]]
+    return {
+        "keystone": [
+            [*keystone, "db_sync"],
+            [*keystone, "fernet_setup", *owner],
+            [*keystone, "credential_setup", *owner],
+            [*keystone, "bootstrap", *names, *password, *urls],
+        ],
+        "glance": [["glance-manage", *of["glance"], "db_sync"]],
+        "placement": [["placement-manage", *of["placement"], "db", "sync"]],
+        "neutron": [["python", str(HERE / "neutron_tables.py"), str(plane.file("neutron"))]],
+        "nova": [
+            [*nova, "api_db", "sync"],
+            [*nova, "cell_v2", "map_cell0", "--database_connection", plane.database("nova_cell0")],
+            [*nova, "cell_v2", "create_cell", "--name", "cell1"],
+            [*nova, "db", "sync"],
+        ],
+    }
+
+
+def make_databases(plane: Plane) -> None:
+    """The databases of all services at the same time."""
+
+    def make(commands: list[list[str]]) -> None:
+        for words in commands:
+            run(plane, *words)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(make, setup(plane).values()))
     for name in DATABASES:
         # Readers do not wait for the writer.
         with sqlite3.connect(plane.run / "db" / f"{name}.db") as database:
