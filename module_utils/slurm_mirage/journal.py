@@ -47,6 +47,8 @@ class History:
     """For how long no job could start, because a controller had died, until partitions were opened again."""
     halted_since: float | None = None
     """Since when that is so now."""
+    moved: set[int] = field(default_factory=set)
+    """Jobs that are known under another id than at first: the controller had lost them."""
     ended: dict[int, float] = field(default_factory=dict)
     """When those jobs ended that others follow, without the shift until then, by index."""
     stale: set[int] = field(default_factory=set)
@@ -63,6 +65,8 @@ class History:
             self.highest_id = event["next_id"] - 1
         elif kind in ("submitted", "resubmitted"):
             index = event["index"]
+            if self.slurm_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
+                self.moved.add(index)
             self.slurm_ids[index] = event["slurm_id"]
             self.submitted_at[index] = event["real"]
             self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))

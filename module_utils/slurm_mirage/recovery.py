@@ -193,6 +193,7 @@ class Recovery:
                 stale=found.stale,
             )
         if settled:
+            self._all.patiently(self._renew_dependencies)
             self._all.patiently(self.open_partitions)
         self.unrecorded = frozenset(found.unrecorded)
         self.compared_at = began
@@ -218,6 +219,18 @@ class Recovery:
             partitions = submitter.patiently(submitter.slurm.open_partitions)
             submitter.journal.append("closed", partitions=partitions, real=time.time())
         submitter.patiently(lambda: submitter.slurm.set_partitions(submitter.history.closed, "DOWN"))
+
+    def _renew_dependencies(self) -> None:
+        """Jobs that were submitted while others were lost wait for ids that nobody has, which is for nothing: tell those that still
+        wait the new ids, before anything may start. Raises SlurmError."""
+        submitter, history = self._all, self._all.history
+        if not history.closed or not history.moved:
+            return
+        waiting = {job.slurm_id for job in submitter.slurm.queue() if job.state == "PD"}
+        for row in submitter.plan:
+            slurm_id = history.slurm_ids.get(row.index)
+            if slurm_id in waiting and submitter.waits_for(row) & history.moved:
+                submitter.slurm.set_dependency(slurm_id, submitter.dependency(row))
 
     def open_partitions(self) -> None:
         """Let jobs start again, if they may not. Raises SlurmError."""

@@ -367,6 +367,10 @@ class Slurm:
         """Hold a waiting job, and give it the name of the placeholders, so that its end is not taken for a job's."""
         self._ask("scontrol", "update", f"JobId={slurm_id}", f"JobName={name}", "Priority=0")
 
+    def set_dependency(self, slurm_id: int, dependency: str) -> None:
+        """Let a waiting job wait for these instead of what it was submitted with."""
+        self._ask("scontrol", "update", f"JobId={slurm_id}", f"Dependency={dependency}")
+
     def resume_nodes(self) -> str:
         """Put nodes to work again that the controller drained because of a job id that came twice; which ones.
 

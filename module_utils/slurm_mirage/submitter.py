@@ -276,6 +276,15 @@ class Submitter:
             return min(queued)
         return next((job.slurm_id for job in self.read_completed() if job.name == name), None)
 
+    def dependency(self, row: PlanRow) -> str:
+        """What a job waits for, with the ids that the others have now."""
+        known = self.history.slurm_ids
+        return with_ids(row.dependency, {number: known[self._numbers[number]] for number in targets(row.dependency)})
+
+    def waits_for(self, row: PlanRow) -> Set[int]:
+        """Indices of the jobs that a job's dependency names."""
+        return {self._numbers[number] for number in targets(row.dependency)}
+
     def _submission(self, row: PlanRow, record: str | None = None) -> Submission:
         """What sbatch is told of a job; `record` is where its program writes, the run's log by default."""
         settings = self.settings
@@ -287,7 +296,6 @@ class Submitter:
         if settings.clock:
             words += ["--clock", settings.clock]
         never = row.dependency == NEVER
-        ids = {number: self.history.slurm_ids[self._numbers[number]] for number in targets(row.dependency)}
         return Submission(
             name=row.name,
             command=f"exec {shlex.join(words)}",
@@ -299,7 +307,7 @@ class Submitter:
             account=row.account,
             qos=row.qos,
             memory=row.memory,
-            dependency="" if never else with_ids(row.dependency, ids),
+            dependency="" if never else self.dependency(row),
             delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
         )
 

@@ -358,6 +358,22 @@ def test_dependencies_hold_whatever_is_killed(make: Any) -> None:
     assert found[146]["state"] == "CANCELLED" and 146 not in ran
 
 
+def test_dependencies_hold_when_the_controller_is_killed(make: Any, instance: Path) -> None:
+    """It forgets the jobs of its last seconds, which are submitted again, with the new ids of those that they wait for."""
+    rows = {number: {"dependency": f"afterany:{number - 5}"} for number in range(105, 160)}
+    run = make(60, 0.05, 2.0, rows=rows)
+    process = run.start()
+    run.wait_for_submissions(40)
+    kill_controller(instance)
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once(controller_killed=True)
+    records, _ = read_log(run.folder / "sigsleep.log")
+    began = {record.id: record.start_ns for record in records if record.completed}
+    ended = {record.id: record.end_ns for record in records}
+    late = [number for number in rows if number in began and number - 5 in ended and began[number] < ended[number - 5]]
+    assert late == []
+
+
 def test_jobs_follow_others_whatever_is_killed(make: Any) -> None:
     """Six users who each wait for a job, and think for half a second, before they submit the next."""
     users = [range(100 + user, 136, 6) for user in range(6)]

@@ -19,6 +19,7 @@ from slurm_mirage.submitter import Submitter
 
 SPEED = 10.0
 BEGAN = 1000.0
+WAKER = Waker()  # one for all: it opens a pipe
 
 
 def row(index: int, due: float, follows: int | None = None, think: float = 0.0, dependency: str = "") -> PlanRow:
@@ -35,7 +36,7 @@ def submitter(folder: Path, plan: list[PlanRow]) -> Submitter:
     if journal.history.start is None:
         journal.append("start", real=BEGAN, boot_time=1, next_id=1, completion_offset=0, earlier_ids=[])
     slurm = Slurm("/nowhere", "/nowhere", str(folder))
-    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, journal, Waker(), Status("r", len(plan)))
+    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, journal, WAKER, Status("r", len(plan)))
 
 
 def submit(one: Submitter, index: int, slurm_id: int) -> None:
@@ -135,7 +136,7 @@ def test_every_job_comes_once_and_none_before_the_one_that_it_follows(
             ended = data.draw(st.sampled_from(sorted(open_ones)))
             open_ones.remove(ended)
             one.note_ends({ended})
-        if data.draw(st.booleans()):
+        if data.draw(st.booleans()):  # the replay is killed
             one.journal.close()
             one = submitter(folder, plan)
     assert sorted(order) == list(range(count))
