@@ -1,0 +1,78 @@
+"""A running cluster on several hosts as the tests see it: each host by SSH, Slurm's commands on the head."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import testinfra
+from running import Cluster
+from testinfra.utils.ansible_runner import AnsibleRunner
+
+
+def names_of(inventory: str) -> list[str]:
+    """The hosts of an inventory, each once, the head first."""
+    runner = AnsibleRunner.get_runner(inventory)
+    return list(dict.fromkeys([*runner.get_hosts("head"), *runner.get_hosts("compute")]))
+
+
+@dataclass
+class Hosts:
+    """The hosts of an inventory by name, each with its address, and the cluster that is on them."""
+
+    on: dict[str, Any]
+    addresses: dict[str, str]
+    head: str
+    compute: list[str]
+    cluster: Cluster
+
+    @classmethod
+    def of(cls, inventory: str, name: str, nodes: int, cpus: int) -> Hosts:
+        runner = AnsibleRunner.get_runner(inventory)
+        names = names_of(inventory)
+        on = {host: testinfra.get_host(f"ansible://{host}?ansible_inventory={inventory}") for host in names}
+        addresses = {host: runner.get_variables(host)["ansible_host"] for host in names}
+        return cls(on, addresses, names[0], runner.get_hosts("compute"), Cluster(on[names[0]], name, nodes, cpus))
+
+    @property
+    def unit(self) -> str:
+        return f"slurm-farm@{self.cluster.name}.service"
+
+    def nodes(self, host: str) -> list[int]:
+        """Numbers of the nodes that slurmctld looks for on a host, in order."""
+        nodes = self.cluster.run("scontrol --oneliner show nodes").splitlines()
+        mine = [line for line in nodes if f" NodeAddr={self.addresses[host]} " in line]
+        return sorted(int(re.match(r"NodeName=n(\d+) ", line)[1]) for line in mine)  # type: ignore[index]
+
+    def daemons(self, host: str) -> dict[str, dict[str, int]]:
+        """The daemons of a host's farm, by kind: how many are wanted, up and ready."""
+        at = Cluster(self.on[host], self.cluster.name, self.cluster.nodes, self.cluster.cpus)
+        return dict(at.state()["daemons"])
+
+    def slurmd(self, host: str) -> int:
+        """How many slurmd run on a host. (A job's slurmstepd has another name.)"""
+        return int(self.on[host].run(f"pgrep --count --exact --uid {self.cluster.user} slurmd").stdout)
+
+    def states(self) -> dict[str, str]:
+        """State of each node, by name, as it is in scontrol: IDLE, DOWN*, ..."""
+        lines = self.cluster.run("sinfo --Node --noheader --format '%N %T'").splitlines()
+        return dict(line.split() for line in lines)
+
+    def answers(self) -> bool:
+        """Whether slurmctld does."""
+        environment = f"SLURM_CONF={self.cluster.directory}/etc/slurm.conf"
+        return bool(self.on[self.head].run(f"{environment} scontrol ping").rc == 0)
+
+    def write(self, host: str, path: str, text: str) -> None:
+        """Write a program, or what it reads, on a host."""
+        result = self.on[host].run("printf %%s %s > %s && chmod 0755 %s", text, path, path)
+        assert result.rc == 0, result.stderr
+
+    def all_idle(self) -> bool:
+        states = self.states()
+        return len(states) == self.cluster.nodes and set(states.values()) == {"idle"}
+
+    def submit(self, *options: str, command: str) -> str:
+        """The id of a job."""
+        return self.cluster.run(f"sbatch --parsable {' '.join(options)} --wrap '{command}'")

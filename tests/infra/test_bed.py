@@ -1,0 +1,108 @@
+"""What hosts can only be put through on a test bed: they fail, come back, have a wrong clock, and are joined by another.
+
+BED names the bed (molecule/testbed), VARIABLES a file with the variables that its cluster was built with. The last test leaves the
+cluster larger than it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import until
+from several import Hosts
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif("BED" not in os.environ, reason="BED names no bed, whose hosts may fail")]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def bed(command: str, *words: str) -> None:
+    """Have the test bed do something to itself."""
+    subprocess.run([sys.executable, ROOT / "molecule/testbed", command, os.environ["BED"], *words], check=True)
+
+
+def build(pytestconfig: pytest.Config, *options: str) -> subprocess.CompletedProcess[str]:
+    """Build the cluster once more; an option is one of ansible-playbook."""
+    inventories = [f"--inventory={path}" for path in (ROOT / "inventories/common", pytestconfig.getoption("ansible_inventory"))]
+    variables = f"--extra-vars=@{os.environ['VARIABLES']}"
+    command = ["ansible-playbook", *inventories, variables, *options, ROOT / "playbooks/cluster.yml"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("which", ["compute", "head"])
+def test_a_host_that_boots_again_brings_its_farm(hosts: Hosts, which: str) -> None:
+    """The other hosts' jobs do not notice."""
+    name = hosts.compute[0] if which == "compute" else hosts.head
+    other = next(host for host in hosts.compute if host != name)
+    job = hosts.submit(f"--nodelist=n{hosts.nodes(other)[0]}", "--no-requeue", "--output=/dev/null", command="exec sleep 600")
+    until(lambda: hosts.cluster.job(job)["JobState"] == "RUNNING")
+    before = hosts.slurmd(name)
+    bed("reboot", name)
+    until(lambda: hosts.on[name].service(hosts.unit).is_running and hosts.slurmd(name) == before)
+    until(lambda: hosts.answers() and set(hosts.states().values()) <= {"idle", "mixed"}, 60)
+    assert (hosts.cluster.job(job)["JobState"], hosts.cluster.job(job)["Restarts"]) == ("RUNNING", "0")
+    hosts.cluster.run(f"scancel {job}")
+    until(hosts.all_idle)
+
+
+def test_a_host_without_power_loses_its_jobs_to_the_others(hosts: Hosts) -> None:
+    """Needs a short SlurmdTimeout. The job may run anywhere, and is given the first node, which is on the first host."""
+    lost, other = hosts.compute[0], hosts.compute[1]
+    gone = {f"n{number}" for number in hosts.nodes(lost)}
+    job = hosts.submit("--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", command="exec sleep 600")
+    until(lambda: hosts.cluster.job(job)["JobState"] == "RUNNING")
+    assert hosts.cluster.job(job)["NodeList"] in gone
+    bed("kill", lost)
+    until(lambda: {name for name, state in hosts.states().items() if state.startswith("down")} == gone, 90)
+    until(lambda: hosts.cluster.job(job)["JobState"] == "PENDING")
+    # A job that was requeued waits for two minutes, unless it is told otherwise.
+    hosts.cluster.run(f"scontrol update JobId={job} StartTime=now")
+    until(lambda: hosts.cluster.job(job)["JobState"] == "RUNNING")
+    assert hosts.cluster.job(job)["NodeList"] in {f"n{number}" for number in hosts.nodes(other)}
+    assert hosts.cluster.job(job)["Restarts"] == "1"
+    bed("boot", lost)
+    until(lambda: {hosts.states()[name] for name in gone} == {"idle"}, 60)
+    hosts.cluster.run(f"scancel {job}")
+    until(hosts.all_idle)
+
+
+def test_a_clock_that_is_wrong_is_refused(hosts: Hosts, pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    """All machines of a bed have one kernel, and so one clock: what Ansible runs on one host sees another by a preload."""
+    late = hosts.compute[-1]
+    library = f"{hosts.cluster.directory}/lib/virtual_clock.so"
+    script = f'#!/bin/sh\nLD_PRELOAD={library} SLURM_MIRAGE_CLOCK=/root/late.clock exec /usr/bin/python3 "$@"\n'
+    # An instant on both clocks, and the speed of the second.
+    for path, content in (("/root/late.clock", "mirage-clock 1 1000000000 500000000 1\n"), ("/root/late", script)):
+        hosts.write(late, path, content)
+    inventory = tmp_path / "hosts"
+    inventory.write_text(f"{late} ansible_python_interpreter=/root/late\n")
+    result = build(pytestconfig, f"--inventory={inventory}")
+    said = [line for line in result.stdout.splitlines() if "wrong use: " in line]
+    assert result.returncode != 0
+    assert len(said) == 1
+    assert late in said[0] and "0.5" in said[0]
+    assert hosts.all_idle()
+
+
+def test_a_further_host_takes_more_nodes_while_jobs_go_on(hosts: Hosts, pytestconfig: pytest.Config) -> None:
+    """NODES grows by as many nodes as a host has; what runs on the others stays where it is."""
+    before = {name: hosts.nodes(name) for name in hosts.compute}
+    more = len(before[hosts.compute[0]])
+    jobs = [hosts.submit(f"--nodelist=n{block[0]}", "--no-requeue", command="exec sleep 600") for block in before.values()]
+    until(lambda: all(hosts.cluster.job(job)["JobState"] == "RUNNING" for job in jobs))
+    bed("up", "--hosts=further")
+    result = build(pytestconfig, f"--extra-vars={json.dumps({'mirage_nodes': hosts.cluster.nodes + more})}")
+    assert result.returncode == 0, result.stdout[-2000:]
+    inventory = pytestconfig.getoption("ansible_inventory")
+    after = Hosts.of(inventory, hosts.cluster.name, hosts.cluster.nodes + more, hosts.cluster.cpus)
+    assert {name: after.nodes(name) for name in hosts.compute} == before
+    assert after.nodes("further") == list(range(hosts.cluster.nodes + 1, hosts.cluster.nodes + more + 1))
+    states = [after.cluster.job(job) for job in jobs]
+    assert [(state["JobState"], state["Restarts"]) for state in states] == [("RUNNING", "0")] * len(jobs)
+    after.cluster.run(f"scancel {' '.join(jobs)}")
+    until(after.all_idle)

@@ -1,0 +1,76 @@
+"""The cluster on several hosts, with exact expectations: each host runs its own share, and they are one cluster."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+from running import until
+from several import Hosts
+
+pytestmark = pytest.mark.cluster
+
+
+def test_every_node_is_idle(hosts: Hosts) -> None:
+    line = hosts.cluster.run("sinfo --noheader --format '%P %D %c %T %N'")
+    assert line == f"batch* {hosts.cluster.nodes} {hosts.cluster.cpus} idle n[1-{hosts.cluster.nodes}]"
+
+
+def test_the_farm_is_a_service_of_each_host(hosts: Hosts) -> None:
+    for name, host in hosts.on.items():
+        unit = host.service(hosts.unit)
+        assert (name, unit.is_running, unit.is_enabled) == (name, True, True)
+
+
+def test_packages_services_stay_off(hosts: Hosts) -> None:
+    for name, host in hosts.on.items():
+        for service in ("slurmctld", "slurmd", "munge"):
+            unit = host.service(service)
+            assert (name, service, unit.is_running, unit.is_enabled) == (name, service, False, False)
+
+
+def test_each_compute_host_has_a_block_of_nodes_and_runs_only_these(hosts: Hosts) -> None:
+    blocks = {name: hosts.nodes(name) for name in hosts.compute}
+    assert sorted(chain.from_iterable(blocks.values())) == list(range(1, hosts.cluster.nodes + 1))
+    sizes = [len(block) for block in blocks.values()]
+    assert max(sizes) - min(sizes) <= 1
+    for name, block in blocks.items():
+        assert block == list(range(block[0], block[-1] + 1))
+        assert (name, hosts.slurmd(name)) == (name, len(block))
+
+
+def test_slurmctld_runs_on_the_head_only(hosts: Hosts) -> None:
+    assert [name for name in hosts.on if hosts.daemons(name).get("slurmctld", {}).get("up")] == [hosts.head]
+
+
+def test_all_daemons_are_ready(hosts: Hosts) -> None:
+    for name in hosts.on:
+        for kind, count in hosts.daemons(name).items():
+            assert (name, kind, count["up"], count["ready"]) == (name, kind, count["wanted"], count["wanted"])
+
+
+def test_all_hosts_have_one_key_and_keep_it(hosts: Hosts) -> None:
+    keys = [host.file(f"{hosts.cluster.directory}/etc/munge.key") for host in hosts.on.values()]
+    assert {(key.mode, key.user) for key in keys} == {(0o600, hosts.cluster.user)}
+    assert len({key.sha256sum for key in keys}) == 1
+
+
+def test_slurmd_listen_on_their_hosts_address_only(hosts: Hosts) -> None:
+    for name in hosts.compute:
+        lines = hosts.on[name].check_output("ss --listening --tcp --numeric --no-header --processes").splitlines()
+        mine = {line.split()[3].rpartition(":")[0] for line in lines if '"slurmd"' in line}
+        assert mine == {hosts.addresses[name]}
+
+
+def test_a_job_runs_on_all_hosts_at_a_time(hosts: Hosts) -> None:
+    """A step of one task on a node of each host: what they read is their host's own."""
+    output = f"{hosts.cluster.directory}/log/steps.out"
+    chosen = ",".join(f"n{hosts.nodes(name)[0]}" for name in hosts.compute)
+    options = (f"--nodes={len(hosts.compute)}", f"--nodelist={chosen}", "--output", output)
+    job = hosts.submit(*options, command="srun --label cat /etc/hostname")
+    until(lambda: hosts.cluster.job(job)["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"))
+    assert hosts.cluster.job(job)["JobState"] == "COMPLETED"
+    # A job's output is written where its script runs, on the first of its nodes.
+    lines = hosts.on[hosts.compute[0]].check_output(f"cat {output}").splitlines()
+    names = [hosts.on[name].check_output("cat /etc/hostname") for name in hosts.compute]
+    assert sorted(lines) == [f"{rank}: {name}" for rank, name in enumerate(names)]
