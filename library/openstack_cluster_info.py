@@ -24,8 +24,7 @@ options:
     type: str
     required: true
   wanted:
-    description: What the cluster shall consist of. Without it, things of the cluster are listed, and nothing is checked but that no
-      one else uses its network.
+    description: What the cluster shall consist of. Without it, things of the cluster are listed, and nothing is checked.
     type: dict
     suboptions:
       computes:
@@ -114,6 +113,10 @@ plan:
   description: Name, flavor and metadata of each server that is wanted, the head first.
   returned: with O(wanted)
   type: list
+guests:
+  description: What else is in the cluster's network, by ids of servers or names of ports.
+  returned: without O(wanted)
+  type: list
 preview:
   description: What the cluster costs, in lines.
   returned: with O(wanted)
@@ -189,9 +192,7 @@ def look(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str, A
         "names": cluster.names,
     }
     if wanted is None:
-        if guests := cluster.guests():
-            raise WrongUse(f"CLUSTER: {cluster.names['network']} is in use by what is not of this cluster: {', '.join(guests)}")
-        return result
+        return {**result, "guests": cluster.guests()}
     plan = Wanted(cluster, wanted)
     plan.check_what_is_there()
     rooms = plan.rooms()
