@@ -222,7 +222,8 @@ class Prepared:
         config = configuration.of(self.knobs)
         seed = whole_of(self.knobs["SEED"])
         partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
-        return requests.played(self.workload.jobs, partitions, qos, configuration.offer(config, self.knobs, machine_of(self.knobs)))
+        there = configuration.offer(config, self.knobs, machine_of(self.knobs))
+        return requests.played(self.workload.jobs, partitions, qos, there, float(self.shrink) / 100)
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""
@@ -237,7 +238,7 @@ class Prepared:
                 processors=job["processors"],
                 nodes=job["nodes_wanted"],
                 runtime=job["runtime_virtual"],
-                limit_minutes=job["limit_minutes"],
+                limit_minutes=limit,
                 cancel_after=job["cancel_after_virtual"],
                 partition=partition,
                 name=f"{run}.{job['id']}",
@@ -248,8 +249,8 @@ class Prepared:
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
             )
-            for index, (job, due, partition, level, memory) in enumerate(
-                zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, strict=True)
+            for index, (job, due, partition, level, memory, limit) in enumerate(
+                zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
             )
         ]
 

@@ -40,6 +40,7 @@ WAITS_AND_REQUESTS = {
     "partitions_played": "partition as in the log: {} jobs",
     "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
     "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
+    "limits_capped": "time limit extended by less, to the partition's MaxTime: {} jobs, which may be killed at it",
     "qos_played": "QOS as in the log: {} jobs",
     "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",
     "qos_not_played": "QOS of the log left out, there is no accounting: {} jobs",

@@ -23,6 +23,7 @@ from .slurm_conf import value_of
 from .trace import Trace
 
 KIB_OF_MIB = 1024
+_EPSILON = 1e-9  # as for the limits in workload.py
 
 
 # ---- of a log ----
@@ -94,9 +95,7 @@ class Offer:
     qos: frozenset[str] | None
 
 
-def offer(
-    classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, Any]], select: Any, qos: Sequence[str] | None
-) -> Offer:
+def offer(classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, Any]], select: Any, qos: Sequence[str] | None) -> Offer:
     """`partitions`: mappings with `name` and words of a PartitionName line; `select`: SelectTypeParameters, empty for the project's
     own; `qos`: names, None without accounting."""
     described = any(word(some.extra, "RealMemory") for some in classes)
@@ -143,7 +142,8 @@ def _nodes_of(classes: Sequence[NodeClass], listed: str) -> tuple[Nodes, ...]:
 
 @dataclass
 class Requests:
-    """A value a job: partition and QOS (empty: the cluster's default), and MiB for each processor (None: what the cluster gives).
+    """A value a job: partition and QOS (empty: the cluster's default), MiB for each processor (None: what the cluster gives), and
+    the time limit in minutes.
 
     counts: jobs by what was done with what the log says
     """
@@ -151,19 +151,27 @@ class Requests:
     partitions: list[str] = field(default_factory=list)
     qos: list[str] = field(default_factory=list)
     memory: list[int | None] = field(default_factory=list)
+    limits: list[int] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def played(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, there: Offer) -> Requests:
+def played(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, there: Offer, factor: float = 1.0) -> Requests:
     """What each job is submitted with. `jobs`: columns of `workload.Workload.jobs`; `routed`, `qos`: what the configuration's rules
-    say, which goes over the log's own partition and QOS."""
+    say, which goes over the log's own partition and QOS; `factor`: by which times are shrunk."""
     counts: Counter[str] = Counter()
     requests = Requests()
     less = cache(lambda name, processors, memory: there.partitions[name].most_memory(processors, memory))
-    columns = jobs.select("processors", "limit_minutes", "memory", "partition_name", "qos_name")
-    for (processors, minutes, asked, named, level), route, rule in zip(columns.iter_rows(), routed, qos):
-        partition = route or _by_name(named, processors, minutes, there, counts)
+    limit = (pl.col("requested") * factor / 60 - _EPSILON).ceil().clip(1).cast(pl.Int64)
+    own = pl.when("limit_extended").then(limit).otherwise("limit_minutes").alias("own_limit")
+    columns = jobs.select("processors", "limit_minutes", own, "memory", "partition_name", "qos_name")
+    for (processors, minutes, own_minutes, asked, named, level), route, rule in zip(columns.iter_rows(), routed, qos):
+        partition = route or _by_name(named, processors, own_minutes, there, counts)
         requests.partitions.append(partition)
+        most = min(there.partitions[name].most_minutes for name in (partition or there.default).split(","))
+        # What a job is given beyond its own limit, so that its launch does not count, must not make it one that is refused.
+        capped = own_minutes <= most < minutes
+        counts["limits_capped"] += capped
+        requests.limits.append(int(most) if capped else minutes)
         requests.qos.append(rule if there.qos is not None and rule else _level(level, there, counts))
         wanted = None if asked is None else max(1, int(asked / KIB_OF_MIB))
         if wanted is not None and not there.memory:

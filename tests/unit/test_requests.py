@@ -26,7 +26,8 @@ THERE = offer(CLASSES, PARTITIONS, "CR_CPU_Memory", ["normal", "high"])
 
 
 def played(jobs: list[dict[str, Any]], there: Offer = THERE, route: str = "", rule: str = "") -> requests.Requests:
-    usual = {"processors": 1, "limit_minutes": 10, "memory": None, "partition_name": "", "qos_name": ""}
+    usual: dict[str, Any] = {"processors": 1, "limit_minutes": 10, "memory": None, "partition_name": "", "qos_name": ""}
+    usual |= {"requested": 600.0, "limit_extended": False}
     frame = pl.DataFrame([{**usual, **job} for job in jobs], schema_overrides={"memory": pl.Float64})
     routed, rules = (pl.Series([word] * len(jobs), dtype=pl.String) for word in (route, rule))
     return requests.played(frame, routed, rules, there)
@@ -87,6 +88,30 @@ def test_time_limits(limit: str, minutes: float) -> None:
 def test_partitions_by_name(job: dict[str, Any], partition: str, counted: str) -> None:
     found = played([job])
     assert (found.partitions, found.counts) == ([partition], {counted: 1})
+
+
+@pytest.mark.parametrize(
+    ("job", "partition", "limit", "counts"),
+    [
+        # Its own limit is the partition's, and it ran for as long.
+        (
+            {"requested": 1800, "limit_minutes": 31, "limit_extended": True},
+            "debug",
+            30,
+            {"limits_capped": 1, "partitions_played": 1},
+        ),
+        ({"requested": 1200, "limit_minutes": 21, "limit_extended": True}, "debug", 21, {"partitions_played": 1}),
+        ({"requested": 1860, "limit_minutes": 32, "limit_extended": True}, "", 32, {"partitions_too_small": 1}),
+        ({"requested": 1860, "limit_minutes": 31}, "", 31, {"partitions_too_small": 1}),
+    ],
+)
+def test_limits_that_were_extended_stay_within_those_of_the_partition(
+    job: dict[str, Any], partition: str, limit: int, counts: dict[str, int]
+) -> None:
+    found = played([{"partition_name": "debug", **job}])
+    assert (found.partitions, found.limits, found.counts) == ([partition], [limit], counts)
+    default = played([{"requested": 86400, "limit_minutes": 1441, "limit_extended": True}])
+    assert (default.limits, default.counts) == ([1440], {"limits_capped": 1})
 
 
 def test_rules_go_over_what_the_log_says() -> None:
