@@ -131,7 +131,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run roles/slurm/files/build.sh
+	shellcheck .ci/run roles/slurm/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(BIN)/ansible-lint --offline
