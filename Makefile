@@ -57,6 +57,10 @@ compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times eac
 report: $(STAMP) ## report.html of a finished run, sweep or comparison (RUN) once more, from the files beside it
 	$(CLI) $@
 
+.PHONY: check
+check: $(STAMP) ## every number of a finished run, sweep or comparison (RUN) again, from its records: whether they are the same
+	$(CLI) $@
+
 .PHONY: study-scms
 study-scms: $(STAMP) ## FIFO against backfill by waiting indices, on 166 nodes of 8 CPUs (FULL=yes: ten months of jobs)
 	$(CLI) $@

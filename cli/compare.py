@@ -21,7 +21,7 @@ from slurm_mirage.files import read_json, write_json
 
 from . import configuration, preflight, runs
 from .calibration import speed_for
-from .comparison import Member, conclude
+from .comparison import Member, conclude, members_of
 from .endings import Ending, Failed, Interrupted
 from .experiment import only_one, replay_variables
 from .knobs import Value
@@ -106,7 +106,7 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
     content = read_json(folder / "experiment.json") if knobs["RUN"] else None
     if content is None or "comparison" not in content:
         raise WrongUse("CONFIGS: nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill")
-    members = [Member(**one) for one in content["comparison"]]
+    members = members_of(content)
     unfinished = [one.folder for one in members if (end := Ending.load(folder / one.folder)) is None or not end.is_final]
     if unfinished:
         raise WrongUse(f"CONFIGS: results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with")

@@ -36,19 +36,29 @@ class Member:
 
 def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen) -> Ending:
     """Compare the finished runs in `folder`, write comparison.json and status.json, and show what differs."""
-    from slurm_mirage.comparison import Run, compare  # scipy: not for targets that need it not
-
-    found = []
-    for one in members:
-        schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
-        found.append(Run(one.label, one.replica, one.folder, schedule.jobs, metrics, schedule.immediate_below))
-    content = compare(found, seed)
+    content = computed(folder, members, seed)
     write_json(folder / "comparison.json", content)
     show(content, screen)
     ending = _ending(folder, content)
     ending.store(folder)
     report.write(folder, screen)
     return ending
+
+
+def members_of(experiment: Mapping[str, Any]) -> list[Member]:
+    """The runs of a campaign, by its experiment.json."""
+    return [Member(**one) for one in experiment["comparison"]]
+
+
+def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, Any]:
+    """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
+    from slurm_mirage.comparison import Run, compare  # scipy: not for targets that need it not
+
+    found = []
+    for one in members:
+        schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
+        found.append(Run(one.label, one.replica, one.folder, schedule.jobs, metrics, schedule.immediate_below))
+    return compare(found, seed)
 
 
 def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:

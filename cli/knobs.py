@@ -504,7 +504,7 @@ TABLE = (
         optional(name_like(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
         "name of the run: results/RUN",
-        (*_RUN, "report"),
+        (*_RUN, "report", "check"),
         shown="time stamp and trace name",
     ),
     Knob(

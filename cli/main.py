@@ -88,6 +88,13 @@ def report(values: Knobs, screen: Screen) -> Ending:
     return make(values, screen)
 
 
+def check(values: Knobs, screen: Screen) -> Ending:
+    """What a run, a sweep or a comparison has computed once more, and whether it is the same."""
+    from .check import check as again
+
+    return again(values, screen)
+
+
 def teardown(values: Knobs, screen: Screen) -> Ending:
     """Stop and remove the instance."""
     from .playbook import run_playbook
@@ -201,6 +208,7 @@ TARGETS: dict[str, Callable[[Knobs, Screen], Ending]] = {
     "study-scms": study_scms,
     "study-suspend": study_suspend,
     "report": report,
+    "check": check,
     "metrics": metrics,
     "workload": workload,
     "workload-report": workload_report,

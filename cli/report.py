@@ -18,12 +18,18 @@ NAME = "report.html"
 
 def report(values: Mapping[str, Any], screen: Screen) -> Ending:
     """Make the page of results/RUN anew."""
+    folder = folder_of(values)
+    return Ending("ok", f"{_made(folder)}, results/{folder.name}/{NAME}")
+
+
+def folder_of(values: Mapping[str, Any]) -> Path:
+    """results/RUN. Raises WrongUse where nothing is."""
     if not values["RUN"]:
         raise WrongUse("RUN: nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison")
     folder = runs.RESULTS / str(values["RUN"])
     if not folder.is_dir():
         raise WrongUse(f"RUN: results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison")
-    return Ending("ok", f"{_made(folder)}, results/{folder.name}/{NAME}")
+    return folder
 
 
 def write(folder: Path, screen: Screen) -> None:
@@ -55,7 +61,15 @@ def _say(folder: Path, screen: Screen) -> None:
 
 
 def _made(folder: Path) -> str:
-    """Write the page; what it is about."""
+    """Write the pages; what they are about."""
+    told, found = pages(folder)
+    for path, text in found.items():
+        write_atomically(path, text)
+    return told
+
+
+def pages(folder: Path) -> tuple[str, dict[Path, str]]:
+    """What the folder is about, and its page and those of its runs, by the files that they belong into."""
     if (folder / "comparison.json").is_file():
         return _comparison(folder)
     if (folder / "sweep.csv").is_file():
@@ -63,36 +77,32 @@ def _made(folder: Path) -> str:
     return _run(folder)
 
 
-def _run(folder: Path) -> str:
+def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     from .reports.run_data import Run
     from .reports.run_page import page
 
     run = Run.of(folder)
-    write_atomically(folder / NAME, page(run))
-    return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}"
+    return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
-def _comparison(folder: Path) -> str:
+def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
     """The page of a comparison, and those of its runs."""
     from .reports.comparison_page import page
     from .reports.run_data import Run
+    from .reports.run_page import page as page_of_run
 
     content = read_json(folder / "comparison.json")
     names = [name for one in content["configurations"] for name in one["runs"]]
     found = {name: Run.of(folder / name) for name in names}
-    for name in names:
-        _run(folder / name)
-    write_atomically(folder / NAME, page(folder.name, content, read_json(folder / "experiment.json") or {}, found))
-    return f"comparison of {', '.join(one['label'] for one in content['configurations'])}"
+    of_runs = {folder / name / NAME: page_of_run(run) for name, run in found.items()}
+    own = page(folder.name, content, read_json(folder / "experiment.json") or {}, found)
+    return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
 
 
-def _sweep(folder: Path) -> str:
+def _sweep(folder: Path) -> tuple[str, dict[Path, str]]:
     """The page of a sweep, and those of its runs that are there."""
     from .reports.sweep_page import lines_of, page
 
-    for line in lines_of(folder):
-        run = folder.parent / line["run"]
-        if (run / "metrics.json").is_file():
-            _run(run)
-    write_atomically(folder / NAME, page(folder))
-    return f"sweep {folder.name}"
+    there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / "metrics.json").is_file()]
+    of_runs = {path: text for run in there for path, text in _run(run)[1].items()}
+    return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}

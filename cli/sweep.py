@@ -12,6 +12,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from slurm_mirage.csv_frame import check_lines
 from slurm_mirage.files import read_json, write_atomically
 
 from .endings import Ending
@@ -56,7 +57,20 @@ def show(folder: Path, screen: Screen) -> None:
 
 
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
-    """Write sweep.csv with the runs that have ended: shrink factor, folder, ending. Empty: unknown."""
+    """Write sweep.csv with the runs that have ended: shrink factor, folder, ending."""
+    write_atomically(folder / "sweep.csv", content(runs))
+
+
+def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
+    """The runs that a finished sweep has written down."""
+    check_lines(folder / "sweep.csv", "RUN")
+    with (folder / "sweep.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]
+
+
+def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
+    """That of sweep.csv. Empty: unknown."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
@@ -65,4 +79,4 @@ def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
         writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
-    write_atomically(folder / "sweep.csv", stream.getvalue())
+    return stream.getvalue()

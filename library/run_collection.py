@@ -64,45 +64,12 @@ disagreements:
   type: dict
 """
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import differs, read_json, write_atomically
-
-
-def results(params: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any], dict[str, int]]:
-    """Content of the files by name, the metrics, and the disagreements by kind."""
-    # Imported late, so that a machine without polars gets a message and no traceback.
-    import polars as pl
-    from ansible.module_utils.slurm_mirage import at_once, collect, metrics, run_files, validity
-
-    folder = Path(params["run_dir"])
-    machine = {"processors": params["processors"], "nodes": params["nodes"]}
-    thresholds = validity.Thresholds.in_force(params["thresholds"], validity.read_configuration(folder))
-    try:
-        workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
-    run = collect.collect(folder, workload)
-    at_once_below = at_once.immediate_below(run.time.clock.speed, run.time.clock.shrink)
-    found = metrics.compute(run.jobs, **machine, tau=params["tau"], suspensions=run.suspensions, immediate_below=at_once_below)
-    found["validity"] = validity.judge(
-        run,
-        validity.read_figures(folder / "samples.csv"),
-        validity.read_figures(folder / "sdiag.csv"),
-        read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
-        **machine,
-        thresholds=thresholds,
-        clock_offsets=validity.read_offsets(folder),
-    )
-    files = run_files.render(run, **machine)
-    files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
-    kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
-    return files, found, dict(kinds)
+from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 
 
 def join_records(folder: Path) -> None:
@@ -125,20 +92,23 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    folder = Path(module.params["run_dir"])
     if not module.check_mode:
-        join_records(Path(module.params["run_dir"]))
+        join_records(folder)
     try:
-        files, metrics, disagreements = results(module.params)
+        # Imported late, so that a machine without polars gets a message and no traceback.
+        from ansible.module_utils.slurm_mirage.run_results import results
+
+        found = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     except ImportError as error:
         module.fail_json(msg=f"the control machine lacks a package ({error}); make installs it into .venv")
-    folder = Path(module.params["run_dir"])
-    stale = [name for name, content in files.items() if differs(folder / name, content)]
+    stale = [name for name, content in found.files.items() if differs(folder / name, content)]
     if not module.check_mode:
         for name in stale:
-            write_atomically(folder / name, files[name])
-    module.exit_json(changed=bool(stale), metrics=metrics, disagreements=disagreements)
+            write_atomically(folder / name, found.files[name])
+    module.exit_json(changed=bool(stale), metrics=found.metrics, disagreements=found.disagreements)
 
 
 if __name__ == "__main__":

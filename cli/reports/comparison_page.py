@@ -12,14 +12,16 @@ from slurm_mirage.metrics import MEANINGS
 
 from . import comparison_pictures as pictures
 from . import distributions
-from .measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, waits_of
+from .measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
 from .page import Part, Section, Table, Verdict, report
 from .run_data import LOG, Run
+from .run_page import CHECK
 from .timeline import Steps, Timeline
 from .words import counted, duration, number, percent
 
 Content = Mapping[str, Any]
 _SAME = ("W",)  # another name of the mean wait
+_OFTEN = 5  # suspensions of a job that are told apart
 _VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
 
 
@@ -83,7 +85,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     yield Section("By class of jobs", list(_classes(content)))
     yield _busy_nodes(content, groups)
     yield _over_time(groups)
-    yield Section("Suspensions", [Part("", table=_suspensions(groups), is_wide=True)])
+    yield Section("Suspensions", _suspensions(groups))
     yield _real_machine(groups)
     yield Section(
         "The runs",
@@ -100,7 +102,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     yield Section("All other metrics", parts)
     yield Section("How it was compared", [Part(_method(content), is_wide=True)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
-    yield Section("How to compute all of this again", [Part("", table=_commands(name), is_wide=True)])
+    yield Section("How to check this", [Part(CHECK, table=_commands(name), is_wide=True)])
 
 
 # ---- the answer ----
@@ -269,12 +271,39 @@ def _means(series: Sequence[Steps]) -> str:
     return "; ".join(f"{one.name}: {number(round(one.mean(0, float(one.times[-1])), 1))} in the mean" for one in series)
 
 
-def _suspensions(groups: Mapping[str, Sequence[Run]]) -> Table:
+def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
+    """How many jobs were suspended, how often and for how long, and whether both records agree on that."""
     names = ("suspended_fraction", "suspensions_mean", "suspended_mean")
     rows = [(label, *(figure(name, _mean(some, name)) for name in names)) for label, some in groups.items()]
-    return Table(
-        "Suspensions", ("configuration", "jobs suspended", "suspensions of a job, mean", "time suspended, mean of all jobs"), rows
-    )
+    headings = ("configuration", "jobs suspended", "suspensions of a job, mean", "time suspended, mean of all jobs")
+    told = {label: suspended_words([run.metrics["validity"] for run in some]) for label, some in groups.items()}
+    parts = [Part("", table=Table("Suspensions", headings, rows), is_wide=True)]
+    if any(told.values()):
+        parts.append(
+            Part("Over all runs of a configuration:", points=[f"{label}: {words}" for label, words in told.items() if words])
+        )
+    counts = {label: _times_suspended(some) for label, some in groups.items()}
+    if any(sum(times[1:]) for times in counts.values()):
+        often = ["never", *(f"{times} x" for times in range(1, _OFTEN)), f"{_OFTEN} x or more"]
+        lines = [(label, *map(number, times)) for label, times in counts.items()]
+        parts.append(
+            Part(
+                "", table=Table("Jobs of all runs, by how often each was suspended", ("configuration", *often), lines), is_wide=True
+            )
+        )
+    return parts
+
+
+def _times_suspended(some: Sequence[Run]) -> list[int]:
+    """How many measured jobs of all these runs were suspended 0, 1, 2, ... times, the last: that often or more."""
+    found = [0] * (_OFTEN + 1)
+    for run in some:
+        jobs = run.population.inside.select("id")
+        if (known := run.schedule.suspensions) is not None:
+            times = jobs.join(known.group_by("job").agg(times=pl.len()), left_on="id", right_on="job", how="left")["times"]
+            for often, count in times.fill_null(0).clip(0, _OFTEN).value_counts().iter_rows():
+                found[often] += count
+    return found
 
 
 def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
@@ -326,8 +355,9 @@ def _runs(content: Content, runs: Mapping[str, Run], experiment: Mapping[str, An
 
 def _commands(name: str) -> Table:
     rows = [
+        ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={name}"),
         ("this page, and those of the runs", f"make report RUN={name}"),
-        ("comparison.json, from the runs' files", f"make compare RUN={name}"),
+        ("comparison.json and its table, from jobs.csv and metrics.json of the runs", f"make compare RUN={name}"),
         ("a run's metrics", f"make metrics TRACE=results/{name}/RUN/jobs.csv, RUN being one of the runs"),
     ]
     return Table("Commands", ("what", "how"), rows, prose=(1,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -13,7 +13,7 @@ from slurm_mirage import metrics as definitions
 from slurm_mirage.job_classes import ALL, RUNTIMES
 
 from .page import Table
-from .words import duration, number, percent
+from .words import counted, duration, number, percent
 
 # Of the main table, in its order.
 MAIN = (
@@ -36,6 +36,21 @@ def figure(name: str, value: float | None) -> str:
     if name in _SHARES:
         return percent(value)
     return duration(value) if definitions.MEANINGS[name][0] == "s" else number(round(value, 2))
+
+
+def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:
+    """How far sigsleep's and Slurm's records agree on how long jobs were suspended; empty where none can be compared."""
+    known = [one for one in validities if one.get("suspended_compared")]
+    if not known:
+        return ""
+    compared = sum(one["suspended_compared"] for one in known)
+    apart = max(one["suspended_apart_max"] for one in known)
+    beyond = sum(one["disagreements_by_kind"].get("suspended", 0) for one in known)
+    found = "they agree" if beyond == 0 else f"they disagree on {beyond}"
+    return (
+        f"Of {counted(compared, 'suspended job')} both the job's own record and Slurm's tell for how long it was stopped: {found}; "
+        f"the largest difference is {duration(apart)} (docs/validity.md: what the two records resolve)."
+    )
 
 
 def immediate_words(below: float) -> str:

@@ -14,7 +14,8 @@ import polars as pl
 
 from slurm_mirage import busy_profile, log_text
 from slurm_mirage import metrics as definitions
-from slurm_mirage.agreement import RECORDED_SCHEMA, paired, recorded_of
+from slurm_mirage.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
+from slurm_mirage.csv_frame import read_csv
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.files import read_json, write_atomically
 from slurm_mirage.node_map import Machine
@@ -108,15 +109,7 @@ class Run:
     @cached_property
     def log_schedule(self) -> pl.DataFrame | None:
         """The same jobs as the log records them, as a jobs frame."""
-        if isinstance(self.recorded, str):
-            return None
-        known = self.recorded.filter("selected").select(
-            pl.exclude("selected"), state=pl.when(pl.col("end").is_not_null()).then(pl.lit("COMPLETED"))
-        )
-        return known.select(
-            (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name)
-            for name, kind in definitions.JOBS_SCHEMA.items()
-        )
+        return None if isinstance(self.recorded, str) else schedule_of(self.recorded)
 
     @cached_property
     def log_metrics(self) -> Mapping[str, float | None]:
@@ -203,7 +196,7 @@ def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str
         except WrongUse as error:
             return f"How long these jobs waited on the real machine is not known: {str(error).removeprefix('TRACE: ')}."
         write_atomically(path, made.write_csv())
-    return pl.read_csv(path, schema=RECORDED_SCHEMA)
+    return read_csv(path, RECORDED_SCHEMA, "RUN")
 
 
 def _from_log(folder: Path, log: Path, sha256: str) -> pl.DataFrame:

@@ -13,13 +13,14 @@ from slurm_mirage.metrics import meaning_of
 
 from ..table import VALIDITY, value_text
 from . import distributions
-from .measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, waits_of
+from .measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of
 from .page import Part, Section, Table, Verdict, report
 from .real_machine import parts as real_machine
 from .run_data import EMULATION, LOG, Run
 from .run_timeline import over_time
 from .words import counted, duration, number, percent
 
+CHECK = "make check computes everything once more, writes nothing, and says which file differs. The others show a part of it."
 _MEANINGS = {
     "wait_median": "half of the jobs waited no longer",
     "wait_p95": "95 of 100 jobs waited no longer",
@@ -82,7 +83,7 @@ def _sections(run: Run) -> Iterable[Section]:
     yield Section("Can the run be trusted?", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(run.experiment)])
-    yield Section("How to compute all of this again", [Part("", table=commands(run.folder.name), is_wide=True)])
+    yield Section("How to check this", [Part(CHECK, table=commands(run), is_wide=True)])
 
 
 # ---- the answer ----
@@ -163,7 +164,7 @@ def _suspensions(run: Run) -> Section:
             right_on="id",
             how="left",
         )
-        .sort("length", descending=True)
+        .sort("length", "job", descending=[True, False])
     )
     words = (
         f"{counted(known.height, 'suspension')} of {counted(by_job.height, 'job')} "
@@ -185,6 +186,7 @@ def _suspensions(run: Run) -> Section:
     ]
     if by_job.height > _MOST_SUSPENDED:
         words += f" The {_MOST_SUSPENDED} that were stopped longest are in the table, all of them in suspensions.csv."
+    words = f"{words} {suspended_words([run.metrics['validity']])}".rstrip()
     table = Table(
         "Suspended jobs, the longest suspended first",
         ("job", "processors", "partition", "suspensions", "first after", "suspended in all", "wait before its start"),
@@ -229,16 +231,22 @@ def _left_out(run: Run) -> str:
     return f"Left out: {', '.join(told)}." if told else "No job is left out."
 
 
-def commands(folder: str) -> Table:
+def commands(run: Run) -> Table:
     """How every number of the page is computed again."""
+    campaign = run.folder.parent  # whose folder holds those of its runs
+    place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
+    asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
+    taus = "" if tau == 10 else f" TAU={tau:g}"
     rows = [
-        ("this page", f"make report RUN={folder}"),
-        ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{folder}/jobs.csv"),
+        ("all files and this page, from the records of the replay, Slurm and sigsleep", f"make check RUN={asked}"),
+        ("this page, from the files", f"make report RUN={asked}"),
+        ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (
-            "those that need no suspensions, which SWF does not know, from the schedule as other tools read it",
-            f"make metrics TRACE=results/{folder}/schedule.swf",
+            "those that need neither suspensions nor nodes of jobs, which SWF does not know, from schedule.swf",
+            f"make metrics TRACE=results/{place}/schedule.swf{taus}",
         ),
-        ("the log's side", "recorded.csv (selected: the jobs of this run); wait = start - submit"),
-        ("the run itself", "the same command again, with the inputs above and another RUN"),
     ]
+    if isinstance(run.recorded, pl.DataFrame):
+        rows.append(("the metrics of the same jobs in the log", f"make metrics TRACE=results/{place}/recorded.csv{taus}"))
+    rows.append(("the run itself", "the same command again, with the inputs above and another RUN"))
     return Table("Commands", ("what", "how"), rows, prose=(1,))

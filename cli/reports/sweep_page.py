@@ -11,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from slurm_mirage.comparison_words import noun
+from slurm_mirage.csv_frame import check_lines
 from slurm_mirage.files import read_json
 from slurm_mirage.metrics import MEANINGS
 
@@ -18,6 +19,7 @@ from . import theme
 from .measures import figure, inputs
 from .page import Part, Section, Table, Verdict, report
 from .pictures import Picture, draw
+from .run_page import CHECK
 from .words import counted
 
 _DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
@@ -38,6 +40,7 @@ def page(folder: Path) -> str:
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
     """The lines of sweep.csv, by the names of its columns."""
+    check_lines(folder / "sweep.csv", "RUN")
     with (folder / "sweep.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
 
@@ -66,13 +69,12 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     experiment = read_json(folder / "experiment.json") or {}
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
     commands = [
+        ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={folder.name}"),
         ("this page, from sweep.csv", f"make report RUN={folder.name}"),
         ("a run's page", "make report RUN=its name"),
         ("a run's metrics", "make metrics TRACE=results/its name/jobs.csv"),
     ]
-    yield Section(
-        "How to compute all of this again", [Part("", table=Table("Commands", ("what", "how"), commands, prose=(1,)), is_wide=True)]
-    )
+    yield Section("How to check this", [Part(CHECK, table=Table("Commands", ("what", "how"), commands, prose=(1,)), is_wide=True)])
 
 
 def _value(text: str) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from .errors import WrongUse
-from .jobs_frame import frame_from_swf
+from .jobs_frame import JOBS_SCHEMA, frame_from_swf
 from .trace import Trace
 
 RECORDED_SCHEMA: dict[str, pl.DataType] = {
@@ -50,6 +50,14 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
     begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
     there = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
     return marked.filter(there).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())
+
+
+def schedule_of(recorded: pl.DataFrame) -> pl.DataFrame:
+    """What the log says of the selected jobs, as a jobs frame."""
+    known = recorded.filter("selected").with_columns(state=pl.when(pl.col("end").is_not_null()).then(pl.lit("COMPLETED")))
+    return known.select(
+        (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
+    )
 
 
 def paired(jobs: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:

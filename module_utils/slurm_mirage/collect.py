@@ -122,6 +122,8 @@ class Collected:
     allocated: processors; null if it never ran
     run_time: execution in the last execution; of a job that started once end - start - suspended
     launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too much (Slurm cuts it off)
+    suspended_apart: by how much sigsleep's and Slurm's times suspended differ, of jobs that were suspended and started once; null
+        where only one of them knows
     stretch: for how much longer than the wanted run time (and suspensions) Slurm held processors for it, +- 1 virtual
         second; null for jobs that did not complete at the first start
     limit: time limit
@@ -346,6 +348,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     )
     wanted = col("runtime_virtual") * time.second
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
+    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_suspended") - col("c_suspended"))
     return joined.select(
         "id",
         "slurm_id",
@@ -356,6 +359,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         allocated=pl.when("s_ran").then("s_allocated").when("recorded").then("processors"),
         run_time=time.length(executed),
         launch=launch / time.clock.speed,
+        suspended_apart=time.length(apart).abs(),
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),

@@ -91,7 +91,7 @@ class _Comparison:
         frames = [Population.of(run.jobs, *machine).inside for run in self.runs]
         at_once = (pl.col("s") - pl.col("a") < settings["immediate_below"]).mean()
         self.at_once = [frame.select(at_once).item() for frame in frames]
-        of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean())
+        of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean().round(6))
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
         if common.is_empty():

@@ -24,9 +24,13 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
     }
 
 
+def rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    """As it is written: microseconds are kept, what is finer comes from the conversion of instants."""
+    return frame.with_columns(cs.float().round(6))
+
+
 def _csv(frame: pl.DataFrame) -> bytes:
-    """Microseconds are kept: what is finer comes from the conversion of instants."""
-    return frame.with_columns(cs.float().round(6)).write_csv().encode()
+    return rounded(frame).write_csv().encode()
 
 
 def to_swf(collected: Collected) -> pl.DataFrame:

@@ -9,7 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from . import sigsleep_log, swf
+from .agreement import RECORDED_SCHEMA, schedule_of
 from .at_once import immediate_below
+from .csv_frame import read_csv
 from .errors import WrongUse
 from .files import read_json
 from .jobs_frame import (
@@ -24,6 +26,10 @@ from .trace import Trace, read_trace
 
 OF_A_RUN = "schedule.swf"
 """Name of a run's schedule as SWF, in the run's folder."""
+OF_THE_LOG = "recorded.csv"
+"""Name of what the log records of a run's jobs (docs/report.md), in the run's folder."""
+NEW_COLUMNS = ("preset",)
+"""Columns of jobs.csv that earlier releases did not write."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Schedule:
     suspensions: job, suspend, resume; None if not known
     processors, nodes: of the machine; None if not known
     machine: who says so: "the log's header", "the widest job" (which is a guess), "experiment.json" or nobody ("")
-    format: "swf", "sacct", "run" (jobs.csv) or "sigsleep"
+    format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
     immediate_below: seconds; a wait below it counts as none (at_once.py)
@@ -52,9 +58,11 @@ class Schedule:
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and the suspensions.csv beside it), or
-    the log of sigsleep; of the last two the machine is in a run's experiment.json beside it. Raises WrongUse for anything
-    else, with the line where there is one, and for a selection that leaves nothing or asks for what is not recorded.
+    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and the suspensions.csv beside it), what the log says
+    of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's experiment.json beside it.
+
+    Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
+    not recorded.
     """
     path = Path(path)
     wanted = selection or Selection()
@@ -68,9 +76,12 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below)
     if start.startswith(b"id,"):
         run = _Run.beside(path)
+        if path.name == OF_THE_LOG:
+            jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "TRACE")), wanted)
+            return Schedule(jobs, None, run.processors, run.nodes, run.source, "recorded", {}, left_out, run.immediate_below)
         beside = path.with_name("suspensions.csv")
-        suspensions = _read_csv(beside, SUSPENSIONS_SCHEMA) if beside.exists() else None
-        jobs, left_out = _chosen(_read_csv(path, JOBS_SCHEMA), wanted)
+        suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "TRACE") if beside.exists() else None
+        jobs, left_out = _chosen(read_csv(path, JOBS_SCHEMA, "TRACE", optional=NEW_COLUMNS), wanted)
         return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.immediate_below)
     trace = read_trace(path)
     # The whole log need not be sorted.
@@ -128,24 +139,3 @@ def _start(path: Path) -> bytes:
             return file.read(4)
     except OSError as error:
         raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error
-
-
-def _read_csv(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """The columns of a run's CSV file, empty fields as null; WrongUse with the line for what is not of the schema."""
-    try:
-        text = pl.read_csv(path, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise WrongUse(f"TRACE: {path}: is not a CSV file ({str(error).splitlines()[0]})") from error
-    # Earlier releases knew no presets.
-    text = text if "preset" in text.columns else text.with_columns(preset=pl.lit(None, pl.String))
-    missing = [column for column in schema if column not in text.columns]
-    if missing:
-        raise WrongUse(f"TRACE: {path} line 1: lacks the columns {', '.join(missing)}")
-    text = text.select(*schema)
-    frame = text.select(pl.col(column).cast(kind, strict=False) for column, kind in schema.items())
-    for column in schema:
-        bad = frame[column].is_null() & text[column].is_not_null()
-        if bad.any():
-            row = bad.arg_true()[0]
-            raise WrongUse(f"TRACE: {path} line {row + 2}: {column} {text[column][row]!r} is not a number")
-    return frame

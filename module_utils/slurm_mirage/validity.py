@@ -160,6 +160,9 @@ def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, p
         "host_cpu": _rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
         "clock_speed": _clock_speed(collected),
         "disagreements": collected.disagreements.height,
+        "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
+        "suspended_compared": evidence["suspended_apart"].count(),
+        "suspended_apart_max": _rounded(evidence["suspended_apart"].max()),
     }
 
 

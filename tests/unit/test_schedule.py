@@ -51,7 +51,9 @@ def test_schedule_of_a_run(tmp_path: Path) -> None:
         (JOBS.replace("submit_lag", "lag"), "lacks the columns submit_lag"),
         (JOBS.replace("2,0,,", "2,soon,,"), "line 3: submit 'soon' is not a number"),
         (JOBS.replace("4,2,1,60", "4,2.5,1,60"), "line 2: processors '2.5' is not a number"),
-        (JOBS.replace("0.01\n", "0.01,9,9,9\n"), "is not a CSV file"),
+        (JOBS.replace("0.01\n", "0.01,9,9,9\n"), "line 2: has 17 fields, the heading has 14"),
+        (JOBS.replace(",0.01\n", "\n"), "line 2: has 13 fields, the heading has 14"),
+        (JOBS + "\n", "line 4: has 0 fields, the heading has 14"),
     ],
 )
 def test_a_damaged_jobs_csv_is_refused(tmp_path: Path, content: str, message: str) -> None:

@@ -24,7 +24,7 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost", "clock_offset_max",
+    "launch_cost", "clock_offset_max", "disagreements_by_kind", "suspended_compared", "suspended_apart_max",
 }  # fmt: skip
 
 
@@ -582,7 +582,7 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     kept = json.loads((tmp_path / "metrics.json").read_text())
     assert kept == first["metrics"]
     assert kept["jobs"]["submitted"] == kept["jobs"]["completed"] == 20
-    assert kept["validity"].keys() == MEMBERS and kept["validity"]["valid"] is True
+    assert kept["validity"].keys() == {*MEMBERS, "thresholds"} and kept["validity"]["valid"] is True
     assert kept["validity"]["bounds"]["backfill_cycle_max"] == 5.0
     assert kept["metrics"]["wait_max"] < 0.1
     assert run_module(arguments)["changed"] is False
