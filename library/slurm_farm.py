@@ -184,6 +184,10 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
     munged = [f"{parameters['munge_sbin']}/munged", "--foreground", "--num-threads=10"]
     munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
     munged += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
+    if parameters["hostname"][0].isdecimal():
+        # slurmctld asks for the name of the address that a credential was made at (auth_p_get_host): that of this one is in every
+        # host's own file. Where no name server knows the hosts, theirs would take 10 s for each submission.
+        munged.append("--origin=127.0.0.1")
     daemons: list[dict[str, Any]] = [
         {
             "kind": "munged",

@@ -134,6 +134,7 @@ def test_slurmctld_of_several_hosts_sees_the_hosts_own_name(params: dict[str, An
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = module.daemons_of(Path(params["directory"]), wanted)
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
+    assert munged["command"][-1] == "--origin=127.0.0.1", "no name server is asked for the hosts' names"
     assert "hostname" not in module.daemons_of(Path(params["directory"]), {**wanted, "hostname": "head"})[1]
 
 
