@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from itertools import chain
 
 import pytest
@@ -60,6 +62,24 @@ def test_slurmd_listen_on_their_hosts_address_only(hosts: Hosts) -> None:
         lines = hosts.on[name].check_output("ss --listening --tcp --numeric --no-header --processes").splitlines()
         mine = {line.split()[3].rpartition(":")[0] for line in lines if '"slurmd"' in line}
         assert mine == {hosts.addresses[name]}
+
+
+def test_only_the_clusters_hosts_reach_its_ports(hosts: Hosts) -> None:
+    """Where it was built with mirage_firewall=nftables. This machine is none of them, and reaches their SSH by the same network."""
+    unit = f"slurm-firewall-{hosts.cluster.name}.service"
+    if not any(host.service(unit).is_enabled for host in hosts.on.values()):
+        pytest.skip("skipped: the cluster has no firewall")
+    nodes = hosts.cluster.run("scontrol --oneliner show nodes")
+    places = [(address, int(port)) for address, port in re.findall(r" NodeAddr=(\S+) .*? Port=(\d+) ", nodes)]
+    control = re.search(r"^SlurmctldPort += (\d+)", hosts.cluster.run("scontrol show config"), re.MULTILINE)
+    assert control is not None and len(places) == hosts.cluster.nodes
+    for name, host in hosts.on.items():
+        assert (name, host.service(unit).is_running, host.service(unit).is_enabled) == (name, True, True)
+    for address, port in [*places, (hosts.addresses[hosts.head], int(control[1]))]:
+        connect = f"import socket; socket.create_connection(('{address}', {port}), 30).close()"
+        assert [host.run("python3 -c %s", connect).rc for host in hosts.on.values()] == [0] * len(hosts.on)
+        with pytest.raises(OSError, match=r"No route to host"):
+            socket.create_connection((address, port), 30)
 
 
 def test_a_job_runs_on_all_hosts_at_a_time(hosts: Hosts) -> None:
