@@ -7,6 +7,7 @@ emulation nothing, however many nodes there are.
 from __future__ import annotations
 
 import csv
+import re
 import threading
 import time
 from collections import deque
@@ -135,6 +136,7 @@ class LiveLook:
             "memory": host_memory().available,
             "cpu_busy": self._processor.busy(),
             "trace": self._trace_time(progress) if self.goes_on and progress else None,
+            "verdict": _verdict(progress) if not self.goes_on and progress else None,
         }
         self._remember(info)
         return info, progress
@@ -170,6 +172,17 @@ class LiveLook:
             return None
 
 
+def _verdict(progress: Mapping[str, Any]) -> str | None:
+    """What was found of a run that is over: valid, or why not; None as long as nobody knows, and where its results are not here."""
+    run = str(progress.get("run", ""))
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        results = results_of(run)
+        if read_json(results / "experiment.json")["run"] == run:
+            validity = read_json(results / "metrics.json")["validity"]
+            return "valid" if validity["valid"] else f"not valid: {'; '.join(validity['reasons'])}"
+    return None
+
+
 def _of_run(progress: Mapping[str, Any]) -> Answer | None:
     """What the replay was told of the cluster; None before it has looked at it."""
     if not progress.get("nodes"):
@@ -183,8 +196,11 @@ def _of_run(progress: Mapping[str, Any]) -> Answer | None:
 
 
 def results_of(run: str) -> Path:
-    """Folder of the results of a run by its name on the head; a part of a comparison is RUN.CONFIG-REPLICA there."""
+    """Folder of the results of a run by its name on the head; a part of a comparison is RUN.CONFIG-REPLICA there, and a further
+    attempt at it RUN.CONFIG-REPLICA.2."""
     whole, _, part = run.rpartition(".")
+    if re.fullmatch(r"[2-9]", part) and not (RESULTS / run).exists() and (earlier := results_of(whole)).exists():
+        return earlier
     return RESULTS / whole / part if whole and not (RESULTS / run).exists() else RESULTS / run
 
 

@@ -156,8 +156,14 @@ def heading(cluster: str, goes_on: bool, progress: Mapping[str, Any] | None) -> 
 
 
 def all_rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Row]:
-    """The rows of make status, and the host's load."""
-    return [*rows(info, progress), Row("host", f"{100 * info['cpu_busy']:.0f} % of {os.cpu_count()} processors", info["cpu_busy"])]
+    """The rows of make status, the verdict on a run that is over, and the host's load."""
+    verdict = info.get("verdict")
+    judged = [Row("verdict", verdict, urgent=verdict != "valid")] if verdict else []
+    return [
+        *rows(info, progress),
+        *judged,
+        Row("host", f"{100 * info['cpu_busy']:.0f} % of {os.cpu_count()} processors", info["cpu_busy"]),
+    ]
 
 
 def page(title: str, shown: Sequence[Row], past: Sequence[Point], console: Console) -> RenderableType:

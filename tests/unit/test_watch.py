@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -133,6 +134,30 @@ def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypa
     assert live_look.results_of("v1.2") == tmp_path / "v1.2"
     assert live_look.results_of("v1.2.fifo-1") == tmp_path / "v1.2/fifo-1"
     assert live_look.results_of("kth") == tmp_path / "kth"
+    (tmp_path / "v1.2/fifo-1").mkdir()
+    assert live_look.results_of("v1.2.fifo-1.2") == tmp_path / "v1.2/fifo-1"
+    assert live_look.results_of("v1.3") == tmp_path / "v1/3"
+
+
+@pytest.mark.parametrize(
+    ("validity", "told"),
+    [({"valid": True, "reasons": []}, "valid"), ({"valid": False, "reasons": ["a", "b"]}, "not valid: a; b"), (None, None)],
+)
+def test_the_verdict_on_the_run_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validity: dict[str, Any] | None, told: str | None
+) -> None:
+    monkeypatch.setattr(live_look, "RESULTS", tmp_path)
+    (tmp_path / "c/fifo-1").mkdir(parents=True)
+    (tmp_path / "c/fifo-1/experiment.json").write_text(json.dumps({"run": "c.fifo-1.2"}))
+    if validity is not None:
+        (tmp_path / "c/fifo-1/metrics.json").write_text(json.dumps({"validity": validity}))
+    assert live_look._verdict({"run": "c.fifo-1.2"}) == told
+    # What is there is of another attempt.
+    assert live_look._verdict({"run": "c.fifo-1"}) is None
+    info = {"nodes": {}, "jobs": {}, "processors": None, "scheduler": {}, "farm": {"phase": "stopped"}, "clock": None, "memory": 0,
+            "cpu_busy": 0.5, "trace": None, "verdict": told}  # fmt: skip
+    shown = [(row.text, row.urgent) for row in watch.all_rows(info, None) if row.label == "verdict"]
+    assert shown == ([(told, told != "valid")] if told else [])
 
 
 @pytest.mark.parametrize(
