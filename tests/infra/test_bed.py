@@ -39,7 +39,7 @@ def test_a_host_that_boots_again_brings_its_farm(hosts: Hosts, which: str) -> No
     """The other hosts' jobs do not notice."""
     name = hosts.compute[0] if which == "compute" else hosts.head
     other = next(host for host in hosts.compute if host != name)
-    job = hosts.submit(f"--nodelist=n{hosts.nodes(other)[0]}", "--no-requeue", "--output=/dev/null", command="exec sleep 600")
+    job = hosts.submit(f"--nodelist=n{hosts.nodes(other)[0]}", "--no-requeue", "--output=/dev/null", command="exec sleep 3600")
     until(lambda: hosts.cluster.job(job)["JobState"] == "RUNNING")
     before = hosts.slurmd(name)
     bed("reboot", name)
@@ -54,7 +54,7 @@ def test_a_host_without_power_loses_its_jobs_to_the_others(hosts: Hosts) -> None
     """Needs a short SlurmdTimeout. The job may run anywhere, and is given the first node, which is on the first host."""
     lost, other = hosts.compute[0], hosts.compute[1]
     gone = {f"n{number}" for number in hosts.nodes(lost)}
-    job = hosts.submit("--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", command="exec sleep 600")
+    job = hosts.submit("--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", command="exec sleep 3600")
     until(lambda: hosts.cluster.job(job)["JobState"] == "RUNNING")
     assert hosts.cluster.job(job)["NodeList"] in gone
     bed("kill", lost)
@@ -94,7 +94,7 @@ def test_a_further_host_takes_more_nodes_while_jobs_go_on(hosts: Hosts, pytestco
     before = {name: hosts.nodes(name) for name in hosts.compute}
     more = len(before[hosts.compute[0]])
     options = ("--no-requeue", "--output=/dev/null")
-    jobs = [hosts.submit(f"--nodelist=n{block[0]}", *options, command="exec sleep 600") for block in before.values()]
+    jobs = [hosts.submit(f"--nodelist=n{block[0]}", *options, command="exec sleep 3600") for block in before.values()]
     until(lambda: all(hosts.cluster.job(job)["JobState"] == "RUNNING" for job in jobs))
     bed("up", "--hosts=further")
     result = build(pytestconfig, f"--extra-vars={json.dumps({'mirage_nodes': hosts.cluster.nodes + more})}")
