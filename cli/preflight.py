@@ -142,6 +142,6 @@ def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     """What of SHAPE `run` was started with; NODES alone when it was started from another clone."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
     if experiment is not None:
-        return {name: str(experiment["inputs"].get(name, "")) for name in SHAPE}
+        return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
     instance = read_json(instance_directory(knobs) / "instance.json")
     return {} if instance is None else {"NODES": str(nodes_in(instance))}
