@@ -200,12 +200,14 @@ def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, An
     if parameters["controller"] and parameters["database_port"]:
         daemons += database_daemons(directory, parameters)
     if parameters["controller"]:
-        slurmctld = {
+        slurmctld: dict[str, Any] = {
             "kind": "slurmctld",
             "name": "slurmctld",
             "command": [f"{sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
             "digest": parameters["controller_digest"],
             "ready_file": f"{run}/slurmctld.pid",
+            # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
+            "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
         }
         own_name = parameters["controller_hostname"] or parameters["hostname"]
         daemons.append(slurmctld if own_name == parameters["hostname"] else slurmctld | {"hostname": own_name})
