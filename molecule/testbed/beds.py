@@ -96,11 +96,15 @@ def down(name: str) -> None:
         folder = layout.root() / name
         if folder.exists():
             shutil.rmtree(folder)
-        # With the last bed.
-        for place in (layout.settings().parent, layout.root()):
-            with suppress(OSError):
-                place.rmdir()
+        _leave()
     say(f"bed {name}: removed")
+
+
+def _leave() -> None:
+    """Remove the folder of all beds with the last of them."""
+    for place in (layout.settings().parent, layout.root()):
+        with suppress(OSError):
+            place.rmdir()
 
 
 def _hang_up(bed: Bed) -> None:
@@ -112,6 +116,14 @@ def _hang_up(bed: Bed) -> None:
 
 def leftovers() -> list[str]:
     """What is on this machine of beds that are not there (any more)."""
+    # Not of one that is being removed just now.
+    with locked_folder(layout.root()):
+        found = _found()
+        _leave()
+    return found
+
+
+def _found() -> list[str]:
     beds = layout.all_beds()
     there = {bed.number for bed in beds}
     gone = [Bed("", number, "", [], {}) for number in range(1, layout.NUMBERS + 1) if number not in there]
