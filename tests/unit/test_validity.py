@@ -564,7 +564,8 @@ def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
     joined = run_module(arguments)["metrics"]
     assert (tmp_path / "sigsleep.log").read_bytes() == b"".join(parts)
     assert not (tmp_path / ".sigsleep").exists()
-    assert joined["metrics"] == whole["metrics"]
+    # Sums over jobs are not always taken in the same order, which shows in the last digit.
+    assert joined["metrics"] == pytest.approx(whole["metrics"], rel=1e-12)
     assert joined["validity"]["disagreements"] == 1, "the torn record"
 
 
