@@ -17,7 +17,7 @@ from typing import Any
 from slurm_mirage import exposition, instance_clock
 from slurm_mirage.farm import read_state
 from slurm_mirage.files import read_json
-from slurm_mirage.instance import active_run
+from slurm_mirage.instance import active_run, commands_of
 from slurm_mirage.pacing import Rate
 from slurm_mirage.registration import are_well, count_states, registered
 
@@ -36,7 +36,7 @@ def node_states(directory: Path) -> dict[str, int]:
     """Number of nodes by state, as slurmctld of the instance in `directory` has it; empty when it does not answer in time."""
     own = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
     environment = {"PATH": os.environ.get("PATH", os.defpath), **own}
-    command = ["sinfo", "--noheader", "--format", "%T %D"]
+    command = [str(commands_of(directory) / "sinfo"), "--noheader", "--format", "%T %D"]
     try:
         told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -311,11 +311,14 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
         "start_time": processes.start_time(os.getpid()),
     }
     (project / "mine/run/farm.json").write_text(json.dumps(state))
-    (project / "sinfo").write_text(
+    (project / "slurm/bin").mkdir(parents=True)
+    (project / "slurm/bin/sinfo").write_text(
         f"#!/bin/sh\n[ \"$SLURM_CONF\" = {project}/mine/etc/slurm.conf ] && echo 'idle 9\nunknown* 5\nmixed 1'\n"
     )
-    (project / "sinfo").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
+    (project / "slurm/bin/sinfo").chmod(0o755)
+    (project / "mine/etc").mkdir(exist_ok=True)
+    farm = {"daemons": [{"kind": "slurmctld", "command": [f"{project}/slurm/sbin/slurmctld"]}]}
+    (project / "mine/etc/farm.json").write_text(json.dumps(farm))
     monkeypatch.setattr(playbook, "INSTANCES", project)
     stream = Seen(project)
     variables = {"folder": str(project), "mirage_cluster": "mine"}
