@@ -39,7 +39,7 @@ def inventory(knobs: dict[str, Value]) -> Path:
 
 def is_here(knobs: dict[str, Value]) -> bool:
     """Whether the cluster is to stand on this machine alone, whose files tell of it."""
-    return inventory(knobs) == ROOT / BY_NAME["INVENTORY"].default
+    return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
 
 
 def config(knobs: dict[str, Value]) -> Path:
