@@ -131,6 +131,18 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
     return lines.with_columns(col(instants) - offset)
 
 
+def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
+    """Fills in the journal's instant of submission, in whole seconds, where Slurm's record has none: before 17.11.
+
+    Those are in UTC, and so are the daemons that write the record (the farm starts them so).
+    """
+    known = submitted.select("id", "slurm_id", "v_accepted").unique(["id", "slurm_id"], keep="first", maintain_order=True)
+    lines = lines.join(known, on=["id", "slurm_id"], how="left", maintain_order="left")
+    accepted, untold = col("v_accepted") // NS * NS, col("s_submit").is_null()
+    instants = [pl.when(untold).then(accepted).otherwise(name).alias(name) for name in ("s_submit", "s_eligible")]
+    return lines.with_columns(instants).drop("v_accepted")
+
+
 def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
     """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
@@ -147,7 +159,8 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFram
 
     instants = ("s_submit", "s_eligible", "s_start", "s_end")
     lines = pl.DataFrame({"line": read_text(path).split("\n")}, schema={"line": pl.String})
-    lines = lines.filter(line.str.contains(" ExitCode=")).select(
+    # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
+    lines = lines.filter(line.str.contains(r" ExitCode=| WorkDir=\S* $")).select(
         name=field("Name"),
         slurm_id=field("JobId").cast(pl.Int64, strict=False),
         s_state=field("JobState"),
@@ -161,6 +174,7 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFram
         s_end=_instant(field("EndTime")),
     )
     lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
+    lines = _with_submissions(lines, submitted)
     lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
     return lines.with_columns(s_start=pl.when("s_ran").then("s_start"))
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
-from slurm_mirage import run_files, swf
+from slurm_mirage import run_files, run_records, swf
 from slurm_mirage.clock import Clock
 from slurm_mirage.collect import JOBS_SCHEMA, TimeMap, collect
 from slurm_mirage.errors import WrongUse
@@ -719,3 +719,18 @@ def test_times_printed_by_slurm(tmp_path: Path) -> None:
         ("CANCELLED", ORIGIN + 1, ORIGIN + 10, None),
     ]
     assert run.suspensions.rows() == [(3, ORIGIN + 5, ORIGIN + 10), (2, ORIGIN + 6, ORIGIN + 162)]
+
+
+def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> None:
+    """Lines as 16.05.6 wrote them, the last one torn: a job's submission is what the journal knows."""
+    line = (
+        "JobId={0} UserId=slurm(989) GroupId=slurm(988) Name=r.{0} JobState=COMPLETED Partition=batch TimeLimit=1 "
+        "StartTime=2026-11-21T08:13:36 EndTime=2026-11-21T08:13:40 NodeList=n[1-17] NodeCnt=17 ProcCnt=64 WorkDir=/var/lib/x \n"
+    )
+    (tmp_path / "jobcomp.log").write_text(line.format(3) + line.format(4)[:-20])
+    accepted = 1_795_248_815_250_000_000
+    known = {"name": ["r.3", "r.4"], "id": [3, 4], "slurm_id": [3, 4], "v_began": [accepted] * 2, "v_accepted": [accepted] * 2}
+    lines = run_records.read_jobcomp(tmp_path / "jobcomp.log", pl.DataFrame(known), accepted - 10**9)
+    assert lines.select("id", "s_state", "s_submit", "s_eligible", "s_start", "s_end").rows() == [
+        (3, "COMPLETED", 1_795_248_815_000_000_000, 1_795_248_815_000_000_000, 1_795_248_816_000_000_000, 1_795_248_820_000_000_000)
+    ]
