@@ -119,7 +119,8 @@ filesystem_store_datadir = {plane.run}/images/tasks
 
 
 def _neutron(plane: Plane) -> str:
-    # The stock openvswitch driver gives a port to a host as soon as the table of agents holds one of that host.
+    # The stock openvswitch driver gives a port to a host as soon as the table of agents holds one of that host. nova is told of a
+    # server's floating IP, which it lists among the server's addresses.
     return f"""
 [DEFAULT]
 log_file = {plane.run}/log/neutron.log
@@ -130,7 +131,7 @@ service_plugins = router
 transport_url = fake://
 auth_strategy = keystone
 notify_nova_on_port_status_changes = false
-notify_nova_on_port_data_changes = false
+notify_nova_on_port_data_changes = true
 dhcp_agent_notification = false
 [database]
 connection = {plane.database("neutron")}
