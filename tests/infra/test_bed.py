@@ -31,7 +31,9 @@ def build(pytestconfig: pytest.Config, *options: str) -> subprocess.CompletedPro
     inventories = [f"--inventory={path}" for path in (ROOT / "inventories/common", pytestconfig.getoption("ansible_inventory"))]
     variables = f"--extra-vars=@{os.environ['VARIABLES']}"
     command = ["ansible-playbook", *inventories, variables, *options, ROOT / "playbooks/cluster.yml"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    # Molecule has Ansible colour its lines, whoever reads them.
+    plain = {**os.environ, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
 
 
 @pytest.mark.parametrize("which", ["compute", "head"])
