@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +38,17 @@ class Hosts:
     def unit(self) -> str:
         return f"slurm-farm@{self.cluster.name}.service"
 
+    def blocks(self) -> dict[str, list[int]]:
+        """Numbers of the nodes that slurmctld looks for at each address, in order."""
+        found: dict[str, list[int]] = {}
+        for line in self.cluster.run("scontrol --oneliner show nodes").splitlines():
+            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+            found.setdefault(words["NodeAddr"], []).append(int(words["NodeName"].removeprefix("n")))
+        return {address: sorted(numbers) for address, numbers in found.items()}
+
     def nodes(self, host: str) -> list[int]:
-        """Numbers of the nodes that slurmctld looks for on a host, in order."""
-        nodes = self.cluster.run("scontrol --oneliner show nodes").splitlines()
-        mine = [line for line in nodes if f" NodeAddr={self.addresses[host]} " in line]
-        return sorted(int(re.match(r"NodeName=n(\d+) ", line)[1]) for line in mine)  # type: ignore[index]
+        """Numbers of a host's nodes, in order."""
+        return self.blocks()[self.addresses[host]]
 
     def daemons(self, host: str) -> dict[str, dict[str, int]]:
         """The daemons of a host's farm, by kind: how many are wanted, up and ready."""

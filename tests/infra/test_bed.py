@@ -104,8 +104,8 @@ def test_a_further_host_takes_more_nodes_while_jobs_go_on(hosts: Hosts, pytestco
     inventory = pytestconfig.getoption("ansible_inventory")
     after = Hosts.of(inventory, hosts.cluster.name, hosts.cluster.nodes + more, hosts.cluster.cpus)
     assert all(set(before[name]) <= set(after.nodes(name)) for name in hosts.compute)
-    # The new ones make the hosts level.
-    sizes = [len(after.nodes(name)) for name in after.compute]
+    # The new ones make the hosts level, of which there is one more.
+    sizes = [len(block) for block in after.blocks().values()]
     assert len(sizes) == len(before) + 1
     assert sum(sizes) == after.cluster.nodes
     assert max(sizes) - min(sizes) <= 1
