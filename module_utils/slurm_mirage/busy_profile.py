@@ -51,9 +51,12 @@ def _instants_known(measured: pl.DataFrame, suspensions: pl.DataFrame | None) ->
 
 
 def _long_by_nodes(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Of jobs that ran for more than a second, by their number of nodes c: how many (n), and the sum of w / t (x)."""
+    """Of jobs that ran for more than a second, by their number of nodes c: how many (n), and the sum of w / t (x).
+
+    In the order of the jobs: threads that add up in another order change the last digit, and the same run has to give the same.
+    """
     ratio = (pl.col("s") - pl.col("a")) / pl.col("t")
-    return jobs.lazy().filter(pl.col("t") > 1).group_by("c").agg(n=pl.len(), x=ratio.sum()).sort("c").collect()
+    return jobs.lazy().filter(pl.col("t") > 1).group_by("c", maintain_order=True).agg(n=pl.len(), x=ratio.sum()).sort("c").collect()
 
 
 def _weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
@@ -134,4 +137,4 @@ def _distribution(levels: pl.DataFrame, nodes: int) -> pl.DataFrame:
     share = pl.col("dt") / pl.col("dt").sum()
     # Jobs that share nodes may add up to more than there are.
     level = pl.col("busy_nodes").clip(0, nodes).alias("nodes")
-    return levels.group_by(level).agg(pl.col("dt").sum()).sort("nodes").select("nodes", share=share)
+    return levels.group_by(level, maintain_order=True).agg(pl.col("dt").sum()).sort("nodes").select("nodes", share=share)
