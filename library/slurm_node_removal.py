@@ -19,9 +19,8 @@ options:
     type: path
     required: true
   bin:
-    description: Folder of scontrol and squeue.
+    description: Folder of scontrol and squeue, by default that of the Slurm that runs, which may be about to be replaced.
     type: path
-    default: /usr/bin
   nodes:
     description: Classes of equal nodes that the instance will have, as M(slurm_config) takes them. Required with O(state=leaving).
     type: list
@@ -95,6 +94,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.hostlist import compress
+from ansible.module_utils.slurm_mirage.instance import commands_of
 from ansible.module_utils.slurm_mirage.node_removal import NodeCommands, controller_runs, leave, stay, wanted_hardware
 from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
 from ansible.module_utils.slurm_mirage.slurm_commands import SlurmError
@@ -105,7 +105,7 @@ def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str
     wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
     if not controller_runs(directory):
         return {"changed": False, "leaving": "", "resumed": ""}
-    slurm = NodeCommands(str(directory / "etc/slurm.conf"), parameters["bin"], str(directory))
+    slurm = NodeCommands(str(directory / "etc/slurm.conf"), parameters["bin"] or str(commands_of(directory)), str(directory))
     if parameters["state"] == "staying":
         resumed = stay(slurm, write)
         return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
@@ -122,7 +122,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},
-            "bin": {"type": "path", "default": "/usr/bin"},
+            "bin": {"type": "path"},
             "nodes": {"type": "list", "elements": "dict", "options": NODE_OPTIONS},
             "addresses": {"type": "list", "elements": "str", "default": []},
             "state": {"type": "str", "choices": ["leaving", "staying"], "default": "leaving"},
