@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from .job_means import NO_INSTANTS, NO_W, Values
@@ -53,10 +54,18 @@ def _instants_known(measured: pl.DataFrame, suspensions: pl.DataFrame | None) ->
 def _long_by_nodes(jobs: pl.DataFrame) -> pl.DataFrame:
     """Of jobs that ran for more than a second, by their number of nodes c: how many (n), and the sum of w / t (x).
 
-    In the order of the jobs: threads that add up in another order change the last digit, and the same run has to give the same.
+    Numbers of nodes that are not known are null. Added up one after the other: a group_by does so in an order that changes, and
+    with it the last digit, where the same run has to give the same.
     """
     ratio = (pl.col("s") - pl.col("a")) / pl.col("t")
-    return jobs.lazy().filter(pl.col("t") > 1).group_by("c", maintain_order=True).agg(n=pl.len(), x=ratio.sum()).sort("c").collect()
+    long = jobs.lazy().filter(pl.col("t") > 1).select(c=pl.col("c").fill_null(0), x=ratio).collect()
+    nodes = long["c"].to_numpy()
+    number = np.bincount(nodes)
+    occurring = np.flatnonzero(number)
+    by_nodes = pl.DataFrame(
+        {"c": occurring, "n": number[occurring], "x": np.bincount(nodes, weights=long["x"].to_numpy())[occurring]}
+    )
+    return by_nodes.with_columns(pl.col("c").replace(0, None))
 
 
 def _weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
@@ -134,7 +143,9 @@ def _utilisation_within(levels: pl.DataFrame, processors: int) -> float:
 
 def _distribution(levels: pl.DataFrame, nodes: int) -> pl.DataFrame:
     """The numbers of busy nodes that occur, ascending (`nodes`), and for which share of the time (`share`)."""
-    share = pl.col("dt") / pl.col("dt").sum()
     # Jobs that share nodes may add up to more than there are.
-    level = pl.col("busy_nodes").clip(0, nodes).alias("nodes")
-    return levels.group_by(level, maintain_order=True).agg(pl.col("dt").sum()).sort("nodes").select("nodes", share=share)
+    level = levels["busy_nodes"].clip(0, nodes).to_numpy()
+    # One after the other, where a group_by adds up in any order: see _long_by_nodes.
+    seconds = np.bincount(level, weights=levels["dt"].to_numpy())
+    occurring = np.flatnonzero(seconds)
+    return pl.DataFrame({"nodes": occurring, "share": seconds[occurring] / seconds.sum()})

@@ -315,7 +315,10 @@ def test_a_cluster_that_is_not_there(mine: Path) -> None:
             {"CLUSTER": "other"},
             "wrong use: CLUSTER: there is no cluster other on this machine; make cluster CLUSTER=other ",
         ),
-        ({"INVENTORY": "inventories/hosts.example"}, "wrong use: INVENTORY: make watch reads the files of an instance on this machine; "),
+        (
+            {"INVENTORY": "inventories/hosts.example"},
+            "wrong use: INVENTORY: make watch reads the files of an instance on this machine; ",
+        ),
     ):
         python, words, environ = program(mine, **knobs)
         done = subprocess.run([python, *words], env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
