@@ -26,15 +26,18 @@ def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Val
     if is_here(knobs) or knobs["CLASSES"] or not wanted:
         return {}
     path = inventory(knobs)
-    of_head = head_variables(path)
+    of_head = head_variables(path, str(knobs["CLUSTER"]))
     found = {name: str(of_head.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
     return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in found.items()}
 
 
-def head_variables(path: Path) -> dict[str, Any]:
-    """Variables of the head, as the inventory at `path` has them. Raises WrongUse when it cannot be read, or has no head."""
+def head_variables(path: Path, cluster: str) -> dict[str, Any]:
+    """Variables of the head, as the inventory at `path` has them: a cloud's has the servers of `cluster` only.
+
+    Raises WrongUse when it cannot be read, or has no head.
+    """
     program = Path(sys.executable).with_name("ansible-inventory")
-    command = [str(program), "--list", "-i", str(ROOT / "inventories/common"), "-i", str(path)]
+    command = [str(program), "--list", "-i", str(ROOT / "inventories/common"), "-i", str(path), "-e", f"mirage_cluster={cluster}"]
     told = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     try:
         content = json.loads(told.stdout)

@@ -22,6 +22,8 @@ from .screen import Screen, about
 
 LOGS = ROOT / "results/.logs"
 Knobs = dict[str, Value]
+# Targets that an inventory need not have a host for.
+MAKES_HOSTS = ("provision", "deprovision")
 
 
 def _log(target: str, values: Knobs) -> Path:
@@ -230,7 +232,8 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
         target = arguments[0]
         values = knobs.resolve(os.environ)
-        if values["INVENTORY"] != knobs.BY_NAME["INVENTORY"].default and target in knobs.BY_NAME["INVENTORY"].targets:
+        needs_hosts = target in knobs.BY_NAME["INVENTORY"].targets and target not in MAKES_HOSTS
+        if values["INVENTORY"] != knobs.BY_NAME["INVENTORY"].default and needs_hosts:
             from .hosts import knobs_of
 
             values |= knobs_of(values, os.environ)
