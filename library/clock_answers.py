@@ -93,12 +93,7 @@ def start(directory: Path, parameters: dict[str, Any]) -> int:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         cwd="/",
-        env={
-            "PATH": os.environ.get("PATH", os.defpath),
-            "PYTHONPATH": str(directory / "lib"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            processes.INSTANCE_VARIABLE: str(directory),
-        },
+        env=processes.python_environment(directory),
         text=True,
         **other,
     )

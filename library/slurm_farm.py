@@ -318,12 +318,7 @@ def launch(module: AnsibleModule, directory: Path) -> None:
             stderr=log,
             start_new_session=True,
             cwd="/",
-            env={
-                "PATH": os.environ.get("PATH", os.defpath),
-                "PYTHONPATH": str(directory / "lib"),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                processes.INSTANCE_VARIABLE: str(directory),
-            },
+            env=processes.python_environment(directory),
         )
 
 

@@ -17,6 +17,16 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 """Environment variable that every daemon and job of an instance carries; its value is the instance's directory."""
 
 
+def python_environment(directory: Path) -> dict[str, str]:
+    """Environment of a Python program of the instance in `directory`: it finds this package there, and carries the mark."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": str(directory / "lib"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        INSTANCE_VARIABLE: str(directory),
+    }
+
+
 def _read(pid: int, name: str) -> bytes:
     """Content of /proc/PID/NAME; empty when it cannot be read. Not by pathlib, which takes longer than the kernel."""
     try:
