@@ -43,22 +43,15 @@ def rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Ro
 
 
 def daemons(farm: Mapping[str, Any]) -> list[Row]:
-    """The daemons of a host."""
-    return list(_daemons(farm))
-
-
-def _daemons(farm: Mapping[str, Any]) -> Iterator[Row]:
+    """The daemons of a host; the first row tells how many of them run."""
     if farm["phase"] == "stopped":
-        yield Row("daemons", "none runs", urgent=True)
-        return
+        return [Row("daemons", "none runs", urgent=True)]
     kinds = [f"{kind} {count['up']}/{count['wanted']}" for kind, count in farm["daemons"].items()]
-    yield Row("daemons", f"{', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)")
+    found = [Row("daemons", f"{', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)")]
     if (start := start_line(farm)) is not None:
-        yield Row("start", start.removeprefix("starting nodes: "))
-    for name, why in farm["failing"].items():
-        yield Row("", f"{name} keeps ending: {why}", urgent=True)
-    for what, why in farm["refused"].items():
-        yield Row("", f"refused by this host: {what} ({why})")
+        found.append(Row("start", start.removeprefix("starting nodes: ")))
+    found += [Row("", f"{name} keeps ending: {why}", urgent=True) for name, why in farm["failing"].items()]
+    return found + [Row("", f"refused by this host: {what} ({why})") for what, why in farm["refused"].items()]
 
 
 def _cluster(info: Mapping[str, Any]) -> Iterator[Row]:
