@@ -115,22 +115,21 @@ deprovision: $(STAMP) ## delete these servers and all that is on them, and nothi
 
 ##@ Tests
 
-# $(call need,program,package): one clear line when a tool is missing that .venv cannot hold.
-need = @command -v $(1) >/dev/null || { echo 'failed: $(1) is missing: apt-get install $(2)'; exit 1; }
+# $(call need,program:package ...): one line that names all packages when there are tools missing that .venv cannot hold.
+need = @missing=$$(for i in $(1); do command -v "$${i%%:*}" >/dev/null || printf ' %s' "$${i\#*:}"; done); \
+	[ -z "$$missing" ] || { echo "failed: tools are missing: apt-get install$$missing"; exit 1; }
 
 .PHONY: test
 test: lint unit molecule ## all that CI runs
 
 .PHONY: unit
 unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs
-	$(call need,cc,gcc libc6-dev)
-	$(call need,chromium,chromium)
+	$(call need,cc:gcc cc:libc6-dev chromium:chromium)
 	@$(BIN)/pytest
 
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
-	$(call need,shellcheck,shellcheck)
-	$(call need,clang-tidy,clang-tidy)
+	$(call need,shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -142,6 +141,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
 
 .PHONY: molecule
 molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
+	$(call need,debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container)
 	$(BIN)/molecule test --all
 
 .PHONY: infra
