@@ -90,7 +90,7 @@ options:
   front_ends:
     description:
       - How many slurmd, C(frontend1) and so on, stand for all nodes. It needs a Slurm with the front-end mode; see
-        M(slurm_front_end_info).
+        M(slurm_release_info).
       - V(0) is a slurmd for each node.
     type: int
     default: 0
@@ -185,7 +185,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import front_end
+from ansible.module_utils.slurm_mirage import front_end, release_change
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.instance import refuse_during_run
@@ -219,7 +219,8 @@ def wanted_files(
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
-    files = {directory / "etc/slurm.conf": render(settings, lines, parameters["partitions"])}
+    built_for = release_change.line(parameters["version"])
+    files = {directory / "etc/slurm.conf": render(settings, lines, parameters["partitions"], built_for)}
     # Every daemon looks for other files beside its slurm.conf (common/read_config.c, get_extra_conf_path).
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():

@@ -124,7 +124,11 @@ def check_release(release: str, count: int) -> None:
 
 def release_of(scontrol: Path) -> str:
     """The release of that scontrol, which says it only where it has a slurm.conf to read."""
-    return _ask(scontrol, CONF, "-V").stdout.split()[-1]
+    said = _ask(scontrol, CONF, "-V")
+    words = said.stdout.split()
+    if said.returncode != 0 or not words:
+        raise WrongUse(f"{scontrol} does not tell its release: {(said.stderr.strip().splitlines() or ['no answer'])[-1]}")
+    return words[-1]
 
 
 def check_build(scontrol: Path, count: int) -> None:

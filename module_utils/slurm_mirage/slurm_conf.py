@@ -108,9 +108,9 @@ def render_settings(settings: Mapping[str, Any]) -> str:
     return "".join(_word("slurm.conf", key, settings[key]) + "\n" for key in sorted(settings, key=str.lower))
 
 
-def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Sequence[Mapping[str, Any]]) -> str:
+def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Sequence[Mapping[str, Any]], comment: str = "") -> str:
     """The whole slurm.conf. `partitions` are mappings with `name` and further words of a PartitionName line."""
-    lines = [HEADER, render_settings(settings)]
+    lines = [HEADER, comment, render_settings(settings)]
     lines += [node.line() + "\n" for node in nodes]
     for partition in partitions:
         if not partition.get("name"):

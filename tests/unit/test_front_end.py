@@ -110,7 +110,7 @@ def instance(tmp_path: Path, release: str, means: str) -> dict[str, Any]:
 
 def test_the_module_says_which_release_has_them(call: Caller, tmp_path: Path) -> None:
     params = instance(tmp_path, "24.11.5", READS)
-    result = call("slurm_front_end_info", **params, front_ends=1)
+    result = call("slurm_release_info", **params, front_ends=1)
     assert (result["changed"], result["release"]) == (False, "24.11.5")
 
 
@@ -127,7 +127,7 @@ def test_the_module_says_which_release_has_them(call: Caller, tmp_path: Path) ->
     ],
 )
 def test_the_module_refuses_a_slurm_without_them(call: Caller, tmp_path: Path, release: str, means: str, words: str) -> None:
-    message = call("slurm_front_end_info", **instance(tmp_path, release, means), front_ends=1)["msg"]
+    message = call("slurm_release_info", **instance(tmp_path, release, means), front_ends=1)["msg"]
     assert message.startswith("wrong use: FRONT_END=1: ") and words in message and "\n" not in message
 
 
@@ -135,21 +135,21 @@ def test_the_module_refuses_a_slurm_without_them(call: Caller, tmp_path: Path, r
 def test_the_module_asks_the_real_scontrol(call: Caller, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="was not built with --enable-front-end"):
         front_end.check_build(Path("/usr/bin/scontrol"), 1)
-    assert call("slurm_front_end_info", directory=str(tmp_path), front_ends=1)["msg"].startswith("wrong use: FRONT_END=1: ")
+    assert call("slurm_release_info", directory=str(tmp_path), front_ends=1)["msg"].startswith("wrong use: FRONT_END=1: ")
 
 
 def test_the_module_judges_what_would_be_built(call: Caller, tmp_path: Path) -> None:
     params = {"directory": str(tmp_path), "bin": str(tmp_path / "none"), "front_ends": 2}
-    assert call("slurm_front_end_info", **params, version="24.11.5")["release"] == "24.11.5"
-    assert "no front-end mode any more" in call("slurm_front_end_info", **params, version="25.11.7")["msg"]
-    assert "no package" in call("slurm_front_end_info", **params)["msg"]
+    assert call("slurm_release_info", **params, version="24.11.5")["release"] == "24.11.5"
+    assert "no front-end mode any more" in call("slurm_release_info", **params, version="25.11.7")["msg"]
+    assert "no package" in call("slurm_release_info", **params)["msg"]
 
 
 def test_the_module_looks_at_the_nodes(call: Caller, tmp_path: Path) -> None:
     params = {**instance(tmp_path, "24.11.5", READS), "front_ends": 1}
     with_gpus = {"count": 3, "cpus": 4, "extra": {"Gres": "gpu:1"}}
-    assert call("slurm_front_end_info", **params, nodes=[{"count": 3, "cpus": 4}])["release"] == "24.11.5"
-    assert "n[1-3] have GRES" in call("slurm_front_end_info", **params, nodes=[with_gpus])["msg"]
+    assert call("slurm_release_info", **params, nodes=[{"count": 3, "cpus": 4}])["release"] == "24.11.5"
+    assert "n[1-3] have GRES" in call("slurm_release_info", **params, nodes=[with_gpus])["msg"]
 
 
 def test_slurm_config_has_the_slurmd_of_front_ends_only(call: Caller, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_host_needs_room_for_the_slurmd_that_run() -> None:
 
 def test_the_module_leaves_the_usual_layout_alone(call: Caller, tmp_path: Path) -> None:
     params = {"directory": str(tmp_path), "bin": str(tmp_path / "none"), "front_ends": 0}
-    assert call("slurm_front_end_info", **params)["release"] == ""
+    assert call("slurm_release_info", **params)["release"] == ""
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/slurm.conf").write_text(render({}, front_end.lines(placed(1), NODES), []))
-    assert "was built with FRONT_END=1" in call("slurm_front_end_info", **params)["msg"]
+    assert "was built with FRONT_END=1" in call("slurm_release_info", **params)["msg"]

@@ -297,7 +297,7 @@ def test_a_release_has_its_own_words_and_files(call: Caller, params: dict[str, A
     call("slurm_config", **params, version="16.05.6")
     old = content(tmp_path)
     assert old["common.conf"] == "ClusterName=mirage\nControlAddr=127.0.0.1\nControlMachine=here\nFastSchedule=2\nMinJobAge=300\n"
-    assert old["slurm.conf"].startswith(old["common.conf"])
+    assert old["slurm.conf"].startswith("# For Slurm 16.05.\n" + old["common.conf"])
     assert "cgroup.conf" not in old
     # Where slurmctld and the slurmd look for it: beside the file that each reads.
     call("slurm_config", **params, version="25.11.7")

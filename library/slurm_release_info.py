@@ -1,13 +1,15 @@
 #!/usr/bin/python
-"""Ansible module: whether a cluster in Slurm's front-end mode can be built."""
+"""Ansible module: whether the Slurm of a host can run the cluster."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: slurm_front_end_info
-short_description: Check that Slurm has the front-end mode, and that the cluster has had it
+module: slurm_release_info
+short_description: Check that the Slurm that is there, or would be built, can run the cluster
 description:
-  - Fails when the Slurm that is there, or would be built, has no front-end mode or one that does not work.
+  - Fails when the instance was built with a release whose jobs this one cannot read.
+  - Fails when front ends are asked for, and the Slurm that is there, or would be built, has no front-end mode, or one that does not
+    work.
   - Fails when the instance was built with another number of front ends, or when nodes cannot be without a slurmd of their own.
   - Reads only.
 options:
@@ -49,7 +51,9 @@ options:
     type: path
     default: /usr/bin
   version:
-    description: Release that will be built with C(--enable-front-end) if there is no scontrol. V() is the distribution's packages.
+    description:
+      - Release that will be built if there is no scontrol, with C(--enable-front-end) where there are front ends.
+      - V() is the distribution's packages.
     type: str
     default: ''
 author:
@@ -61,7 +65,7 @@ attributes:
 
 EXAMPLES = r"""
 - name: Check that one slurmd can stand for all nodes
-  slurm_front_end_info:
+  slurm_release_info:
     directory: /var/lib/slurm-mirage/mirage
     front_ends: 1
     bin: /opt/slurm-mirage/slurm-24.11.5/bin
@@ -69,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 release:
-  description: The release that was looked at. Empty without front ends.
+  description: The release that was looked at. Empty where packages would bring one.
   returned: always
   type: str
 """
@@ -78,7 +82,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import front_end
+from ansible.module_utils.slurm_mirage import front_end, release_change
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
 
@@ -87,18 +91,17 @@ def check(parameters: dict[str, Any]) -> str:
     """Check all; returns the release. WrongUse."""
     directory, count = Path(parameters["directory"]), parameters["front_ends"]
     slurm_conf = directory / "etc/slurm.conf"
-    front_end.check_change(slurm_conf.read_text() if slurm_conf.exists() else "", count, directory.name)
-    if not count:
-        return ""
-    front_end.check_nodes(node_classes(parameters["nodes"]))
+    before = slurm_conf.read_text() if slurm_conf.exists() else ""
     scontrol = Path(parameters["bin"], "scontrol")
-    if scontrol.exists():
-        release = front_end.release_of(scontrol)
+    release = front_end.release_of(scontrol) if scontrol.exists() else str(parameters["version"])
+    release_change.check(before, release, directory.name)
+    front_end.check_change(before, count, directory.name)
+    if count:
+        front_end.check_nodes(node_classes(parameters["nodes"]))
         front_end.check_release(release, count)
-        front_end.check_build(scontrol, count)
-        return release
-    front_end.check_release(parameters["version"], count)
-    return str(parameters["version"])
+        if scontrol.exists():
+            front_end.check_build(scontrol, count)
+    return release
 
 
 def main() -> None:
