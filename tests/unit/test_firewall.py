@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from modules import Caller
+from namespaces import LISTENER, PATIENCE, Host, linked
 
 from slurm_mirage import firewall
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.firewall import Ports
 
 NFT = "/usr/sbin/nft"
-PATIENCE = 60  # seconds until a test is given up
 
 # ---- text ----
 
@@ -73,99 +69,25 @@ def test_the_mark_stands_for_all_that_the_table_is_made_of() -> None:
 
 # ---- nftables ----
 
-LISTENER = """
-import select, socket, sys
-sockets = {}
-for port in map(int, sys.argv[1:]):
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        one = socket.socket(socket.AF_INET, kind)
-        one.bind(("", port))
-        if kind == socket.SOCK_STREAM:
-            one.listen()
-        sockets[one] = kind
-print("ready", flush=True)
-while True:
-    for one in select.select(sockets, [], [])[0]:
-        if sockets[one] == socket.SOCK_STREAM:
-            one.accept()[0].close()
-        else:
-            one.sendto(*one.recvfrom(100))
-"""
-ASKER = """
-import json, socket, sys
-address, found = sys.argv[1], {}
-for port in map(int, sys.argv[2:]):
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        for name, one in (("tcp", tcp), ("udp", udp)):
-            one.settimeout(30)
-            try:
-                one.connect((address, port))
-                if name == "udp":
-                    one.send(b"question")
-                    one.recv(100)
-                found[f"{port}/{name}"] = True
-            except OSError:
-                found[f"{port}/{name}"] = False
-print(json.dumps(found))
-"""
 
-
-@dataclass
-class Host:
-    """A network namespace with a program that listens at 17000, 17001 and 22, and two others that are linked to it."""
-
-    name: str
-    nft: Path
-
-    def reached_by(self, other: str, *ports: int) -> set[str]:
-        """What of it is reached from the namespace `other`."""
-        address = {"friend": "10.77.1.1", "stranger": "10.77.2.1"}[other]
-        command = ["ip", "netns", "exec", f"{self.name}-{other}", sys.executable, "-c", ASKER, address, *map(str, ports)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE * 3).stdout)
-        return {port for port, is_reached in found.items() if is_reached}
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with linked(NFT) as one:
+        yield one
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    if os.getuid() != 0 or not shutil.which("ip") or not Path(NFT).exists():
-        pytest.skip("skipped: needs root, ip and nft")
-    name = f"mirage-test-{os.getpid()}"
-    nft = tmp_path / "nft"
-    nft.write_text(f'#!/bin/sh\nexec ip netns exec {name} {NFT} "$@"\n')
-    nft.chmod(0o755)
-    spaces = [name, f"{name}-friend", f"{name}-stranger"]
-    try:
-        for space in spaces:
-            ip("netns", "add", space)
-            ip("-n", space, "link", "set", "lo", "up")
-        for number, space in enumerate(spaces[1:], start=1):
-            here, there = f"mt{os.getpid()}h{number}", f"mt{os.getpid()}o{number}"
-            ip("link", "add", here, "netns", name, "type", "veth", "peer", "name", there, "netns", space)
-            for where, link, last in ((name, here, 1), (space, there, 2)):
-                ip("-n", where, "address", "add", f"10.77.{number}.{last}/24", "dev", link)
-                ip("-n", where, "link", "set", link, "up")
-        command = ["ip", "netns", "exec", name, sys.executable, "-c", LISTENER, "17000", "17001", "22"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as listener:
-            assert listener.stdout is not None
-            listener.stdout.readline()
-            yield Host(name, nft)
-            listener.kill()
-    finally:
-        for space in spaces:
-            subprocess.run(["ip", "netns", "del", space], check=False)
+def nft(host: Host, tmp_path: Path) -> Path:
+    return host.program(tmp_path / "nft", NFT)
 
 
-def params(host: Host, tmp_path: Path) -> dict[str, Any]:
+def params(nft: Path, tmp_path: Path) -> dict[str, Any]:
     hosts = ["10.77.1.1", "10.77.1.2", "fd00::/8"]
     ports = ["17000-17010/tcp", "17000/udp"]
     return {
         "name": "slurm_mirage_a-b",
         "file": str(tmp_path / "firewall.nft"),
-        "nft": str(host.nft),
+        "nft": str(nft),
         "hosts": hosts,
         "ports": ports,
     }
@@ -174,8 +96,8 @@ def params(host: Host, tmp_path: Path) -> dict[str, Any]:
 EVERYTHING = {"17000/tcp", "17000/udp", "17001/tcp", "17001/udp", "22/tcp", "22/udp"}
 
 
-def test_only_the_clusters_hosts_reach_its_ports(call: Caller, host: Host, tmp_path: Path) -> None:
-    wanted = params(host, tmp_path)
+def test_only_the_clusters_hosts_reach_its_ports(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
+    wanted = params(nft, tmp_path)
     assert host.reached_by("stranger", 17000, 17001, 22) == EVERYTHING
     assert call("nftables_table", check=True, **wanted)["changed"] is True
     assert not Path(wanted["file"]).exists()
@@ -199,10 +121,10 @@ def test_only_the_clusters_hosts_reach_its_ports(call: Caller, host: Host, tmp_p
     assert call("nftables_table", **gone)["changed"] is False
 
 
-def test_the_hosts_own_rules_and_connections_stay(call: Caller, host: Host, tmp_path: Path) -> None:
+def test_the_hosts_own_rules_and_connections_stay(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
     """The table of somebody else is left alone, and a connection from one of the ports of the block can be made."""
-    subprocess.run([host.nft, "add table inet others; add chain inet others c { type filter hook input priority 0; }"], check=True)
-    call("nftables_table", **params(host, tmp_path))
+    subprocess.run([nft, "add table inet others; add chain inet others c { type filter hook input priority 0; }"], check=True)
+    call("nftables_table", **params(nft, tmp_path))
     outside = subprocess.Popen(
         ["ip", "netns", "exec", f"{host.name}-stranger", sys.executable, "-c", LISTENER, "4000"], stdout=subprocess.PIPE
     )
@@ -212,22 +134,22 @@ def test_the_hosts_own_rules_and_connections_stay(call: Caller, host: Host, tmp_
         code = "import socket; socket.create_connection(('10.77.2.2', 4000), 30, ('10.77.2.1', 17005)).close()"
         subprocess.run(["ip", "netns", "exec", host.name, sys.executable, "-c", code], check=True, timeout=PATIENCE)
         outside.kill()
-    call("nftables_table", **params(host, tmp_path), state="absent")
-    listed = subprocess.run([host.nft, "list", "ruleset"], check=True, capture_output=True, text=True).stdout
+    call("nftables_table", **params(nft, tmp_path), state="absent")
+    listed = subprocess.run([nft, "list", "ruleset"], check=True, capture_output=True, text=True).stdout
     assert "table inet others" in listed and "slurm_mirage" not in listed
 
 
-def test_a_table_that_the_host_has_lost_is_loaded_again(call: Caller, host: Host, tmp_path: Path) -> None:
+def test_a_table_that_the_host_has_lost_is_loaded_again(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
     """By the module, and by nft alone from the file, as at the host's start: onto an empty kernel, and onto itself."""
-    wanted = params(host, tmp_path)
+    wanted = params(nft, tmp_path)
     call("nftables_table", **wanted)
-    subprocess.run([host.nft, "flush", "ruleset"], check=True)
+    subprocess.run([nft, "flush", "ruleset"], check=True)
     assert host.reached_by("stranger", 17000) == {"17000/tcp", "17000/udp"}
     assert call("nftables_table", **wanted)["changed"] is True
     assert host.reached_by("stranger", 17000) == set()
-    subprocess.run([host.nft, "flush", "ruleset"], check=True)
+    subprocess.run([nft, "flush", "ruleset"], check=True)
     for _ in range(2):
-        subprocess.run([host.nft, "-f", wanted["file"]], check=True)
+        subprocess.run([nft, "-f", wanted["file"]], check=True)
         assert host.reached_by("stranger", 17000) == set()
     assert call("nftables_table", **wanted)["changed"] is False
 
