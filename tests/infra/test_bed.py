@@ -36,6 +36,27 @@ def build(pytestconfig: pytest.Config, *options: str) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
 
 
+def test_the_firewalls_table_outlives_the_hosts_own_service(hosts: Hosts) -> None:
+    """Which empties the kernel's tables. Needs mirage_firewall=nftables."""
+    host, unit, table = (
+        hosts.on[hosts.compute[0]],
+        f"slurm-firewall-{hosts.cluster.name}.service",
+        f"slurm_mirage_{hosts.cluster.name}",
+    )
+    try:
+        left = {}
+        for command in ("start", "reload", "restart", "stop", "start again"):
+            host.check_output("nft add table inet others")
+            host.check_output(f"systemctl {command.split()[0]} nftables")
+            lines = host.check_output("nft list tables").splitlines()
+            left[command] = [name for name in ("others", table) if f"table inet {name}" in lines]
+        assert left == {"start": [table], "reload": [table], "restart": [table], "stop": [], "start again": [table]}
+        until(lambda: host.service(unit).is_running)
+    finally:
+        host.run(f"systemctl stop nftables; systemctl start {unit}")
+    assert f"table inet {table}" in host.check_output("nft list tables").splitlines()
+
+
 @pytest.mark.parametrize("which", ["compute", "head"])
 def test_a_host_that_boots_again_brings_its_farm(hosts: Hosts, which: str) -> None:
     """The other hosts' jobs do not notice."""
