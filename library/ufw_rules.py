@@ -27,7 +27,7 @@ options:
     elements: str
     default: []
   ufw:
-    description: The program. Without it nothing is removed, and a warning tells of rules that it would find again.
+    description: The program. Without it nothing is removed.
     type: path
     default: /usr/sbin/ufw
   folder:
@@ -60,6 +60,10 @@ commands:
   returned: always
   type: list
   elements: str
+left:
+  description: How many rules of the instance stay with O(state=absent), because there is no ufw any more to remove them.
+  returned: always
+  type: int
 """
 
 from pathlib import Path
@@ -88,16 +92,6 @@ def apply(module: AnsibleModule) -> list[list[str]]:
     return commands
 
 
-def leave(module: AnsibleModule) -> list[list[str]]:
-    """Tell of the instance's rules in the files of a ufw that was removed."""
-    left = len(missing_changes(module))
-    if left:
-        module.warn(
-            f"ufw is not installed any more; {module.params['folder']} has {left} rules of the instance, for when it is again"
-        )
-    return []
-
-
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
@@ -113,12 +107,13 @@ def main() -> None:
     )
     is_gone = module.params["state"] == "absent" and not Path(module.params["ufw"]).exists()
     try:
-        commands = (leave if is_gone else missing_changes if module.check_mode else apply)(module)
+        commands = (missing_changes if module.check_mode or is_gone else apply)(module)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     except OSError as error:
         module.fail_json(msg=f"{module.params['folder']} cannot be read ({error.strerror})")
-    module.exit_json(changed=bool(commands), commands=[" ".join(command) for command in commands])
+    done, left = ([], commands) if is_gone else (commands, [])
+    module.exit_json(changed=bool(done), commands=[" ".join(command) for command in done], left=len(left))
 
 
 if __name__ == "__main__":
