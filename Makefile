@@ -142,7 +142,8 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
 .PHONY: molecule
 molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
 	$(call need,debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container)
-	$(BIN)/molecule test --all
+	@# Molecule keeps what it knows of a scenario; here, and not in the user's own folder.
+	ANSIBLE_HOME=$(CURDIR)/.ansible $(BIN)/molecule test --all
 
 .PHONY: infra
 infra: $(STAMP) ## look at the running cluster from outside (testinfra)

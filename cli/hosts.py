@@ -16,19 +16,36 @@ from .knobs import BY_NAME, Value, parse
 from .playbook import environment
 from .preflight import inventory, is_here
 
-VARIABLES = {"NODES": "mirage_nodes", "CPUS": "mirage_cpus"}
+SIZE = {"NODES": "mirage_nodes", "CPUS": "mirage_cpus"}
+VARIABLES = SIZE | {
+    "ACCOUNTING": "mirage_accounting",
+    "CONFIG": "mirage_config",
+    "FRONT_END": "mirage_front_end",
+    "SPEED": "mirage_speed",
+    "STEPS": "mirage_steps",
+}
 """Knobs that an inventory may have values for: a layout of hosts is made for so many nodes."""
 
 
 def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Value]:
-    """NODES and CPUS as the inventory has them, where nobody `given` others."""
-    wanted = [name for name in VARIABLES if not given.get(name)]
-    if is_here(knobs) or knobs["CLASSES"] or not wanted:
+    """The knobs of VARIABLES as the inventory has them, where nobody `given` others. What is given to make is given to Ansible, so
+    that an inventory's own value would have no effect otherwise."""
+    wanted = [name for name in VARIABLES if not given.get(name) and not (knobs["CLASSES"] and name in SIZE)]
+    if is_here(knobs) or not wanted:
         return {}
     path = inventory(knobs)
     of_head = head_variables(path, str(knobs["CLUSTER"]))
-    found = {name: str(of_head.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
+    if "mirage_nodes" not in str(of_head.get("slurm_controller_nodes", "mirage_nodes")):
+        raise WrongUse(
+            f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
+        )
+    found = {name: _text(of_head.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
     return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in found.items()}
+
+
+def _text(value: Any) -> str:
+    """As it is typed: YAML makes yes and no something else."""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def head_variables(path: Path, cluster: str) -> dict[str, Any]:

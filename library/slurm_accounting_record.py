@@ -54,16 +54,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import instance_clock
 from ansible.module_utils.slurm_mirage.accounting import lines_of_run, record_command
 from ansible.module_utils.slurm_mirage.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.journal import replay_lines
-
-
-def began(journal: Path) -> float | None:
-    """Virtual seconds since the epoch of the run's beginning; None without a journal of one."""
-    if not journal.exists():
-        return None
-    with journal.open("rb") as stream:
-        start = replay_lines(stream.readline())[0].start
-    return float(start["virtual"]) if start else None
+from ansible.module_utils.slurm_mirage.journal import start_of
 
 
 def main() -> None:
@@ -80,11 +71,11 @@ def main() -> None:
     directory, run, dest = Path(module.params["instance"]), module.params["run"], Path(module.params["dest"])
     if module.check_mode:
         module.exit_json(changed=not dest.exists())
-    since = began(directory / "runs" / run / "journal.jsonl")
-    if since is None:
+    start = start_of(directory / "runs" / run / "journal.jsonl")
+    if start is None:
         module.fail_json(msg=f"wrong use: RUN={run}: it has not begun in {directory}")
     environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", "TZ": "UTC", **instance_clock.environment(directory)}
-    command = record_command(module.params["bin"], since)
+    command = record_command(module.params["bin"], float(start["virtual"]))
     code, output, errors = module.run_command(command, environ_update=environment)
     if code != 0:
         module.fail_json(msg=f"sacct: {errors.strip() or output.strip()}")

@@ -23,6 +23,12 @@ options:
     description: Host name that the daemons see.
     type: str
     default: localhost
+  addresses:
+    description:
+      - Addresses of the hosts of a cluster of several, each with a name. The daemons see them in C(/etc/hosts), the host does not.
+      - Slurm asks for the name of each address that it hears from, which no name server may know.
+    type: dict
+    default: {}
   controller:
     description: Whether slurmctld runs on this host.
     type: bool
@@ -269,6 +275,7 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
         "clock": clock_of(directory, parameters["speed"], parameters["clock"]),
         "identity": identity(directory, parameters),
+        "addresses": parameters["addresses"],
         "daemons": daemons_of(directory, parameters),
     }
 
@@ -416,6 +423,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "user": {"type": "str"},
             "hostname": {"type": "str", "default": "localhost"},
+            "addresses": {"type": "dict", "default": {}},
             "controller": {"type": "bool", "default": True},
             "controller_hostname": {"type": "str"},
             "controller_digest": {"type": "str", "default": ""},

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
@@ -67,29 +68,64 @@ def kind_of(line: str) -> str | None:
     return next((kind for kind, pattern in _ERROR_KINDS.items() if pattern.search(text)), OTHER)
 
 
-def count(lines: Iterable[str]) -> Counter[str]:
-    """Complaints by kind."""
-    return Counter(kind for line in lines if (kind := kind_of(line)) is not None)
-
-
 def size(path: Path) -> int:
     """Bytes of a log; 0 if it is not there."""
     return path.stat().st_size if path.exists() else 0
 
 
-def complaints(folder: Path, offset: int, real: float, virtual: float) -> dict[str, int]:
-    """Complaints by kind, since a moment, in slurmctld.log and the slurmd.NODE.log of `folder`; those of other hosts are not seen.
+@dataclass(frozen=True)
+class Complaint:
+    """A line of a log, and its kind."""
 
-    The moment is when slurmctld.log had `offset` bytes; it is given in real and in virtual seconds since the epoch too. Lines of
-    slurmd are known by their own time stamps: the daemons' local time, which is taken to be this process's.
+    kind: str
+    log: str
+    """The file's name."""
+    line: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """From a moment on, which is given in real and in virtual seconds since the epoch, to another one in virtual seconds."""
+
+    real: float
+    virtual: float
+    until: float | None = None
+
+
+def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]:
+    """What the daemons complained about, in slurmctld.log and the slurmd.NODE.log of `folder`; those of other hosts are not seen.
+
+    slurmctld.log had `offset` bytes when the span began. Lines of slurmd, and the end of the span, are known by the lines' own time
+    stamps: the daemons' local time, which is taken to be this process's.
     """
-    found = count(_lines(folder / "slurmctld.log", offset))
-    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(virtual))
+    since = _stamp(span.virtual)
+    until = None if span.until is None else _stamp(span.until + 1)
+    yield from _of(folder / "slurmctld.log", offset, "", until)
     for path in sorted(folder.glob("slurmd.*.log")):
         # Of thousands most have not been written to for long. What a file system stamps is real time.
-        if path.stat().st_mtime >= real - 1:
-            found += count(line for line in _lines(path, 0) if (match := _LINE.match(line)) and match["time"] >= since)
-    return {kind: found[kind] for kind in KINDS if found[kind]}
+        if path.stat().st_mtime >= span.real - 1:
+            yield from _of(path, 0, since, until)
+
+
+def by_kind(found: Iterable[Complaint]) -> dict[str, int]:
+    """How many there are of each kind."""
+    counts = Counter(one.kind for one in found)
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+
+def _of(path: Path, offset: int, since: str, until: str | None) -> Iterator[Complaint]:
+    for line in _lines(path, offset):
+        kind = kind_of(line)
+        if kind is None:
+            continue
+        match = _LINE.match(line)
+        assert match is not None
+        if match["time"] >= since and (until is None or match["time"] < until):
+            yield Complaint(kind, path.name, line)
+
+
+def _stamp(virtual: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(virtual))
 
 
 def _lines(path: Path, offset: int) -> list[str]:

@@ -71,7 +71,7 @@ class Daemon:
 class Spec:
     """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time), clock
     ("speed" of the virtual clock, and "library", which stands for what puts a program on it; "line", on a host that is not the
-    head, the head's clock itself) and daemons.
+    head, the head's clock itself), addresses (of the hosts of a cluster of several, each with its name) and daemons.
 
     `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
     `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
@@ -86,6 +86,7 @@ class Spec:
     environment: dict[str, str]
     clock: dict[str, Any]
     identity: str
+    addresses: dict[str, str]
     digest: str
     daemons: dict[str, Daemon] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ class Spec:
         """Read the specification `path`."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
-        spec = cls(**own, digest=file_digest(path))
+        spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path))
         for entry in raw["daemons"]:
             hostname = entry.get("hostname", spec.hostname)
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):

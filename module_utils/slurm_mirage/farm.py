@@ -151,6 +151,7 @@ class Farm:
             old.environment = daemon.environment
             new.daemons[name] = old
         self.spec, self.daemons = new, new.daemons
+        self.spawner.keep_names(new.addresses)
         self._clear_queues()
         self.failing.clear()
         going = [d for d in self.by_pid.values() if self._has_to_go(d)]

@@ -10,6 +10,7 @@ import os
 import pwd
 import resource
 import socket
+from pathlib import Path
 
 CLONE_NEWUTS = 0x04000000  # unshare(2), setns(2)
 PR_SET_KEEPCAPS = 8  # prctl(2)
@@ -19,7 +20,7 @@ ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 CAPABILITY_VERSION = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3, three words of 32 bits twice
 KEPT_CAPABILITIES = 1 << 18 | 1 << 21 | 1 << 23  # CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE (capabilities(7))
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000  # unshare(2)
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 1 << 14, 1 << 18  # mount(2)
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
 PRIORITY = -10  # nice value
 REAL_TIME = os.sched_param(1)  # the least priority of the real-time policies (sched(7))
 
@@ -105,6 +106,13 @@ def split_processes() -> None:
 def mount_proc() -> None:
     """Put a /proc of the PID namespace over the one that is there."""
     _checked(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+
+
+def lay_over(source: Path, target: Path) -> None:
+    """Have this process and its children see the file `source` as `target`. What the host mounts later they see, too."""
+    _checked(_libc.unshare(CLONE_NEWNS))
+    _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
+    _checked(_libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None))
 
 
 def try_real_time() -> None:

@@ -122,6 +122,14 @@ def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int
     return history, len(whole)
 
 
+def start_of(path: Path) -> Event | None:
+    """The start event of a journal, without reading the rest; None without a journal of a run that has begun. Raises WrongUse."""
+    if not path.exists():
+        return None
+    with path.open("rb") as stream:
+        return replay_lines(stream.readline())[0].start
+
+
 class Journal:
     """An open journal: its history, and appending to it. One process at a time may have it open."""
 

@@ -263,7 +263,8 @@ class Replay:
         """What the daemons complained about during the run, by kind."""
         start = self.history.start
         assert start is not None
-        return daemon_log.complaints(self._daemon_logs(), start["controller_log_offset"], start["real"], start["virtual"])
+        span = daemon_log.Span(start["real"], start["virtual"])
+        return daemon_log.by_kind(daemon_log.complaints(self._daemon_logs(), span, start["controller_log_offset"]))
 
 
 def replay(folder: Path) -> None:

@@ -57,6 +57,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
             nodes,
             bounds,
             clock_offsets=validity.read_offsets(folder),
+            complaints=validity.read_complaints(folder),
         ),
         "thresholds": dict(thresholds),
     }

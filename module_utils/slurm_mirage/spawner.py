@@ -12,11 +12,13 @@ from . import instance_clock, isolation, processes
 from .cells import Cells
 from .daemons import ON_THE_CLOCK, Daemon, Spec
 from .host_settings import HostSettings
+from .hosts_file import HostsFile
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
 PREFERRED = ("munged", "slurmctld")  # kinds that keep the farm's priority
 PRIORITY, REAL_TIME, CELLS = "higher priority", "real-time priority of munged", "cells (PID namespaces)"
+NAMES = "names of the other hosts"
 
 
 class Spawner:
@@ -27,6 +29,7 @@ class Spawner:
         self.refused: dict[str, str] = {}
         self._clock: dict[str, str] = {}
         self._hostnames = hostnames
+        self._hosts_file = HostsFile(directory / "state/hosts")
         self._cells = Cells(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
@@ -40,6 +43,8 @@ class Spawner:
             PRIORITY: isolation.raise_priority,
             REAL_TIME: isolation.try_real_time,
         }
+        if spec.addresses:
+            wishes[NAMES] = lambda: self._hosts_file.lay_over(spec.addresses, spec.user)
         if os.getuid() == 0:
             wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
         for wish, ask in wishes.items():
@@ -62,6 +67,11 @@ class Spawner:
                 self._cells.leave()
         except OSError as error:
             self.refused[CELLS] = str(error)
+
+    def keep_names(self, addresses: Mapping[str, str]) -> None:
+        """Have the daemons see these names of the cluster's `addresses`, where they see any."""
+        if addresses and NAMES not in self.refused:
+            self._hosts_file.write(addresses)
 
     def keep_clock(self, clock: Mapping[str, Any]) -> None:
         """Have the `clock` of the specification run; to be called while no daemon runs that is to have another one."""

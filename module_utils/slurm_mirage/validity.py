@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -101,6 +102,13 @@ def read_offsets(folder: Path) -> dict[str, Any]:
     return found
 
 
+def read_complaints(folder: Path) -> dict[str, Any]:
+    """complaints.json of a run: `head` is the head's name, `counts` and `lines` are what the daemons of each host complained about,
+    how often by kind, and the first lines of each. Empty if it was not brought."""
+    found: dict[str, Any] = read_json(folder / "complaints.json") or {}
+    return found
+
+
 def judge(
     collected: Collected,
     samples: pl.DataFrame,
@@ -110,18 +118,20 @@ def judge(
     nodes: int,
     thresholds: Thresholds | None = None,
     clock_offsets: Mapping[str, Any] | None = None,
+    complaints: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The member "validity" of metrics.json; times in trace seconds, null for a figure that the run did not yield.
 
     `samples` and `sdiag` are the replay's (`read_figures`), `result` its result.json, or if that is not there, progress.json;
-    `processors` and `nodes` are those of the machine; `clock_offsets` is clock_offsets.json, of several hosts (`read_offsets`).
+    `processors` and `nodes` are those of the machine; `clock_offsets` is clock_offsets.json, of several hosts (`read_offsets`), and
+    `complaints` is complaints.json (`read_complaints`).
     """
     thresholds = thresholds or Thresholds()
     figures = {
         **_measure(collected, samples, sdiag, processors, nodes),
         "clock_offset_max": _clock_offset(collected, clock_offsets or {}),
         "host_cpu_saturated": _saturated(samples, thresholds),
-        "messages": result.get("messages"),
+        "messages": _messages(result.get("messages"), complaints or {}),
         "released": result.get("released"),
         "broken": {kind: count for kind, count, _ in _broken(collected)},
         "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
@@ -223,6 +233,17 @@ def _clock_speed(collected: Collected) -> float | None:
         return None
     slope = both.select(pl.cov("submit", "slurm_submit") / col("submit").var()).item()
     return _rounded(slope * collected.time.clock.speed)
+
+
+def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Complaints by kind: of the head, as the replay counted them when it ended, and of the other hosts."""
+    if of_head is None:
+        return None
+    counts = Counter(of_head)
+    for host, found in complaints.get("counts", {}).items():
+        if host != complaints["head"]:
+            counts.update(found)
+    return dict(counts)
 
 
 def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:

@@ -58,7 +58,8 @@ def _write_inventory(bed: Bed) -> None:
     bed.inventory.mkdir(exist_ok=True)
     head, *compute = [f"{host.name} ansible_host={host.address}" for host in bed.hosts]
     options = {
-        "ansible_user": "root",
+        "ansible_user": trees.ACCOUNT,
+        "ansible_become": "true",
         "ansible_ssh_private_key_file": bed.key,
         "ansible_ssh_common_args": f'"{_SSH.format(folder=bed.folder)}"',
         # In place of Ansible's own, which compress what goes over the bridge.

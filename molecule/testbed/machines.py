@@ -19,6 +19,7 @@ from pathlib import Path
 from slurm_mirage import processes
 
 from .layout import Bed, Host
+from .trees import ACCOUNT
 from .words import BedError, run
 
 SHUTDOWN = 20
@@ -64,7 +65,8 @@ def _personalise(host: Host, public_key: str) -> None:
         "etc/machine-id": f"{identity}\n",
         "etc/resolv.conf": _name_servers(),
         "etc/systemd/network/10-host0.network": network,
-        "root/.ssh/authorized_keys": public_key,
+        # Read by that account's sshd; written by nobody but root.
+        f"home/{ACCOUNT}/.ssh/authorized_keys": public_key,
     }
     for name, text in texts.items():
         path = host.tree / name

@@ -32,6 +32,8 @@ _SYSTEM = (
     "systemd",
     "systemd-sysv",
 )
+ACCOUNT = "debian"
+"""Who logs in, as in Debian's images: an ordinary account that may use sudo without a password."""
 # What the roles would install on each host otherwise: in the tree it is unpacked once instead of three times in every test.
 _CLUSTER = ("gcc", "libc6-dev", "make", "munge", "slurm-client", "slurmctld", "slurmd")
 # The packages' own services do not start, as after the roles have installed them; nothing of apt's wakes up during a test.
@@ -48,7 +50,7 @@ class Recipe:
     release: str
     system: tuple[str, ...] = _SYSTEM
     cluster: tuple[str, ...] = _CLUSTER
-    version: int = 1
+    version: int = 2
 
     @property
     def digest(self) -> str:
@@ -105,6 +107,11 @@ def _settle(root: Path) -> None:
     _inside(root, "systemctl", "mask", *_TIMERS)
     _inside(root, "systemctl", "enable", "systemd-networkd.service", "ssh.service")
     _inside(root, "apt-get", "clean")
+    _inside(root, "useradd", "--create-home", "--shell=/bin/bash", ACCOUNT)
+    _inside(root, "install", "--directory", "--mode=0700", f"--owner={ACCOUNT}", f"--group={ACCOUNT}", f"/home/{ACCOUNT}/.ssh")
+    sudoers = root / "etc/sudoers.d" / ACCOUNT
+    sudoers.write_text(f"{ACCOUNT} ALL=(ALL:ALL) NOPASSWD:ALL\n")
+    sudoers.chmod(0o440)
     # Each host gets its own.
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()

@@ -98,12 +98,12 @@ def test_a_clock_that_is_wrong_is_refused(hosts: Hosts, pytestconfig: pytest.Con
     """All machines of a bed have one kernel, and so one clock: what Ansible runs on one host sees another by a preload."""
     late = hosts.compute[-1]
     library = f"{hosts.cluster.directory}/lib/virtual_clock.so"
-    script = f'#!/bin/sh\nLD_PRELOAD={library} SLURM_MIRAGE_CLOCK=/root/late.clock exec /usr/bin/python3 "$@"\n'
+    script = f'#!/bin/sh\nLD_PRELOAD={library} SLURM_MIRAGE_CLOCK=/usr/local/late.clock exec /usr/bin/python3 "$@"\n'
     # An instant on both clocks, and the speed of the second.
-    for path, content in (("/root/late.clock", "mirage-clock 1 1000000000 500000000 1\n"), ("/root/late", script)):
+    for path, content in (("/usr/local/late.clock", "mirage-clock 1 1000000000 500000000 1\n"), ("/usr/local/late", script)):
         hosts.write(late, path, content)
     inventory = tmp_path / "hosts"
-    inventory.write_text(f"{late} ansible_python_interpreter=/root/late\n")
+    inventory.write_text(f"{late} ansible_python_interpreter=/usr/local/late\n")
     result = build(pytestconfig, f"--inventory={inventory}")
     said = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]") and "wrong use: " in line]
     assert result.returncode != 0

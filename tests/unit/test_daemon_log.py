@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modules import Caller
 
-from slurm_mirage.daemon_log import KINDS, complaints, count, kind_of
+from slurm_mirage.daemon_log import KINDS, Span, by_kind, complaints, kind_of
 
 STAMP = "[2027-03-01T10:00:00.123]"
 
@@ -68,8 +70,7 @@ def test_kinds(text: str, kind: str | None) -> None:
 @given(st.text())
 def test_any_line_has_at_most_one_kind(text: str) -> None:
     assert kind_of(text) in (None, *KINDS)
-    errors = count([f"{STAMP} error: {line}" for line in text.splitlines()])
-    assert errors.total() <= len(text.splitlines()) and errors.keys() <= set(KINDS)
+    assert {kind_of(f"{STAMP} error: {line}") for line in text.splitlines()} <= {None, *KINDS}
 
 
 def stamped(virtual: float, text: str) -> str:
@@ -90,10 +91,45 @@ def test_only_complaints_of_the_run_count(tmp_path: Path) -> None:
     silent.write_text(stamped(began + 1, refused))
     real = time.time()
     os.utime(silent, (real - 60, real - 60))
-    assert complaints(tmp_path, offset, real, began) == {"munge": 1, "refused connection": 2, "other error": 1}
+    found = list(complaints(tmp_path, Span(real, began), offset))
+    assert by_kind(found) == {"munge": 1, "refused connection": 2, "other error": 1}
+    assert {one.log for one in found} == {"slurmctld.log", "slurmd.n1.log"}
+
+    until = list(complaints(tmp_path, Span(real, began, began + 5), offset))
+    assert by_kind(until) == {"refused connection": 2}
+    assert until[0].line == stamped(began + 5, refused).rstrip()
 
 
 def test_a_log_that_was_begun_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
     (tmp_path / "slurmctld.log").write_text(f"{STAMP} error: Nodes n1 not responding\n")
-    assert complaints(tmp_path, 10_000, 0.0, 0.0) == {"node silent": 1}
-    assert complaints(tmp_path / "nosuch", 0, 0.0, 0.0) == {}
+    assert by_kind(complaints(tmp_path, Span(0.0, 0.0), 10_000)) == {"node silent": 1}
+    assert by_kind(complaints(tmp_path / "nosuch", Span(0.0, 0.0))) == {}
+
+
+def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Path) -> None:
+    began, real = 2_000_000_000.0, time.time() - 30
+    head, other = tmp_path / "head", tmp_path / "other"
+    for instance, log in ((head, "slurmctld.log"), (other, "slurmd.n7.log")):
+        (instance / "log").mkdir(parents=True)
+        lines = "".join(stamped(began + 20 * second, "error: connect: Connection refused") for second in range(50))
+        (instance / "log" / log).write_text(stamped(began - 2, "error: munge") + lines)
+    folder = head / "runs/r1"
+    folder.mkdir(parents=True)
+    before = call("slurm_complaints_info", instance=str(head), run="r1")
+    assert [before[name] for name in ("changed", "span", "counts", "lines")] == [False, {}, {}, []]
+
+    offset = len(stamped(began - 2, "error: munge"))
+    start = {"event": "start", "real": real, "virtual": began, "controller_log_offset": offset, "boot_time": 1, "next_id": 1}
+    (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
+    (folder / "result.json").write_text(json.dumps({"ended": real + 10}))
+    (folder / "run.json").write_text(json.dumps({"speed": 60.0}))
+    of_head = call("slurm_complaints_info", instance=str(head), run="r1")
+    assert of_head["span"] == {"real": real, "virtual": began, "until": pytest.approx(began + 600)}
+    assert of_head["counts"] == {"refused connection": 31} and len(of_head["lines"]) == 20
+    assert of_head["lines"][0] == f"slurmctld.log: {stamped(began, 'error: connect: Connection refused')}".rstrip()
+
+    of_other = call("slurm_complaints_info", instance=str(other), span=of_head["span"], lines=3)
+    assert of_other["counts"] == of_head["counts"] and len(of_other["lines"]) == 3
+
+    (folder / "journal.jsonl").write_text("no journal\n")
+    assert call("slurm_complaints_info", instance=str(head), run="r1")["msg"].startswith("wrong use: journal.jsonl:1: ")

@@ -58,10 +58,10 @@ class Bed:
     def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
         self.specify_all(self.entry(count, digest, name))
 
-    def specify_all(self, *entries: dict, speed: float = 1.0) -> None:
+    def specify_all(self, *entries: dict, speed: float = 1.0, addresses: dict[str, str] | None = None) -> None:
         clock = {"speed": speed, "library": ""}
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
-        spec["daemons"] = entries
+        spec |= {"daemons": entries, "addresses": addresses or {}}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
     def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
@@ -366,6 +366,34 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))
     assert (told / "p1.name").read_text() == "127.0.0.4\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a view of its own")
+def test_daemons_see_names_for_the_hosts_addresses(bed: Bed) -> None:
+    """Those that run see the names of hosts that join, too; the host sees none; and a farm that was killed begins anew."""
+    of_host = Path("/etc/hosts").read_text()
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide"})
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+
+    def seen() -> str:
+        """By a daemon, whose mounts are shown by its root."""
+        return Path(f"/proc/{before['n1']}/root/etc/hosts").read_text()
+
+    assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.7 first.wide\n"
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide", "192.0.2.8": "second.wide"})
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: "192.0.2.8 second.wide\n" in seen())
+
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.9": "third.wide"})
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert bed.daemons() == before
+    assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.9 third.wide\n"
+    assert Path("/etc/hosts").read_text() == of_host
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, to give a privilege away")

@@ -25,6 +25,19 @@ def test_a_layout_of_hosts_brings_its_nodes() -> None:
     assert (found["NODES"], found["CPUS"]) == (360, 16)
 
 
+def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nc1\n")
+    (tmp_path / "group_vars").mkdir()
+    variables = tmp_path / "group_vars/all.yml"
+    variables.write_text("mirage_speed: 20\nmirage_steps: yes\nmirage_config: fifo\nmirage_accounting: no\n")
+    found = knobs_of(INVENTORY=str(tmp_path), CONFIG="backfill")
+    assert (found["SPEED"], found["STEPS"], found["CONFIG"], found["ACCOUNTING"]) == (20, "yes", "backfill", "no")
+
+    variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
+    with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
+        knobs_of(INVENTORY=str(tmp_path))
+
+
 def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nc1\n")
     (tmp_path / "group_vars").mkdir()

@@ -112,6 +112,7 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "controller": True,
         "controller_digest": "",
         "hostname": "localhost",
+        "addresses": {},
         "parallel": 32,
         "environment": {},
         "speed": 1.0,

@@ -17,7 +17,7 @@ from slurm_mirage import validity
 from slurm_mirage.collect import Collected
 from slurm_mirage.errors import WrongUse
 from slurm_mirage.sigsleep_log import scan
-from slurm_mirage.validity import Thresholds, judge, start_latencies
+from slurm_mirage.validity import Thresholds, judge, read_complaints, start_latencies
 
 FINISHED = {"ended": 1.0, "released": 0}
 MEMBERS = {
@@ -165,6 +165,10 @@ def test_complaints_of_the_daemons(tmp_path: Path) -> None:
     assert found["messages"] == told
     assert found["reasons"] == ["slurmctld and slurmd complained 2 times, over 1 (0.05 of the jobs): time-out: 1, munge: 1"]
     assert reasons(run, FINISHED | {"messages": told}, messages_share=0.1) == []
+
+    (tmp_path / "complaints.json").write_text(json.dumps({"head": "h1", "counts": {"h1": {"munge": 9}, "c1": {"munge": 2}}}))
+    of_hosts = judge(run, samples(), pl.DataFrame(), {"messages": {"munge": 1}}, 64, 4, complaints=read_complaints(tmp_path))
+    assert of_hosts["messages"] == {"munge": 3}
 
 
 def test_nodes_that_did_not_respond(tmp_path: Path) -> None:
