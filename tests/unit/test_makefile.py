@@ -112,14 +112,19 @@ def test_wrong_use_is_the_last_line(clone: Path, words: list[str], told: str) ->
     assert told in done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("target", "tool"), [("lint", "shellcheck"), ("unit", "cc")])
-def test_a_missing_tool_is_named_in_one_line(clone: Path, tmp_path: Path, target: str, tool: str) -> None:
+BEDS = "debootstrap iproute2 nftables openssh-client systemd-container"
+
+
+@pytest.mark.parametrize(
+    ("target", "packages"), [("lint", "shellcheck clang-tidy cppcheck"), ("unit", "gcc libc6-dev chromium"), ("molecule", BEDS)]
+)
+def test_missing_tools_are_named_in_one_line(clone: Path, tmp_path: Path, target: str, packages: str) -> None:
     """A PATH that holds only what the Makefile itself needs."""
     for name in ("sh", "sha256sum", "cut", "cat", "rm", "touch"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     done = make(clone, target, PATH=str(tmp_path))
     assert done.returncode == 2
-    assert done.stdout.splitlines()[-1].startswith(f"failed: {tool} is missing: apt-get install ")
+    assert done.stdout.splitlines()[-1] == f"failed: tools are missing: apt-get install {packages}", done.stderr
 
 
 def test_clean_leaves_results(clone: Path) -> None:
