@@ -105,11 +105,14 @@ class Wanted:
 
     def _image(self, name: str) -> None:
         images = list(self.connection.image.images(name=name))
-        if not images:
-            there = sorted({image.name for image in self.connection.image.images()})
-            raise WrongUse(f"openstack_cluster_image: the cloud has no image {name!r}; it may be {', '.join(there) or 'none'}")
         if len(images) > 1:
-            raise WrongUse(f"openstack_cluster_image: the cloud has {len(images)} images {name!r}; give one's id")
+            ids = ", ".join(sorted(image.id for image in images))
+            raise WrongUse(f"openstack_cluster_image: the cloud has {len(images)} images {name!r}; give one's id: {ids}")
+        if not images:
+            there = list(self.connection.image.images())
+            if name not in (image.id for image in there):
+                known = ", ".join(sorted({image.name for image in there if image.name})) or "none"
+                raise WrongUse(f"openstack_cluster_image: the cloud has no image {name!r}, as name or id; it may be {known}")
 
     def _zone(self, name: str) -> None:
         there = sorted(zone.name for zone in self.connection.compute.availability_zones() if zone.state.get("available"))
