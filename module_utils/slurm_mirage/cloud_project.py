@@ -18,10 +18,14 @@ def the_only(kind: str, items: list[Any]) -> Any:
 
 
 class Cluster:
-    """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its."""
+    """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its.
+
+    Things of other projects are among what is looked up: administrators see all of them, and a network can be shared. The modules
+    that make things would take those for what is wanted, so they have to be known as foreign.
+    """
 
     def __init__(self, connection: Any, name: str) -> None:
-        self.connection, self.name = connection, name
+        self.connection, self.name, self.project = connection, name, connection.current_project_id
         self.names, self.mark = cloud_plan.names(name), cloud_plan.mark(name)
         self.foreign: list[str] = []
         network, compute = connection.network, connection.compute
@@ -32,18 +36,22 @@ class Cluster:
             "router": network.routers,
         }
         self.found = {kind: self._described(kind, look) for kind, look in described.items()}
-        self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark)))
+        self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark, project_id=self.project)))
         self.found["key_pair"] = self._key_pair()
         self.found["server_group"] = self._server_group()
         self.servers = self._servers(compute)
 
     def _sort(self, kind: str, items: list[Any], own: list[Any]) -> Any:
+        words = kind.replace("_", " ")
         if len(own) < len(items):
-            self.foreign.append(f"{kind.replace('_', ' ')} {self.names[kind]}")
-        return the_only(kind.replace("_", " "), own)
+            self.foreign.append(f"the project has a {words} {self.names[kind]} that is not of this cluster")
+        return the_only(words, own)
 
     def _described(self, kind: str, look: Any) -> Any:
-        items = list(look(name=self.names[kind]))
+        seen = list(look(name=self.names[kind]))
+        items = [item for item in seen if item.project_id == self.project]
+        if len(items) < len(seen):
+            self.foreign.append(f"another project has a {kind.replace('_', ' ')} {self.names[kind]}, which these credentials reach")
         return self._sort(kind, items, [item for item in items if item.description == self.mark])
 
     def _key_pair(self) -> Any:
@@ -61,7 +69,7 @@ class Cluster:
             if (server.metadata or {}).get(cloud_plan.CLUSTER_KEY) == self.name:
                 own.append(server)
             elif server.name == f"{self.name}-head" or server.name.startswith(f"{self.name}-compute-"):
-                self.foreign.append(f"server {server.name}")
+                self.foreign.append(f"the project has a server {server.name} that is not of this cluster")
         return sorted(own, key=lambda server: str(server.name))
 
     def ports(self) -> dict[str, str]:
@@ -158,7 +166,7 @@ class Wanted:
         """Raise WrongUse when something stands in the way, or is other than it is wanted."""
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
-            raise WrongUse(f"CLUSTER: the project has a {cluster.foreign[0]} that is not of this cluster; give another CLUSTER")
+            raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
         more = [server.name for server in cluster.servers if server.name not in flavors]
         if more:
             raise WrongUse(f"openstack_cluster_computes: {', '.join(more)} would be left over; remove them, or give a larger one")
