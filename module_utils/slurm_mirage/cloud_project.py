@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import cloud_plan
+from . import cloud_guests, cloud_plan
 from .cloud_plan import Flavor, Room
 from .errors import WrongUse
 
@@ -39,6 +39,7 @@ class Cluster:
         self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark, project_id=self.project)))
         self.found["key_pair"] = self._key_pair()
         self.found["server_group"] = self._server_group()
+        self.server_names: dict[str, str] = {}
         self.servers = self._servers(compute)
 
     def _sort(self, kind: str, items: list[Any], own: list[Any]) -> Any:
@@ -66,6 +67,7 @@ class Cluster:
     def _servers(self, compute: Any) -> list[Any]:
         own = []
         for server in compute.servers(details=True):
+            self.server_names[server.id] = server.name
             if (server.metadata or {}).get(cloud_plan.CLUSTER_KEY) == self.name:
                 own.append(server)
             elif server.name == f"{self.name}-head" or server.name.startswith(f"{self.name}-compute-"):
@@ -82,14 +84,8 @@ class Cluster:
         return ports
 
     def guests(self) -> list[str]:
-        """What else is in the cluster's network: ids of servers, and names of ports that are no server's."""
-        network = self.found["network"]
-        if network is None:
-            return []
-        own = {server.id for server in self.servers}
-        ports = self.connection.network.ports(network_id=network.id)
-        others = [port for port in ports if not (port.device_owner or "").startswith("network:") and port.device_id not in own]
-        return sorted({port.device_id or port.name or port.id for port in others})
+        """What else uses things of the cluster."""
+        return cloud_guests.guests(self)
 
 
 class Wanted:
