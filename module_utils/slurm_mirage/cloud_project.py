@@ -17,6 +17,12 @@ def the_only(kind: str, items: list[Any]) -> Any:
     return items[0] if items else None
 
 
+def in_error(servers: list[Any]) -> str:
+    """Names of servers that are in error, with what the cloud says to it."""
+    told = [f"{server.name} ({' '.join((server.fault or {}).get('message', '').split()) or 'no reason'})" for server in servers]
+    return f"the cloud has {', '.join(told)} in state ERROR"
+
+
 class Cluster:
     """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its.
 
@@ -163,6 +169,10 @@ class Wanted:
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
             raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
+        # What could not be built is deleted and made again. What has run may have something on it.
+        broken = [server for server in cluster.servers if server.status == "ERROR" and server.launched_at]
+        if broken:
+            raise WrongUse(f"CLUSTER: {in_error(broken)}; repair or delete what has run, and the same command goes on")
         more = [server.name for server in cluster.servers if server.name not in flavors]
         if more:
             raise WrongUse(f"openstack_cluster_computes: {', '.join(more)} would be left over; remove them, or give a larger one")
