@@ -180,6 +180,8 @@ class Wanted:
             has = server.flavor.original_name or server.flavor.name
             if has and has != flavors[server.name].name:
                 raise WrongUse(f"openstack_cluster_flavor: {server.name} is a {has}; make deprovision, or give that flavour")
+        if not cloud_plan.is_public_key(self.wanted["public_key"]):
+            raise WrongUse("openstack_cluster_public_key_file: it holds no whole public key; it may be as ssh-keygen makes it")
         key = cluster.found["key_pair"]
         if key is not None and key.public_key.split()[:2] != self.wanted["public_key"].split()[:2]:
             raise WrongUse("openstack_cluster_public_key_file: the servers have another key; give that, or make deprovision")
