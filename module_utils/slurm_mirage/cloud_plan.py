@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -106,6 +107,23 @@ def preview(cluster: str, wanted: Collection[Flavor], missing: Collection[Flavor
     known = {what: number for what, number in left.items() if number is not None}
     lines.append(f"  left in the project: {in_words(known) or 'as much as the cloud has'}")
     return lines
+
+
+def is_public_key(line: str) -> bool:
+    """Whether it is a type, and in base64 that same type and more, each with its length before it, to the end."""
+    kind, data = [*line.split()[:2], "", ""][:2]
+    if not kind.startswith(("ssh-", "ecdsa-", "sk-")):
+        return False
+    try:
+        body = base64.b64decode(data, validate=True)
+    except ValueError:
+        return False
+    parts, place = [], 0
+    while place < len(body):
+        end = place + 4 + int.from_bytes(body[place : place + 4], "big")
+        parts.append(body[place + 4 : end])
+        place = end
+    return place == len(body) and len(parts) > 1 and parts[0] == kind.encode()
 
 
 def shortage(need: Mapping[str, int], rooms: Mapping[str, Room]) -> str:

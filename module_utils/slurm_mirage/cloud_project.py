@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import cloud_plan
+from . import cloud_guests, cloud_plan
 from .cloud_plan import Flavor, Room
 from .errors import WrongUse
 
@@ -17,11 +17,21 @@ def the_only(kind: str, items: list[Any]) -> Any:
     return items[0] if items else None
 
 
+def in_error(servers: list[Any]) -> str:
+    """Names of servers that are in error, with what the cloud says to it."""
+    told = [f"{server.name} ({' '.join((server.fault or {}).get('message', '').split()) or 'no reason'})" for server in servers]
+    return f"the cloud has {', '.join(told)} in state ERROR"
+
+
 class Cluster:
-    """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its."""
+    """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its.
+
+    Things of other projects are among what is looked up: administrators see all of them, and a network can be shared. The modules
+    that make things would take those for what is wanted, so they have to be known as foreign.
+    """
 
     def __init__(self, connection: Any, name: str) -> None:
-        self.connection, self.name = connection, name
+        self.connection, self.name, self.project = connection, name, connection.current_project_id
         self.names, self.mark = cloud_plan.names(name), cloud_plan.mark(name)
         self.foreign: list[str] = []
         network, compute = connection.network, connection.compute
@@ -32,18 +42,23 @@ class Cluster:
             "router": network.routers,
         }
         self.found = {kind: self._described(kind, look) for kind, look in described.items()}
-        self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark)))
+        self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark, project_id=self.project)))
         self.found["key_pair"] = self._key_pair()
         self.found["server_group"] = self._server_group()
+        self.server_names: dict[str, str] = {}
         self.servers = self._servers(compute)
 
     def _sort(self, kind: str, items: list[Any], own: list[Any]) -> Any:
+        words = kind.replace("_", " ")
         if len(own) < len(items):
-            self.foreign.append(f"{kind.replace('_', ' ')} {self.names[kind]}")
-        return the_only(kind.replace("_", " "), own)
+            self.foreign.append(f"the project has a {words} {self.names[kind]} that is not of this cluster")
+        return the_only(words, own)
 
     def _described(self, kind: str, look: Any) -> Any:
-        items = list(look(name=self.names[kind]))
+        seen = list(look(name=self.names[kind]))
+        items = [item for item in seen if item.project_id == self.project]
+        if len(items) < len(seen):
+            self.foreign.append(f"another project has a {kind.replace('_', ' ')} {self.names[kind]}, which these credentials reach")
         return self._sort(kind, items, [item for item in items if item.description == self.mark])
 
     def _key_pair(self) -> Any:
@@ -58,10 +73,11 @@ class Cluster:
     def _servers(self, compute: Any) -> list[Any]:
         own = []
         for server in compute.servers(details=True):
+            self.server_names[server.id] = server.name
             if (server.metadata or {}).get(cloud_plan.CLUSTER_KEY) == self.name:
                 own.append(server)
             elif server.name == f"{self.name}-head" or server.name.startswith(f"{self.name}-compute-"):
-                self.foreign.append(f"server {server.name}")
+                self.foreign.append(f"the project has a server {server.name} that is not of this cluster")
         return sorted(own, key=lambda server: str(server.name))
 
     def ports(self) -> dict[str, str]:
@@ -74,14 +90,8 @@ class Cluster:
         return ports
 
     def guests(self) -> list[str]:
-        """What else is in the cluster's network: ids of servers, and names of ports that are no server's."""
-        network = self.found["network"]
-        if network is None:
-            return []
-        own = {server.id for server in self.servers}
-        ports = self.connection.network.ports(network_id=network.id)
-        others = [port for port in ports if not (port.device_owner or "").startswith("network:") and port.device_id not in own]
-        return sorted({port.device_id or port.name or port.id for port in others})
+        """What else uses things of the cluster."""
+        return cloud_guests.guests(self)
 
 
 class Wanted:
@@ -105,11 +115,14 @@ class Wanted:
 
     def _image(self, name: str) -> None:
         images = list(self.connection.image.images(name=name))
-        if not images:
-            there = sorted({image.name for image in self.connection.image.images()})
-            raise WrongUse(f"openstack_cluster_image: the cloud has no image {name!r}; it may be {', '.join(there) or 'none'}")
         if len(images) > 1:
-            raise WrongUse(f"openstack_cluster_image: the cloud has {len(images)} images {name!r}; give one's id")
+            ids = ", ".join(sorted(image.id for image in images))
+            raise WrongUse(f"openstack_cluster_image: the cloud has {len(images)} images {name!r}; give one's id: {ids}")
+        if not images:
+            there = list(self.connection.image.images())
+            if name not in (image.id for image in there):
+                known = ", ".join(sorted({image.name for image in there if image.name})) or "none"
+                raise WrongUse(f"openstack_cluster_image: the cloud has no image {name!r}, as name or id; it may be {known}")
 
     def _zone(self, name: str) -> None:
         there = sorted(zone.name for zone in self.connection.compute.availability_zones() if zone.state.get("available"))
@@ -155,7 +168,11 @@ class Wanted:
         """Raise WrongUse when something stands in the way, or is other than it is wanted."""
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
-            raise WrongUse(f"CLUSTER: the project has a {cluster.foreign[0]} that is not of this cluster; give another CLUSTER")
+            raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
+        # What could not be built is deleted and made again. What has run may have something on it.
+        broken = [server for server in cluster.servers if server.status == "ERROR" and server.launched_at]
+        if broken:
+            raise WrongUse(f"CLUSTER: {in_error(broken)}; repair or delete what has run, and the same command goes on")
         more = [server.name for server in cluster.servers if server.name not in flavors]
         if more:
             raise WrongUse(f"openstack_cluster_computes: {', '.join(more)} would be left over; remove them, or give a larger one")
@@ -163,6 +180,8 @@ class Wanted:
             has = server.flavor.original_name or server.flavor.name
             if has and has != flavors[server.name].name:
                 raise WrongUse(f"openstack_cluster_flavor: {server.name} is a {has}; make deprovision, or give that flavour")
+        if not cloud_plan.is_public_key(self.wanted["public_key"]):
+            raise WrongUse("openstack_cluster_public_key_file: it holds no whole public key; it may be as ssh-keygen makes it")
         key = cluster.found["key_pair"]
         if key is not None and key.public_key.split()[:2] != self.wanted["public_key"].split()[:2]:
             raise WrongUse("openstack_cluster_public_key_file: the servers have another key; give that, or make deprovision")

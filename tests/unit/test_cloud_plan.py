@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from slurm_mirage import cloud_plan
@@ -87,3 +90,32 @@ def test_preview(missing: list[Flavor], rooms: dict[str, Room], lines: list[str]
 )
 def test_shortage(need: dict[str, int], rooms: dict[str, Room], words: str) -> None:
     assert cloud_plan.shortage(need, rooms) == words
+
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGfhskMi5ahso6FV+rRzB75WsolndRbU+sZJ7j6W81TG"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        (f"ssh-ed25519 {KEY} student@laptop", True),
+        (f"ssh-ed25519 {KEY}", True),
+        (f"ssh-rsa {KEY}", False),
+        (f"ssh-ed25519 {KEY[:40]}", False),
+        ("ssh-ed25519 AAAA", False),
+        ("ssh-ed25519 no*base64", False),
+        ("ssh-ed25519", False),
+        ("-----BEGIN OPENSSH", False),
+        ("", False),
+    ],
+)
+def test_public_keys(line: str, is_one: bool) -> None:
+    assert cloud_plan.is_public_key(line) is is_one
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
+def test_a_key_that_ssh_keygen_makes(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(file)], check=True)
+    assert cloud_plan.is_public_key(file.with_suffix(".pub").read_text())
+    assert not cloud_plan.is_public_key(file.read_text())
