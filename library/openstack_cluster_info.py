@@ -44,7 +44,7 @@ options:
         type: str
         required: true
       image:
-        description: Image of all servers.
+        description: Image of all servers, by its name or id.
         type: str
         required: true
       zone:
@@ -114,7 +114,9 @@ plan:
   returned: with O(wanted)
   type: list
 guests:
-  description: What else is in the cluster's network, by ids of servers or names of ports.
+  description:
+    - What else uses things of the cluster, by names or ids.
+    - Servers, ports, subnets and routers in its network; networks at its router; ports with its security group.
   returned: without O(wanted)
   type: list
 preview:
