@@ -4,6 +4,7 @@
  *
  *   probe clocks               every way to read a clock, between two readings of the host's
  *   probe wait NAME NS         wait for a length or, if its name has a colon, until an instant so far ahead
+ *   probe named THREAD NAME NS the same, of a thread that has a name; twice, as what it knows of itself is kept
  *   probe interrupt NAME NS    the same, interrupted by a signal after 50 ms
  *   probe until NS             sleep until an instant of CLOCK_REALTIME
  *   probe timers NS            what timers say is left, soon after they were set
@@ -27,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -351,6 +353,13 @@ static void wait_for(const struct wait *wait, long long length)
     tell("virtual", after - before);
     tell("real", ns(raw_after) - ns(raw_before));
     printf("\n");
+}
+
+static void named(const char *thread, const struct wait *wait, long long length)
+{
+    prctl(PR_SET_NAME, thread);
+    wait_for(wait, length);
+    wait_for(wait, length);
 }
 
 static void until(long long instant)
@@ -678,6 +687,8 @@ int main(int argc, char **argv)
         clocks();
     else if (strcmp(what, "wait") == 0)
         wait_for(find(argv[2]), value);
+    else if (strcmp(what, "named") == 0)
+        named(argv[2], find(argv[3]), value);
     else if (strcmp(what, "interrupt") == 0)
         interrupt(find(argv[2]), value);
     else if (strcmp(what, "until") == 0)
