@@ -52,8 +52,8 @@ options:
     default: /usr/bin
   version:
     description:
-      - Release that will be built if there is no scontrol, with C(--enable-front-end) where there are front ends.
-      - V() is the distribution's packages.
+      - Release that is built, or will be if there is no scontrol, with C(--enable-front-end) where there are front ends.
+      - V() is the distribution's packages, whose release scontrol tells.
     type: str
     default: ''
 author:
@@ -93,14 +93,16 @@ def check(parameters: dict[str, Any]) -> str:
     slurm_conf = directory / "etc/slurm.conf"
     before = slurm_conf.read_text() if slurm_conf.exists() else ""
     scontrol = Path(parameters["bin"], "scontrol")
-    release = front_end.release_of(scontrol) if scontrol.exists() else str(parameters["version"])
+    release = str(parameters["version"])
+    if not release and scontrol.exists():
+        release = front_end.release_of(scontrol)
     release_change.check(before, release, directory.name)
     front_end.check_change(before, count, directory.name)
     if count:
         front_end.check_nodes(node_classes(parameters["nodes"]))
         front_end.check_release(release, count)
         if scontrol.exists():
-            front_end.check_build(scontrol, count)
+            front_end.check_build(scontrol, release, count)
     return release
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from .errors import WrongUse
 from .node_words import Words, gres_of
 from .placement import NodeClass
+from .setting_names import translated
 from .slurm_conf import Nodes, line_of
 
 PREFIX = "frontend"
@@ -39,13 +40,6 @@ BAD: tuple[tuple[Release, Release, str], ...] = (
 
 PLACED = re.compile(rf"^FrontendName={PREFIX}(?P<number>\d+) FrontendAddr=(?P<address>[\d.]+) Port=(?P<port>\d+)$", re.MULTILINE)
 """A line as `FrontEnd.line` writes it."""
-CONF = """ClusterName=probe
-SlurmctldHost=localhost
-ControlMachine=localhost
-NodeName=n1
-PartitionName=p Nodes=n1
-"""
-"""What scontrol of any release takes, with a warning."""
 
 
 @dataclass(frozen=True)
@@ -123,27 +117,33 @@ def check_release(release: str, count: int) -> None:
 
 
 def release_of(scontrol: Path) -> str:
-    """The release of that scontrol, which says it only where it has a slurm.conf to read."""
-    said = _ask(scontrol, CONF, "-V")
+    """The release of that scontrol (18.08 or later), which says it only where it has a slurm.conf to read."""
+    said = _ask(scontrol, _conf(""), "-V")
     words = said.stdout.split()
     if said.returncode != 0 or not words:
         raise WrongUse(f"{scontrol} does not tell its release: {(said.stderr.strip().splitlines() or ['no answer'])[-1]}")
     return words[-1]
 
 
-def check_build(scontrol: Path, count: int) -> None:
-    """Raise WrongUse when the Slurm of that scontrol was not built for the mode.
+def check_build(scontrol: Path, release: str, count: int) -> None:
+    """Raise WrongUse when the Slurm of that scontrol, of that release, was not built for the mode.
 
     It is asked by a slurm.conf with a front end, which others refuse to read: no file nor option of a build tells it. Debian's
     daemons named slurm*-wlm-emulator were built for it, but not the library that reads the file for them.
     """
-    said = _ask(scontrol, CONF + "FrontendName=frontend1\n", "show", "hostnames", "n1")
+    said = _ask(scontrol, _conf(release) + "FrontendName=frontend1\n", "show", "hostnames", "n1")
     if said.returncode == 0 and said.stdout.split() == ["n1"]:
         return
     if "--enable-front-end" in said.stderr:
         raise WrongUse(f"FRONT_END={count}: the Slurm in {scontrol.parent} was not built with --enable-front-end; {INSTEAD}")
     words = (said.stderr.strip().splitlines() or [f"exit code {said.returncode}"])[-1]
     raise WrongUse(f"FRONT_END={count}: {scontrol} cannot tell whether it has the front-end mode: {words}")
+
+
+def _conf(release: str) -> str:
+    """The least that a scontrol of the release reads; one before 18.08 refuses words that came later."""
+    settings = translated({"ClusterName": "probe", "SlurmctldHost": "localhost"}, release)
+    return "".join(f"{key}={value}\n" for key, value in settings.items()) + "NodeName=n1\nPartitionName=p Nodes=n1\n"
 
 
 def _ask(scontrol: Path, slurm_conf: str, *words: str) -> subprocess.CompletedProcess[str]:

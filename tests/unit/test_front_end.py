@@ -90,6 +90,7 @@ def test_a_cluster_keeps_its_number_of_front_ends() -> None:
 
 
 SCONTROL = """#!/bin/sh
+if grep -q UNKNOWN= "$SLURM_CONF"; then echo "scontrol: fatal: Unable to process configuration file" >&2; exit 1; fi
 [ "$1" != -V ] || { echo "slurm RELEASE"; exit; }
 grep -q FrontendName= "$SLURM_CONF" || exit 3
 MEANS
@@ -100,10 +101,11 @@ REFUSES = """echo "scontrol: fatal: Use of FrontendName in slurm.conf without Sl
 --enable-front-end option" >&2; exit 1"""
 
 
-def instance(tmp_path: Path, release: str, means: str) -> dict[str, Any]:
+def instance(tmp_path: Path, release: str, means: str, unknown: str = "ControlMachine") -> dict[str, Any]:
+    """Without a word that the release does not know, or not any more."""
     (tmp_path / "bin").mkdir()
     scontrol = tmp_path / "bin/scontrol"
-    scontrol.write_text(SCONTROL.replace("RELEASE", release).replace("MEANS", means))
+    scontrol.write_text(SCONTROL.replace("RELEASE", release).replace("MEANS", means).replace("UNKNOWN", unknown))
     scontrol.chmod(0o755)
     return {"directory": str(tmp_path), "bin": str(tmp_path / "bin")}
 
@@ -112,6 +114,12 @@ def test_the_module_says_which_release_has_them(call: Caller, tmp_path: Path) ->
     params = instance(tmp_path, "24.11.5", READS)
     result = call("slurm_release_info", **params, front_ends=1)
     assert (result["changed"], result["release"]) == (False, "24.11.5")
+
+
+@pytest.mark.parametrize("front_ends", [0, 1])
+def test_a_build_of_an_old_release_reads_no_later_words(call: Caller, tmp_path: Path, front_ends: int) -> None:
+    params = instance(tmp_path, "16.05.6", READS, unknown="SlurmctldHost")
+    assert call("slurm_release_info", **params, front_ends=front_ends, version="16.05.6")["release"] == "16.05.6"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_the_module_refuses_a_slurm_without_them(call: Caller, tmp_path: Path, r
 @pytest.mark.skipif(not Path("/usr/bin/scontrol").exists(), reason="skipped: Slurm's commands are not installed here")
 def test_the_module_asks_the_real_scontrol(call: Caller, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="was not built with --enable-front-end"):
-        front_end.check_build(Path("/usr/bin/scontrol"), 1)
+        front_end.check_build(Path("/usr/bin/scontrol"), front_end.release_of(Path("/usr/bin/scontrol")), 1)
     assert call("slurm_release_info", directory=str(tmp_path), front_ends=1)["msg"].startswith("wrong use: FRONT_END=1: ")
 
 
