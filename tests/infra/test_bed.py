@@ -36,6 +36,13 @@ def build(pytestconfig: pytest.Config, *options: str) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
 
 
+def refused(result: subprocess.CompletedProcess[str]) -> str:
+    """The one line in which Ansible has said why it did nothing."""
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]") and "wrong use: " in line]
+    assert result.returncode != 0
+    return line
+
+
 def test_the_firewalls_table_outlives_the_hosts_own_service(hosts: Hosts) -> None:
     """Which empties the kernel's tables. Needs mirage_firewall=nftables."""
     host, unit, table = (
@@ -105,10 +112,17 @@ def test_a_clock_that_is_wrong_is_refused(hosts: Hosts, pytestconfig: pytest.Con
     inventory = tmp_path / "hosts"
     inventory.write_text(f"{late} ansible_python_interpreter=/usr/local/late\n")
     result = build(pytestconfig, f"--inventory={inventory}")
-    said = [line for line in result.stdout.splitlines() if line.startswith("[ERROR]") and "wrong use: " in line]
-    assert result.returncode != 0
-    assert len(said) == 1
-    assert late in said[0] and "0.5" in said[0]
+    said = refused(result)
+    assert late in said and "0.5" in said
+    assert hosts.all_idle()
+
+
+@pytest.mark.parametrize("some", ["head", "compute"])
+def test_a_part_of_the_hosts_is_refused(hosts: Hosts, pytestconfig: pytest.Config, some: str) -> None:
+    """They would have a slurm.conf of their own."""
+    said = refused(build(pytestconfig, f"--limit={some}", f"--extra-vars={json.dumps({'mirage_nodes': hosts.cluster.nodes + 1})}"))
+    left_out = hosts.compute if some == "head" else [hosts.head]
+    assert "--limit" in said and all(name in said for name in left_out)
     assert hosts.all_idle()
 
 
