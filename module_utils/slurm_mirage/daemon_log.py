@@ -18,10 +18,14 @@ _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<e
 OTHER = "other error"
 """Errors of no kind below."""
 _EXPECTED = re.compile(
-    # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; and that
-    # a front end is no node, which slurmctld says six times of each job (docs/front-end.md).
+    # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
+    # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
+    # the first time (lost ones are found by their record); and that without slurmdbd there are no QOS (23.11 and 24.05, several
+    # times a job).
     r"\*\*\* (JOB|STEP) |high latency for 1000 calls|if munged is up, restart|check for out of sync clocks"
-    r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d",
+    r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d"
+    r"|could not open job state file|trying backup state save file\. jobs may be lost"
+    r"|_refresh_assoc_mgr_qos_list: no new list given back",
     re.IGNORECASE,
 )
 # The first kind whose expression is found in an error's text is the line's.

@@ -1,6 +1,6 @@
 """The one door to the resource manager: the only code that knows Slurm's commands and the formats of their answers.
 
-Tried with Slurm 16.05 to 25.11 (docs/versions.md); the formats are those of squeue(1), scontrol(1), sdiag(1), sinfo(1), and of the
+Tried with Slurm 16.05 to 26.05 (docs/versions.md); the formats are those of squeue(1), scontrol(1), sdiag(1), sinfo(1), and of the
 plugin jobcomp/filetxt. Instants are whole seconds since the epoch, of the cluster's own (virtual) time: the client
 commands are asked for them with SLURM_TIME_FORMAT=%s, the completion log has them in the controller's time zone.
 """
