@@ -443,7 +443,7 @@ TABLE = (
         "",
         optional(source_of_slurm),
         slurm_source.FORM,
-        "archive of a Slurm release, 16.05 to 25.11, to build and use instead of the installed packages",
+        "archive of a Slurm release, 16.05 to 26.05, to build and use instead of the installed packages",
         _BUILD,
         shown="packages",
         is_input=True,
