@@ -166,6 +166,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage import instance_clock, processes
+from ansible.module_utils.slurm_mirage.daemons import KIND_ORDER
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm import read_state
 from ansible.module_utils.slurm_mirage.files import file_digest, read_json, write_json
@@ -346,6 +347,11 @@ def progress_of(state: dict[str, Any], specification: str) -> tuple[bool, int, i
     return (True, -state["leaving"], sum(kind["ready"] for kind in state["daemons"].values()))
 
 
+def cause_of(failing: dict[str, str]) -> tuple[str, str]:
+    """Name and last words of the failing daemon that others rely on most: without slurmdbd slurmctld does not start either."""
+    return min(failing.items(), key=lambda one: KIND_ORDER.index(one[0]) if one[0] in KIND_ORDER else len(KIND_ORDER))
+
+
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """Wait until the farm has read its specification and its daemons are there; returns its state.
 
@@ -361,7 +367,7 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
             if is_complete(state):
                 return state
             if state["failing"]:
-                name, words = next(iter(state["failing"].items()))
+                name, words = cause_of(state["failing"])
                 raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {words}")
             if (state["waiting_for_memory"] or 0) >= MEMORY_PATIENCE:
                 raise RuntimeError(out_of_memory(state, directory))

@@ -21,6 +21,10 @@ options:
     description: How many slurmd stand for all nodes. V(0) is a slurmd for each node, which every Slurm can do.
     type: int
     required: true
+  accounting:
+    description: Whether slurmdbd will run. Fails when the release's cannot.
+    type: bool
+    default: false
   nodes:
     description: Classes of equal nodes, as M(slurm_config) takes them.
     type: list
@@ -82,7 +86,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import front_end, release_change
+from ansible.module_utils.slurm_mirage import database, front_end, release_change
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
 
@@ -96,6 +100,8 @@ def check(parameters: dict[str, Any]) -> str:
     release = str(parameters["version"])
     if not release and scontrol.exists():
         release = front_end.release_of(scontrol)
+    if parameters["accounting"]:
+        database.check_release(release)
     release_change.check(before, release, directory.name)
     front_end.check_change(before, count, directory.name)
     if count:
@@ -112,6 +118,7 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "front_ends": {"type": "int", "required": True},
+            "accounting": {"type": "bool", "default": False},
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": NODE_OPTIONS},
             "bin": {"type": "path", "default": "/usr/bin"},
             "version": {"type": "str", "default": ""},

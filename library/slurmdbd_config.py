@@ -38,6 +38,10 @@ options:
     description: Speed of the clock that slurmdbd lives by. Above 1 its time-outs are multiplied by it.
     type: float
     default: 1.0
+  version:
+    description: Release of Slurm that reads the file. Empty where it is not known.
+    type: str
+    default: ''
 author:
   - The Slurm Mirage developers
 attributes:
@@ -99,7 +103,7 @@ def ensure(parameters: dict[str, Any], write: bool) -> list[Path]:
     database = Database(directory, *(parameters[name] for name in ("user", "address", "hostname", "port", "buffer")))
     wanted = {
         directory / "etc/mariadb.cnf": (database.mariadb_cnf(), 0o644, None),
-        directory / "etc/slurmdbd.conf": (database.slurmdbd_conf(parameters["speed"]), SECRET, owner),
+        directory / "etc/slurmdbd.conf": (database.slurmdbd_conf(parameters["speed"], parameters["version"]), SECRET, owner),
     }
     touched = [path for path, (text, mode, its) in wanted.items() if not is_as_wanted(path, text, mode, its)]
     if touched:
@@ -122,6 +126,7 @@ def main() -> None:
             "port": {"type": "int", "required": True},
             "buffer": {"type": "int", "default": 64},
             "speed": {"type": "float", "default": 1.0},
+            "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -11,11 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .errors import WrongUse
+from .setting_names import Release, release_of
 from .slurm_conf import HEADER, render_settings
 from .speed_settings import followed
 
 MESSAGE_TIMEOUT, TCP_TIMEOUT = 60, 2
 """Seconds, as in slurm.conf."""
+ONE_ADDRESS: Release = (20, 11)
+"""From then on slurmdbd.conf has CommunicationParameters; before, slurmdbd listens on all addresses (slurmdbd/read_config.c)."""
+OLDEST: Release = (20, 2)
+"""Before, slurmctld does not register a new cluster, and up to 16.05.10 slurmdbd takes what it reads from today's MariaDB, whose
+library leaves errno set, for an error (database/mysql_common.c)."""
 DEFAULTS: Mapping[str, str | int] = {
     # Nobody outside of the host is served, and nobody by name.
     "skip_networking": 1,
@@ -38,6 +45,15 @@ DEFAULTS: Mapping[str, str | int] = {
     "innodb_flush_log_at_trx_commit": 2,
     "innodb_flush_method": "fsync",
 }
+
+
+def check_release(version: str) -> None:
+    """Raise WrongUse for a release (empty: not known) whose slurmdbd cannot work."""
+    if version and release_of(version) < OLDEST:
+        raise WrongUse(
+            f"ACCOUNTING=yes, CONFIG: with Slurm {version} slurmctld does not register a new cluster with slurmdbd; take 20.02 or "
+            "later, or do without accounting (ACCOUNTING=no)"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,8 +84,9 @@ class Database:
         }
         return HEADER + "[mariadbd]\n" + "".join(f"{name} = {value}\n" for name, value in options.items())
 
-    def slurmdbd_conf(self, speed: float) -> str:
-        """slurmdbd's file, for a clock of that speed, which its time-outs follow as those of slurm.conf do."""
+    def slurmdbd_conf(self, speed: float, version: str) -> str:
+        """slurmdbd's file, for a release (empty: not known), and a clock of that speed, which its time-outs follow as those of
+        slurm.conf do."""
         settings: dict[str, Any] = {
             "AuthType": "auth/munge",
             "AuthInfo": f"socket={self.directory}/run/munge.socket",
@@ -89,4 +106,6 @@ class Database:
             "MessageTimeout": followed("MessageTimeout", MESSAGE_TIMEOUT, speed),
             "TCPTimeout": followed("TCPTimeout", TCP_TIMEOUT, speed),
         }
+        if version and release_of(version) < ONE_ADDRESS:
+            del settings["CommunicationParameters"]
         return HEADER + render_settings(settings)

@@ -16,7 +16,7 @@ from modules import Caller
 
 from slurm_mirage import accounting, processes
 from slurm_mirage.accounting import Present, Wanted, parse_associations, qos_of, shares_of
-from slurm_mirage.database import Database
+from slurm_mirage.database import Database, check_release
 from slurm_mirage.errors import WrongUse
 
 # As sacctmgr of Slurm 22.05 shows it.
@@ -129,10 +129,29 @@ def test_the_server_is_the_instances_own() -> None:
 
 @pytest.mark.parametrize(("speed", "message", "tcp"), [(0.5, 60, 2), (1, 60, 2), (50, 3000, 100), (5000, 65533, 10000)])
 def test_slurmdbds_time_outs_follow_the_speed(speed: float, message: int, tcp: int) -> None:
-    settings = lines(database(Path("/i")).slurmdbd_conf(speed), "=")
+    settings = lines(database(Path("/i")).slurmdbd_conf(speed, "22.05.8"), "=")
     assert (settings["MessageTimeout"], settings["TCPTimeout"]) == (str(message), str(tcp))
     assert "StoragePass" not in settings
     assert (settings["DbdPort"], settings["StorageUser"], settings["SlurmUser"]) == ("16999", "slurm-a", "slurm-a")
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"), [("16.05.6", False), ("20.02.7", False), ("20.11.9", True), ("26.05.3", True), ("", True)]
+)
+def test_slurmdbd_is_told_no_word_that_its_release_does_not_know(version: str, knows: bool) -> None:
+    assert ("CommunicationParameters" in lines(database(Path("/i")).slurmdbd_conf(1, version), "=")) == knows
+
+
+@pytest.mark.parametrize("version", ["", "20.02.7", "26.05.3"])
+def test_releases_whose_slurmdbd_works(version: str) -> None:
+    check_release(version)
+
+
+def test_the_module_refuses_accounting_with_a_slurmdbd_that_does_not_work(call: Caller, tmp_path: Path) -> None:
+    params = {"directory": str(tmp_path), "bin": str(tmp_path / "none"), "front_ends": 0, "version": "19.05.8"}
+    assert call("slurm_release_info", **params)["release"] == "19.05.8"
+    message = call("slurm_release_info", **params, accounting=True)["msg"]
+    assert message.startswith("wrong use: ACCOUNTING=yes, CONFIG: with Slurm 19.05.8 ") and "20.02 or later" in message
 
 
 @pytest.fixture

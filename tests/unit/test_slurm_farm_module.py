@@ -243,6 +243,24 @@ def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> N
     assert "take fewer NODES" in str(error.value)
 
 
+def test_the_daemon_that_others_rely_on_is_named_first(params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    write_json(directory / "etc/farm.json", {})
+    state = {
+        "pid": os.getpid(),
+        "start_time": processes.start_time(os.getpid()),
+        "specification": file_digest(directory / "etc/farm.json"),
+        "phase": "starting",
+        "daemons": {"slurmd": {"wanted": 2, "up": 0, "ready": 0}},
+        "leaving": 0,
+        "failing": {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"},
+        "failing_count": 3,
+    }
+    write_json(directory / "run/farm.json", state)
+    with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
+        load("slurm_farm").wait_for(directory, 3600)
+
+
 def test_what_counts_as_progress() -> None:
     """Whatever was before, the farm has to read its specification; then what has to go goes; then what shall run is ready."""
 
