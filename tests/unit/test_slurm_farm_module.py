@@ -223,7 +223,8 @@ def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) 
     )
 
 
-def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> None:
+def starting(params: dict[str, Any], **more: Any) -> Path:
+    """The directory of a farm that, as its state says, has read its specification and goes on starting."""
     directory = Path(params["directory"])
     write_json(directory / "etc/farm.json", {})
     state = {
@@ -233,32 +234,24 @@ def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> N
         "phase": "starting",
         "daemons": {"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
         "leaving": 0,
-        "waiting_for_memory": 60,
+        "waiting_for_memory": None,
         "failing": {},
     }
-    write_json(directory / "run/farm.json", state)
+    write_json(directory / "run/farm.json", state | more)
+    return directory
+
+
+def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> None:
     with pytest.raises(RuntimeError) as error:
-        load("slurm_farm").wait_for(directory, 3600)
+        load("slurm_farm").wait_for(starting(params, waiting_for_memory=60), 3600)
     assert str(error.value).startswith("the host has no memory for more slurmd: 5120 of 16384 run, ")
     assert "take fewer NODES" in str(error.value)
 
 
 def test_the_daemon_that_others_rely_on_is_named_first(params: dict[str, Any]) -> None:
-    directory = Path(params["directory"])
-    write_json(directory / "etc/farm.json", {})
-    state = {
-        "pid": os.getpid(),
-        "start_time": processes.start_time(os.getpid()),
-        "specification": file_digest(directory / "etc/farm.json"),
-        "phase": "starting",
-        "daemons": {"slurmd": {"wanted": 2, "up": 0, "ready": 0}},
-        "leaving": 0,
-        "failing": {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"},
-        "failing_count": 3,
-    }
-    write_json(directory / "run/farm.json", state)
+    failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
     with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
-        load("slurm_farm").wait_for(directory, 3600)
+        load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
 def test_what_counts_as_progress() -> None:
