@@ -89,7 +89,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 servers:
-  description: The cluster's servers, by name, each with its id, name, status, fault and port.
+  description:
+    - The cluster's servers, by name, each with its id, name, status and port, and whether it has ever run (has_run).
+    - In state ERROR the fault is what the cloud says to it, or V(no reason); else it is empty.
   returned: always
   type: list
 found:
@@ -132,7 +134,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.slurm_mirage import cloud_plan
-from ansible.module_utils.slurm_mirage.cloud_project import Cluster, Wanted
+from ansible.module_utils.slurm_mirage.cloud_project import Cluster, Wanted, reason_of
 from ansible.module_utils.slurm_mirage.errors import WrongUse
 
 try:
@@ -176,10 +178,11 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def told_of(server: Any, port: str) -> dict[str, str]:
+def told_of(server: Any, port: str) -> dict[str, Any]:
     """What a role has to know of a server."""
-    fault = (server.fault or {}).get("message", "") if server.status == "ERROR" else ""
-    return {"id": server.id, "name": server.name, "status": server.status, "fault": " ".join(fault.split()), "port": port}
+    fault = reason_of(server) if server.status == "ERROR" else ""
+    has_run = bool(server.launched_at)
+    return {"id": server.id, "name": server.name, "status": server.status, "fault": fault, "has_run": has_run, "port": port}
 
 
 def look(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,9 +17,14 @@ def the_only(kind: str, items: list[Any]) -> Any:
     return items[0] if items else None
 
 
+def reason_of(server: Any) -> str:
+    """What the cloud says to a server's state ERROR, in one line; `no reason` where it says nothing, or nothing yet."""
+    return " ".join((server.fault or {}).get("message", "").split()) or "no reason"
+
+
 def in_error(servers: list[Any]) -> str:
     """Names of servers that are in error, with what the cloud says to it."""
-    told = [f"{server.name} ({' '.join((server.fault or {}).get('message', '').split()) or 'no reason'})" for server in servers]
+    told = [f"{server.name} ({reason_of(server)})" for server in servers]
     return f"the cloud has {', '.join(told)} in state ERROR"
 
 
