@@ -181,7 +181,7 @@ STOPPED_A_SECOND = 50  # processes, at least
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
     """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
-    code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").glob("*.py"))]
+    code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").rglob("*.py"))]
     return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,22 +202,35 @@ def refuse_during_run(directory: Path) -> None:
 
 
 def install_package(package: Any, destination: Path, write: bool) -> bool:
-    """Put the sources of `package`, as they were loaded, into `destination`; returns whether anything differed.
+    """Copy the sources of `package` and of its subpackages, as they were loaded, to `destination`.
 
-    An Ansible module carries the parts of the package that it imports: those are what the hosts get, in one call.
+    An Ansible module carries those parts of the package that it imports; they are what a host gets. Python files at the destination
+    that are not among them are removed. Returns whether anything differs (before writing); changes nothing unless `write`.
     """
-    changed = False
-    # Packages inside of it are for the control machine.
-    names = ["__init__"] + [module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg]
-    for name in names:
-        content = pkgutil.get_data(package.__name__, f"{name}.py") or b""
-        if differs(destination / f"{name}.py", content):
-            changed = True
-            if write:
-                write_atomically(destination / f"{name}.py", content)
-    for path in destination.glob("*.py"):
-        if path.stem not in names:
-            changed = True
-            if write:
-                path.unlink()
-    return changed
+    sources = dict(_sources(package))
+    wrong = [path for path, content in sources.items() if differs(destination / path, content)]
+    surplus = [path for path in destination.rglob("*.py") if str(path.relative_to(destination)) not in sources]
+    if write:
+        for path in wrong:
+            folder = (destination / path).parent
+            if not folder.is_dir():
+                folder.mkdir(parents=True)
+                folder.chmod(0o755)
+            write_atomically(destination / path, sources[path])
+        for file in surplus:
+            file.unlink()
+        for folder in sorted({file.parent for file in surplus} - {destination}, reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+    return bool(wrong or surplus)
+
+
+def _sources(package: Any) -> Iterator[tuple[str, bytes]]:
+    """Path below the package and content of each source file of `package`; a package in a zip archive works as well."""
+    prefix = f"{package.__name__}."
+    paths = ["__init__.py"]
+    for module in pkgutil.walk_packages(package.__path__, prefix):
+        path = module.name[len(prefix) :].replace(".", "/")
+        paths.append(f"{path}/__init__.py" if module.ispkg else f"{path}.py")
+    for path in paths:
+        yield path, pkgutil.get_data(package.__name__, path) or b""

@@ -168,13 +168,17 @@ def test_the_package_is_installed_as_it_was_loaded(tmp_path: Path) -> None:
     import slurm_mirage
 
     source = Path(slurm_mirage.__file__).parent
-    (tmp_path / "gone.py").write_text("")
+    for path in ("gone.py", "gone/__init__.py", "gone/more.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    before = sorted(tmp_path.rglob("*"))
     assert instance.install_package(slurm_mirage, tmp_path, write=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["gone.py"]
+    assert sorted(tmp_path.rglob("*")) == before
     assert instance.install_package(slurm_mirage, tmp_path, write=True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        path.name: path.read_bytes() for path in source.glob("*.py")
+    assert {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == {
+        path.relative_to(source): path.read_bytes() for path in source.rglob("*.py")
     }
+    assert not (tmp_path / "gone").exists()
     assert not instance.install_package(slurm_mirage, tmp_path, write=True)
 
 
