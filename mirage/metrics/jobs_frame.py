@@ -1,4 +1,4 @@
-"""Schedules as frames: what happened to each job, and when jobs were suspended, whatever recorded it."""
+"""Tables of a schedule: jobs, suspensions and changes of size, from logs and from sigsleep's records."""
 
 from __future__ import annotations
 
@@ -17,11 +17,21 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
     "submit_lag": pl.Float64(),
     "preset": pl.String(),
 }
-"""Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word; `preset`: what a job that came
-before a run's selection was when that began (presets.py), null of all others."""
+"""Columns of jobs.csv: one row per job, times in trace seconds, null where unknown. `processors` and `nodes` are the size at the
+start; `state` is Slurm's job state; `preset`: state at the beginning of the run's selection of a job that was submitted before it
+(workloads/presets.py), null for all others."""
 
 SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
-"""Columns of suspensions.csv: a row a suspension, trace seconds, null where unknown."""
+"""Columns of suspensions.csv: one row per suspension, times in trace seconds, null where unknown."""
+
+ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
+    "job": pl.Int64(),
+    "from": pl.Float64(),
+    "nodes": pl.Int64(),
+    "processors": pl.Int64(),
+}
+"""Columns of allocations.csv: one row per change of a job's size; `from`: instant of the change in trace seconds; `nodes` and
+`processors`: size of the job from then on, nodes null where unknown. The size before the first change is that of jobs.csv."""
 
 PARTIAL = "PARTIAL"
 """State of a line of SWF with status 2, 3 or 4: part of a job that has a line of its own."""

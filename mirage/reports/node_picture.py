@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 
 import polars as pl
 
@@ -24,7 +26,7 @@ _TICKS = 4
 def panel(run: Run, frame: Timeline) -> Panel | None:
     """The picture, within the timeline `frame`; None if no job ran."""
     started = run.schedule.jobs.filter(pl.col("end") > pl.col("start")).drop_nulls(["start", "end", "processors"])
-    parts = node_map.stretches(started, run.schedule.suspensions)
+    parts = node_map.stretches(started, run.schedule.suspensions, run.schedule.allocations)
     if parts.is_empty():
         return None
     nodes = len(run.machine.cpus)
@@ -42,6 +44,13 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     ]
     if source == "recorded" and is_few and max(run.machine.cpus) > 1:
         told.append("Which processors of a shared node a job had is not recorded: jobs are drawn on its lowest free ones.")
+    if run.population.resized is not None:
+        told.append(
+            "Jobs changed their sizes while they ran: each interval is drawn where there was room for its size."
+            if source == "assigned"
+            else "Jobs changed their sizes while they ran; which of its nodes a job had when is not recorded: its processors are "
+            "drawn as if spread over all nodes of its list."
+        )
     if boxes.missing:
         told.append(f"{counted(boxes.missing, 'job')} cannot be drawn.")
     if is_few and boxes.job.size <= MOST_BOXES:
@@ -85,24 +94,26 @@ def _rectangles(boxes: Boxes, parts: pl.DataFrame, run: Run, frame: Timeline) ->
     for place, job in enumerate(boxes.job.tolist()):
         width, height = max(right[place] - left[place], ACROSS / 20_000), bottom[place] - top[place]
         paths.setdefault(job, []).append(f"M{left[place]:.6g} {top[place]:.5g}h{width:.5g}v{height:.5g}h-{width:.5g}z")
-    spans = {
-        job: (begin, end) for job, begin, end in parts.group_by("id").agg(pl.col("begin").min(), pl.col("end").max()).iter_rows()
-    }
+    held = parts.group_by("id").agg(pl.col("begin").min(), pl.col("end").max(), pl.col("processors").sort_by("begin"))
+    spans = {job: (begin, end) for job, begin, end, _ in held.iter_rows()}
+    sizes = {job: [size for size, _ in groupby(processors)] for job, _, _, processors in held.iter_rows()}
     about = {row["id"]: row for row in run.schedule.jobs.iter_rows(named=True)}
     drawn = []
     for order, (job, path) in enumerate(paths.items()):
         begin, end = frame.x(spans[job])
         drawn.append(
-            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_words(about[job]))}</title>'
+            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_words(about[job], sizes[job]))}</title>'
             f'<path style="fill:{_FILLS[order % len(_FILLS)]}" d="{"".join(path)}"/></g>'
         )
     return "".join(drawn)
 
 
-def _words(job: dict[str, float]) -> str:
+def _words(job: dict[str, float], sizes: Sequence[int]) -> str:
+    """Title of a job's rectangle. sizes: processors that it held, one after another."""
     suspended = job["suspended"] or 0.0
     ran = job["end"] - job["start"] - suspended
-    told = [counted(job["processors"], "processor"), f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
+    size = ", then ".join([counted(sizes[0], "processor"), *map(number, sizes[1:])])
+    told = [size, f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
     if suspended > 0:
         told.append(f"suspended {duration(suspended)}")
     return f"job {job['id']}, {', '.join(told)}"

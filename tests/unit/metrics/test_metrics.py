@@ -61,7 +61,7 @@ def measure(jobs: pl.DataFrame, **options: Any) -> dict[str, Any]:
 def test_six_jobs_on_paper() -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
     assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
-    assert list(result["metrics"]) == list(metrics.MEANINGS)
+    assert list(result["metrics"]) == list(metrics.METRICS)
     assert result["null_reasons"] == {}
     assert result["jobs"] == {
         "submitted": 6, "completed": 6, "failed": 0, "cancelled": 0, "timeout": 0, "lost": 0, "other": 0,
@@ -340,7 +340,7 @@ def test_nothing_to_measure_gives_nulls_with_reasons() -> None:
     for jobs in (frame(), frame({"submit": 0, "state": "PENDING"})):
         result = metrics.compute(jobs, 4, 4)
         assert set(result["metrics"].values()) == {None}
-        assert set(result["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+        assert set(result["null_reasons"]) == {*metrics.METRICS, "distribution"}
         assert (result["classes"], result["settings"]["window"]) == ([], None)
 
 
@@ -390,7 +390,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
     assert result["classes"][-1]["jobs"] == 6
     alone = metrics.compute(before, 4, 4)
     assert set(alone["metrics"].values()) == {None}
-    assert set(alone["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+    assert set(alone["null_reasons"]) == {*metrics.METRICS, "distribution"}
 
 
 # Mistakes found in other tools.
@@ -463,7 +463,7 @@ def test_the_first_job_of_a_log_is_not_taken_for_a_heading(tmp_path: Path) -> No
 
 def test_table_for_the_terminal() -> None:
     rows = metrics.table(metrics.compute(SIX, 4, None, suspensions=SIX_STOPS))
-    assert [row[0] for row in rows] == list(metrics.MEANINGS)
+    assert [row[0] for row in rows] == list(metrics.METRICS)
     by_name = {row[0]: row[1:] for row in rows}
     assert by_name["makespan"] == (51, "s", "first submission to last end, less the cuts")
     assert by_name["W3"] == (None, "", "the machine's number of nodes is not known")
