@@ -20,7 +20,7 @@ from mirage.reports.words import counted
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.files import read_json
 
-_DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
 _VALID, _INVALID = "valid", "not valid"
 
 
@@ -55,14 +55,14 @@ def _summary(lines: list[dict[str, str]]) -> str:
 
 def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     rows = [
-        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in _DRAWN), line["completed"])
+        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in DRAWN), line["completed"])
         for line in lines
     ]
-    headings = ("SHRINK", "verdict", *(METRICS[name].in_sentences for name in _DRAWN), "jobs completed")
+    headings = ("SHRINK", "verdict", *(METRICS[name].in_sentences for name in DRAWN), "jobs completed")
     links = [f"../{line['run']}/report.html" for line in lines]
     words = "Each line leads to the run's own page. All columns are in sweep.csv."
     yield Section("The answer", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
-    drawn = [picture for name in _DRAWN if (picture := metric_picture(name, lines))]
+    drawn = [picture for name in DRAWN if (picture := metric_picture(name, lines))]
     yield Section("Metrics against SHRINK", [Part(picture.description, picture) for picture in drawn])
     experiment = read_json(folder / "experiment.json") or {}
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])

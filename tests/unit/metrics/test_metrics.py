@@ -54,13 +54,17 @@ ON_PAPER = {
 
 def measure(jobs: pl.DataFrame, **options: Any) -> dict[str, Any]:
     """The metrics of a schedule on four nodes of one processor."""
-    values: dict[str, Any] = metrics.compute(jobs, 4, 4, **options)["metrics"]
-    return values
+    return worked(metrics.compute(jobs, 4, 4, **options))
+
+
+def worked(result: dict[str, Any]) -> dict[str, Any]:
+    """Those metrics that are worked out on paper. schedules.py computes all a second time."""
+    return {name: result["metrics"][name] for name in ON_PAPER}
 
 
 def test_six_jobs_on_paper() -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
-    assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
+    assert worked(result) == pytest.approx(ON_PAPER, rel=1e-12)
     assert list(result["metrics"]) == list(metrics.METRICS)
     assert result["null_reasons"] == {}
     assert result["jobs"] == {
@@ -136,7 +140,7 @@ CUT_ON_PAPER = {
 @pytest.mark.parametrize(("warmup", "cooldown"), [(5, 6), ("5", "6.0"), ("9.803921568627450%", "11.764705882352942%")])
 def test_six_jobs_with_cuts_on_paper(warmup: float | str, cooldown: float | str) -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS, warmup_cut=warmup, cooldown_cut=cooldown)
-    assert result["metrics"] == pytest.approx(CUT_ON_PAPER, rel=1e-12)
+    assert worked(result) == pytest.approx(CUT_ON_PAPER, rel=1e-12)
     assert result["excluded"] == {
         "submitted in the warm-up: not in metrics over jobs": 2, "run time up to 1 s: not in W1 to W4": 1,
     }  # fmt: skip
@@ -268,7 +272,7 @@ def test_a_job_that_cannot_be_measured_is_counted_and_changes_nothing(odd: dict[
     if odd.get("state") == "CANCELLED" and "end" in odd:
         # It asked for one processor until 20, and none was idle before.
         assert result["metrics"]["loss_of_capacity"] == pytest.approx(expected["loss_of_capacity"])
-    assert result["metrics"] == pytest.approx(expected, rel=1e-12)
+    assert worked(result) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_job_cancelled_in_the_queue_waited_for_capacity() -> None:
@@ -329,7 +333,7 @@ def test_a_job_that_was_suspended_all_along_has_no_run_time() -> None:
 def test_without_the_instants_of_suspensions_some_metrics_are_null() -> None:
     result = metrics.compute(SIX, 4, 4)
     expected = {**ON_PAPER, "W3": None, "loss_of_capacity": None, "suspensions_mean": None}
-    assert result["metrics"] == pytest.approx(expected)
+    assert worked(result) == pytest.approx(expected)
     assert set(result["null_reasons"]) == {"W3", "loss_of_capacity", "suspensions_mean", "distribution"}
     half_known = metrics.compute(SIX, 4, 4, suspensions=stops((4, None, 44.0)))
     assert half_known["metrics"]["suspensions_mean"] == pytest.approx(1 / 6)
@@ -356,7 +360,7 @@ def test_a_schedule_without_length() -> None:
 def test_unknown_nodes_leave_out_w3_and_w4_only() -> None:
     result = metrics.compute(SIX, 4, None, suspensions=SIX_STOPS)
     assert set(result["null_reasons"]) == {"W3", "W4", "distribution"}
-    assert result["metrics"] == pytest.approx({**ON_PAPER, "W3": None, "W4": None})
+    assert worked(result) == pytest.approx({**ON_PAPER, "W3": None, "W4": None})
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_partial_executions_are_no_jobs() -> None:
     result = metrics.compute(jobs, 4, 4, suspensions=SIX_STOPS)
     assert result["jobs"]["submitted"] == 6
     assert result["excluded"]["partial execution"] == 1
-    assert result["metrics"] == pytest.approx(ON_PAPER)
+    assert worked(result) == pytest.approx(ON_PAPER)
 
 
 def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None:
@@ -382,7 +386,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
     over_time = ("utilisation", "loss_of_capacity", "W3")
-    assert {name: value for name, value in result["metrics"].items() if name not in over_time} == pytest.approx(
+    assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )
     assert result["metrics"]["utilisation"] == pytest.approx((175 + 51 + 1) / (4 * 51))
@@ -404,7 +408,7 @@ def test_all_statistics_are_of_the_same_jobs() -> None:
         {"id": 9, "submit": 0, "start": 700, "end": 701, "processors": None},
     )
     result = metrics.compute(pl.concat([SIX, odd]), 4, 4, suspensions=SIX_STOPS)
-    assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
+    assert worked(result) == pytest.approx(ON_PAPER, rel=1e-12)
     assert result["classes"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["classes"]
     assert result["distribution"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["distribution"]
     assert sum(result["excluded"][reason] for reason in ("negative wait", "no end", "no processors")) == 3

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics import metrics
+from mirage.metrics.formulas import Mean, MeanByNodes, Quantile, RatioOfSums
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.comparison import Run, compare
 from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.resampled_metrics import quantiles
 from slurm_mirage.base.errors import WrongUse
 
-OVER_JOBS = {*metrics.METRICS} - {"wait_max", "utilisation", "loss_of_capacity", "makespan", "W3", "suspensions_mean"}
+OVER_JOBS = {name for name, one in metrics.METRICS.items() if isinstance(one.formula, (Mean, MeanByNodes, Quantile, RatioOfSums))}
 
 
 def pair(content: dict[str, Any], name: str = "wait_mean") -> dict[str, Any]:
