@@ -1,4 +1,4 @@
-"""What users ask for: requested times in place of those of a log or a model. See docs/models.md."""
+"""Replaces the requested times of a log or a model by modelled user estimates. See docs/models.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUND_VALUES = np.array(
     + [3600.0 * hours for hours in (1, 2, 3, 6, 8, 12)]
     + [DAY * days for days in (1, 1.5, 2, 3, 5, 7, 10, 15)]
 )
-# Our choice for what they leave open: the values go on in steps of the last two's distance.
+# Above the longest value: multiples of the distance of the last two (our choice).
 BEYOND = 5 * DAY
 
 _ACCURACY = re.compile(r"(0|1|0?\.\d+|0\.0*|1\.0*)")
