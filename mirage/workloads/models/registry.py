@@ -66,7 +66,8 @@ _ALL = (
     Entry(
         "lomonosov",
         "Lomonosov-1, 2017",
-        'Polyakov, Dubenskaya, "Improving the load of supercomputers based on job migration using container virtualization", GRID 2018',
+        'Polyakov, Dubenskaya, "Improving the load of supercomputers based on job migration using container virtualization", '
+        "GRID 2018",
         "uniform",
         "exact",
         ("lomonosov", "MODEL"),

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
-from campaigns import campaign, correlated, run_of
+from campaigns import NODES, campaign, correlated, run_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -273,3 +274,20 @@ def test_every_metric_has_words() -> None:
     found = Finding(-12, (-15, -9), 2, -12, (-15, -9), 2)
     for name in metrics.METRICS:
         assert verdict(name, found).words.startswith("12 % ")
+
+
+def test_changes_of_size_are_compared() -> None:
+    """Half of the jobs of b shrink to one processor in the middle of their run: only metrics weighted by processors differ."""
+    runs = [run_of("a", 1, 5000.0 + np.arange(60))]
+    jobs, none = runs[0].jobs, pl.DataFrame(schema=metrics.SUSPENSIONS_SCHEMA)
+    middle = (pl.col("start") + pl.col("end")) / 2
+    shrunk = jobs.filter(pl.col("id") % 2 == 0).select(
+        pl.col("id").alias("job"), middle.alias("from"), pl.lit(1, pl.Int64).alias("nodes"), pl.lit(1, pl.Int64).alias("processors")
+    )
+    found = metrics.compute(jobs, NODES, NODES, suspensions=none, allocations=shrunk)
+    b = replace(runs[0], label="b", folder="b-1", metrics={**runs[0].metrics, **found}, suspensions=none, allocations=shrunk)
+    content = compare([runs[0], b], seed=1, resamples=50)
+    different = {name for name in OVER_JOBS if pair(content, name)["difference"] != 0}
+    assert different == {"weighted_slowdown", "weighted_slowdown_processors", "pp_bounded_slowdown_mean"}
+    for name in different:
+        assert pair(content, name)["mean"] == pytest.approx(found["metrics"][name], rel=1e-9)
