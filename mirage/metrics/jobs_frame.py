@@ -34,13 +34,13 @@ ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
 `processors`: size of the job from then on, nodes null where unknown. The size before the first change is that of jobs.csv."""
 
 PARTIAL = "PARTIAL"
-"""State of a line of SWF with status 2, 3 or 4: part of a job that has a line of its own."""
+"""State of a line of SWF with status 2, 3 or 4: a part of a job that also has a line of its own."""
 
 _SWF_STATES = {0: "FAILED", 1: "COMPLETED", 2: PARTIAL, 3: PARTIAL, 4: PARTIAL, 5: "CANCELLED"}
 
 
 def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
-    """The schedule that a log records, as a jobs frame. An SWF frame, with `suspended` if sacct gave it.
+    """The schedule recorded in a log, as a jobs frame. trace: an SWF frame, with a column `suspended` if the log is sacct's.
 
     A wait of -1 is unknown (and so is the start); other negative waits are kept, for `compute` to report. A
     cancelled job (status 5) without a run time never started; its end is when it was cancelled.
@@ -112,7 +112,7 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
 
 
 def _runs(records: Sequence[Record]) -> pl.DataFrame:
-    """A row a record, in nanoseconds from the first submission; `suspended` as far as its instants tell."""
+    """One row per record, in nanoseconds from the first submission. `suspended` is from the instants of suspensions, if known."""
     origin = min((record.submission_ns for record in records), default=0)
 
     def suspended(record: Record) -> int:

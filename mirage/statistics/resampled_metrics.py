@@ -136,7 +136,7 @@ def together(sums: Floats, sizes: Floats, cells: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True)
 class Cells:
-    """The jobs by classes of size and run time, those without jobs left out.
+    """The jobs by class of size and run time; classes without jobs are left out.
 
     order: places of the jobs, cell by cell; begins: where each cell begins in it; keys: each one's (size, run time), numbers of
     rows of size_rows and runtime_rows (name, upper edge)
@@ -150,7 +150,7 @@ class Cells:
 
 
 def cells_of(frames: Sequence[pl.DataFrame], processors: int) -> Cells:
-    """A job's run time is the mean of all runs, so that it is in the same class in each."""
+    """Classes of the jobs by size at the start and mean run time of all runs, so that a job has the same class in each run."""
     widths = frames[0]["p"].to_numpy()
     sizes = job_classes.sizes(max(processors, int(widths.max())))
     wide = np.searchsorted(list(sizes.values()), widths, side="left")
