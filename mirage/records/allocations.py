@@ -21,13 +21,14 @@ def read_allocations(path: Path, jobs: pl.DataFrame, knob: str) -> pl.DataFrame:
     Raises WrongUse with the file and the first wrong line.
     """
     table = read_csv(path, ALLOCATIONS_SCHEMA, knob)
-    spans = jobs.select(job="id", start="start", end="end", is_known=pl.lit(True)).unique("job", keep="first")
+    spans = jobs.group_by(job="id").agg(pl.col("start", "end").first(), rows=pl.len())
     joined = table.join(spans, on="job", how="left", maintain_order="left")
     checks = {
         "job, from or processors is empty": pl.any_horizontal(pl.col("job", "from", "processors").is_null()),
         "processors may be 1 or more": pl.col("processors") < 1,
         "nodes may be 1 or more, or empty": pl.col("nodes") < 1,
-        "there is no job {job} in jobs.csv": pl.col("is_known").is_null(),
+        "there is no job {job} in jobs.csv": pl.col("rows").is_null(),
+        "job {job} is in several lines of jobs.csv": pl.col("rows") > 1,
         "job {job} did not start": pl.col("start").is_null(),
         "from {from} is before the start of job {job}, {start}": pl.col("from") < pl.col("start"),
         "from {from} is after the end of job {job}, {end}": pl.col("from") > pl.col("end"),

@@ -465,6 +465,12 @@ def test_the_first_job_of_a_log_is_not_taken_for_a_heading(tmp_path: Path) -> No
     assert values["wait_mean"] == 5.5
 
 
+def test_the_table_of_a_file_without_a_metric_leaves_it_out() -> None:
+    result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
+    del result["metrics"]["W4"]
+    assert [row[0] for row in metrics.table(result)] == [name for name in metrics.METRICS if name != "W4"]
+
+
 def test_table_for_the_terminal() -> None:
     rows = metrics.table(metrics.compute(SIX, 4, None, suspensions=SIX_STOPS))
     assert [row[0] for row in rows] == list(metrics.METRICS)

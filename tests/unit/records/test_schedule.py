@@ -212,6 +212,13 @@ def test_changes_of_jobs_that_are_not_selected_are_no_error(tmp_path: Path) -> N
     assert metrics.compute(chosen.jobs, 8, allocations=chosen.allocations)["jobs"]["submitted"] == 1
 
 
+def test_changes_of_a_job_that_is_there_twice_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(RUN + RUN.splitlines(keepends=True)[1])
+    (tmp_path / "allocations.csv").write_text("job,from,nodes,processors\n1,3,1,1\n")
+    with pytest.raises(WrongUse, match=r"allocations.csv line 2: job 1 is in several lines of jobs.csv$"):
+        schedule.read_schedule(tmp_path / "jobs.csv")
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

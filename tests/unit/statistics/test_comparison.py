@@ -19,7 +19,7 @@ from mirage.metrics import metrics
 from mirage.metrics.formulas import Mean, MeanByNodes, Quantile, RatioOfSums
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.comparison import Run, compare
-from mirage.statistics.comparison_text import Finding, verdict
+from mirage.statistics.comparison_text import Finding, judged, verdict
 from mirage.statistics.resampled_metrics import quantiles
 from slurm_mirage.base.errors import WrongUse
 
@@ -291,3 +291,19 @@ def test_changes_of_size_are_compared() -> None:
     assert different == {"weighted_slowdown", "weighted_slowdown_processors", "pp_bounded_slowdown_mean"}
     for name in different:
         assert pair(content, name)["mean"] == pytest.approx(found["metrics"][name], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("code", "better", "word"),
+    [
+        ("lower", "lower", "better"),
+        ("lower", "higher", "worse"),
+        ("higher", "higher", "better"),
+        ("higher", "neither", "higher"),
+        ("none", "neither", "no difference"),
+        ("undecided", "lower", "undecided"),
+        ("unknown", "lower", "not known"),
+    ],
+)
+def test_a_verdict_is_judged_by_the_direction_of_the_metric(code: str, better: str, word: str) -> None:
+    assert judged(code, better) == word
