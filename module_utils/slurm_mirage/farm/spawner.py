@@ -78,9 +78,9 @@ class Spawner:
     def keep_clock(self, clock: Mapping[str, Any]) -> None:
         """Have the `clock` of the specification run; to be called while no daemon runs that is to have another one."""
         if "line" in clock:
-            instance_clock.take(self.directory, clock["line"])
+            instance_clock.copy_head_clock(self.directory, clock["line"])
         else:
-            instance_clock.keep(self.directory, clock["speed"])
+            instance_clock.set_speed(self.directory, clock["speed"])
         self._clock = instance_clock.environment(self.directory)
 
     @property
