@@ -3,9 +3,9 @@
 `programs.clock_answers` is the server. It keeps no state, and an answer is as long as its question, so that a forged sender address
 cannot be used to amplify traffic.
 
-The client's clock shows t0 when it sends a question and t2 when it receives the answer; the server's clock shows t1 in between. The
-client is then ahead by (t0 + t2) / 2 - t1, with an error of at most (t2 - t0) / 2, however the time was divided between the question
-and the answer. Of many questions, the one with the shortest round trip has the smallest error.
+The client's clock shows t0 when it sends a question and t2 when it receives the answer; the server's clock shows t1 in between.
+The client is then ahead by (t0 + t2) / 2 - t1, with an error of at most (t2 - t0) / 2, however the time was divided between the
+question and the answer. Of many questions, the one with the shortest round trip has the smallest error.
 """
 
 from __future__ import annotations
