@@ -52,7 +52,7 @@ class Cluster:
         return self.run("sbatch", "--parsable", "--output=%j.out", *words, f"--wrap={script}")
 
     def suspend(self, job: str) -> bool:
-        """Suspend a job; returns whether slurmctld did so. Until the job's launch is complete it refuses (Job is pending execution)."""
+        """Suspend a job; returns whether slurmctld did so. It refuses while the launch of the job is not complete."""
         with suppress(subprocess.CalledProcessError):
             self.run("scontrol", "suspend", job)
             return True
