@@ -9,8 +9,8 @@ from contextlib import suppress
 from slurm_mirage.files import locked_folder, write_atomically
 
 from . import layout, machines, network, trees
+from .commands import BedError, run, say
 from .layout import Bed, Host
-from .words import BedError, run, say
 
 # Ignores the user's SSH configuration, agent and known hosts. The shared connections end with the bed.
 _SSH = (

@@ -7,8 +7,8 @@ import os
 import sys
 
 from . import beds, machines, trees
+from .commands import BedError, say
 from .layout import HOSTS, check_name
-from .words import BedError, say
 
 
 def run(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from slurm_mirage.files import read_json, write_json
 
-from .words import BedError
+from .commands import BedError
 
 HOSTS = ["head1", "compute1", "compute2"]
 """Default hosts of a bed. A host may not have the name of an Ansible group, such as head."""

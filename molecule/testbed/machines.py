@@ -18,9 +18,9 @@ from pathlib import Path
 
 from slurm_mirage import processes
 
+from .commands import BedError, run
 from .layout import Bed, Host
 from .trees import ACCOUNT
-from .words import BedError, run
 
 SHUTDOWN = 20
 """Seconds after which a host that does not shut down is killed."""

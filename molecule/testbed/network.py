@@ -8,8 +8,8 @@ from typing import Any
 
 from slurm_mirage.host_settings import HostSettings
 
+from .commands import BedError, run
 from .layout import Bed, settings
-from .words import BedError, run
 
 _FORWARDING = "net.ipv4.ip_forward"
 

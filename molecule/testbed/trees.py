@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slurm_mirage.files import locked_folder
 
-from .words import BedError, run, say
+from .commands import BedError, run, say
 
 # Debian as in a cloud image, including sudo and the login service (libpam-systemd).
 _SYSTEM = (

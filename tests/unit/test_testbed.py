@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed import layout, trees
-from testbed.words import BedError
+from testbed.commands import BedError
 
 LONGEST_INTERFACE = 15
 """Letters; netdevice(7)."""
