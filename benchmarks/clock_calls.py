@@ -1,6 +1,6 @@
 """Measures the overhead of the virtual clock in a program, compared with libfaketime if that is installed.
 
-    PYTHONPATH=module_utils python -m benchmarks.clock_calls
+    python -m benchmarks.clock_calls
 
 The figures are the nanoseconds of calls that read the time and of a poll that does not wait, and the microseconds of processor time
 for starting /bin/true from a shell (fork, exec, exit). Each figure is the minimum of several alternating rounds, because other load
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Benchmark, Figures, markdown
-from slurm_mirage.clock import Clock
+from slurm_mirage.clock.clock import Clock
 
 SOURCE = Path(__file__).parents[1] / "files" / "virtual_clock"
 PROGRAM = Path(__file__).with_suffix(".c")

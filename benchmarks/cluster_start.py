@@ -1,6 +1,6 @@
 """Compares the start-up time and memory of the emulated nodes between the farm and a bare loop of `slurmd -N`.
 
-    PYTHONPATH=module_utils python -m benchmarks.cluster_start [NODES]
+    python -m benchmarks.cluster_start [NODES]
 
 Both start munged, slurmctld and all slurmd with the same configuration files, and are measured until every node is idle in
 slurmctld. The host must be otherwise idle. As in a plain shell script, the loop's daemons have randomised address layouts and no
@@ -26,7 +26,8 @@ CPU_BOUND = 1.3
 # Runs the farm with some of its kernel requests failing, as in a container.
 FARM_WITHOUT = """
 import sys
-from slurm_mirage import farm, isolation
+from slurm_mirage.farm import isolation
+from slurm_mirage.programs.farm import main
 
 def refuse() -> None:
     raise OSError("left out by the benchmark")
@@ -34,7 +35,7 @@ def refuse() -> None:
 for name in sys.argv[1].split(","):
     getattr(isolation, name)
     setattr(isolation, name, refuse)
-sys.exit(farm.main(["run", sys.argv[2]]))
+sys.exit(main(["run", sys.argv[2]]))
 """
 
 
@@ -80,7 +81,7 @@ def cost(nodes: int, start: Callable[[], None]) -> Cost:
 
 def start_farm(without: Collection[str] = ()) -> None:
     """Start the farm. `without` names functions of the module isolation that fail in it."""
-    program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.farm", "run"]
+    program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.programs.farm", "run"]
     subprocess.Popen(
         ["/usr/bin/python3", *program, str(bench.DIRECTORY)],
         env={**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"},

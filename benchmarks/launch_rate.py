@@ -1,6 +1,6 @@
 """Compares the jobs per second, from first submission to last completion record, of the replay and of a shell loop of `sbatch`.
 
-    PYTHONPATH=module_utils python -m benchmarks.launch_rate [NODES] [JOBS]
+    python -m benchmarks.launch_rate [NODES] [JOBS]
 
 The jobs do nothing: `sleep 0` in the loop, sigsleep with a run time of 0 in the replay. Each side has ROUNDS turns of JOBS jobs on
 the same cluster. CPU time is reported per command.

@@ -1,6 +1,6 @@
 """Measures the memory per job of many concurrently running one-core jobs.
 
-    PYTHONPATH=module_utils python -m benchmarks.load [NODES] [JOBS]
+    python -m benchmarks.load [NODES] [JOBS]
 
 The jobs are sigsleep, submitted by the replay. Memory is the decrease of the host's MemAvailable, compared with the same cluster
 when all nodes are idle and their pages are merged.

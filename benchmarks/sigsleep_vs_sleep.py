@@ -1,6 +1,6 @@
 """Compares memory and wake-ups of sigsleep and of coreutils' sleep.
 
-    PYTHONPATH=module_utils python -m benchmarks.sigsleep_vs_sleep
+    python -m benchmarks.sigsleep_vs_sleep
 
 Memory is the proportional set size (PSS, in which shared pages are divided by the number of processes that share them), the mean
 over `count` concurrent processes. Wake-ups are the context switches of these processes while they sleep, from /proc/PID/status.

@@ -1,6 +1,6 @@
 """Measures clusters of increasing size: start-up time, memory per idle node, a wide job, and the CPU time of an idle cluster.
 
-    PYTHONPATH=module_utils python -m benchmarks.sizes [NODES ...] [--idle=SECONDS]
+    python -m benchmarks.sizes [NODES ...] [--idle=SECONDS]
 
 Each cluster is built by `make cluster`, measured, built again without a change, and removed. Memory is the decrease of the host's
 MemAvailable from before `make cluster` until MERGE_SECONDS after all nodes are idle, including slurmctld, munged and the farm. A

@@ -1,6 +1,6 @@
 """Measures steps on many nodes: `srun -N n -n 2n true` for increasing n, and a batch job on all nodes.
 
-    PYTHONPATH=module_utils python -m benchmarks.steps [NODES]
+    python -m benchmarks.steps [NODES]
 
 The cluster is built with STEPS=yes. Each step is timed until srun returns and until the job ends. A slurmstepd that remains
 afterwards is counted as stray. srun's output is in results/bench/srun_WIDTH.log.

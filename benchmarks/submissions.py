@@ -1,6 +1,6 @@
 """Compares the submissions per second of the replay and of a shell loop of `sbatch` on the same cluster.
 
-    PYTHONPATH=module_utils python -m benchmarks.submissions [JOBS]
+    python -m benchmarks.submissions [JOBS]
 
 All jobs are due immediately and sleep for 10 ms. The replay starts after the jobs of the loop have ended.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.figures import Benchmark, Figures
-from slurm_mirage.submissions import PlanRow, write_plan
+from slurm_mirage.jobs.plan import PlanRow, write_plan
 
 NODES = 60
 RUNTIME = 0.01  # seconds
@@ -74,7 +74,7 @@ def prepare(run: str, jobs: int, runtime: float) -> Path:
 
 def start_replay(folder: Path) -> subprocess.Popen[bytes]:
     """Start the replay of `folder`, which ends after its jobs."""
-    command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.replay", str(folder))
+    command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.programs.replay", str(folder))
     environment = {**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(command, cwd=bench.DIRECTORY, env=environment, stdout=subprocess.DEVNULL)
 

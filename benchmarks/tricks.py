@@ -1,6 +1,6 @@
 """Measures the savings of each optimisation: nodes with all of them, without one of them, and without any.
 
-    PYTHONPATH=module_utils python -m benchmarks.tricks [NODES]
+    python -m benchmarks.tricks [NODES]
 
 With `STEPS=yes`, each slurmd reads the whole slurm.conf, as steps on several nodes need it.
 """

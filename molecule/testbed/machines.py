@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_mirage import processes
+from slurm_mirage.base import processes
 
 from .commands import BedError, run
 from .layout import Bed, Host

@@ -23,7 +23,7 @@ import openstack
 import yaml
 from configuration import ADDRESS, DATABASES, HOSTS, REGION, SERVICES, Plane, write
 
-from slurm_mirage import processes
+from slurm_mirage.base import processes
 
 HERE = Path(__file__).parent
 # Time limit of the start in seconds; the start takes 50 s on two idle cores.
