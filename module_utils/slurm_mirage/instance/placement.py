@@ -139,7 +139,7 @@ def dealt(classes: Sequence[NodeClass], addresses: Sequence[str], known: Mapping
     count = Counter(homes.values())
     fresh = [name for name in _names(classes) if name not in homes]
     begin = 0
-    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(fresh)), strict=True):
+    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(fresh))):
         homes |= dict.fromkeys(fresh[begin : begin + more], address)
         begin += more
     return {name: homes[name] for name in _names(classes)}
