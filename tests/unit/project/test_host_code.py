@@ -28,6 +28,11 @@ def test_functions_and_types_of_the_standard_library_are_those_of_python_3_9() -
 
 def test_every_module_can_be_imported_without_site_packages() -> None:
     names = [".".join(path.parts).removesuffix(".__init__") for path in MODULES]
-    code = f"import sys; sys.path.append({str(PACKAGE.parent)!r}); import importlib\nfor name in {names}: importlib.import_module(name)"
+    code = f"""
+import importlib, sys
+sys.path.append({str(PACKAGE.parent)!r})
+for name in {names}:
+    importlib.import_module(name)
+"""
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
