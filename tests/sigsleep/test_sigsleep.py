@@ -74,7 +74,7 @@ def test_wrong_values(program: Path, tmp_path: Path, option: str, value: str | N
     [
         (["--nice"], "--nice"),
         (["5"], "5"),
-        (["--id", "8"], "--id: may be given once"),
+        (["--id", "8"], "--id: may only be given once"),
         (["--clock"], "--clock: needs a value"),
         (["--id=5"], "--id=5"),
     ],
@@ -165,7 +165,7 @@ def test_a_slow_clock_lengthens_the_sleep(start: Start, tmp_path: Path) -> None:
 def test_a_malformed_clock_file(start: Start, tmp_path: Path, text: str) -> None:
     (tmp_path / "clock").write_text(text)
     job = start(HOUR, clock=tmp_path / "clock")
-    assert_wrong_use(*job.end(), f"--clock {tmp_path}/clock: may be")
+    assert_wrong_use(*job.end(), f"--clock {tmp_path}/clock: must be")
     assert not job.log.exists()
 
 

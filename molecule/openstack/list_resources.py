@@ -1,4 +1,4 @@
-"""`things.py CLOUD`: all that the user's project has, as a line of JSON; what the role has made or left is compared by it."""
+"""`list_resources.py CLOUD`: prints the names of all resources of the user's project as one line of JSON, for comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import openstack
 cloud = openstack.connect(cloud=sys.argv[1])
 project = cloud.current_project_id
 network, compute = cloud.network, cloud.compute
-things = {
+resources = {
     "networks": [one.name for one in network.networks(project_id=project)],
     "subnets": [one.name for one in network.subnets(project_id=project)],
     "routers": [one.name for one in network.routers(project_id=project)],
@@ -21,4 +21,4 @@ things = {
     "server groups": [one.name for one in compute.server_groups()],
     "servers": [f"{one.name} {one.status}" for one in compute.servers()],
 }
-print(json.dumps({what: sorted(names) for what, names in things.items()}, sort_keys=True))
+print(json.dumps({kind: sorted(names) for kind, names in resources.items()}, sort_keys=True))
