@@ -1,4 +1,4 @@
-# The front door. `make` alone lists the targets and knobs. What a target does stands in cli/ and playbooks/; here is only
+# The front door. `make` alone lists the targets and knobs. What a target does stands in mirage/commands/ and playbooks/; here is only
 # what has to happen before Python can run, and the lists of the tools that test the project.
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,7 @@ export MIRAGE_GIVEN := $(GIVEN)
 
 PYTHON ?= python3
 BIN := .venv/bin
-CLI := @exec $(BIN)/python -m cli
+CLI := @exec $(BIN)/python -m mirage
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 # The tools of .venv find each other; an older ansible elsewhere on PATH is never picked up.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -37,6 +37,7 @@ $(STAMP):
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check --editable .
 	@touch $@
 
 ##@ Experiments
@@ -128,11 +129,12 @@ unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's 
 	@$(BIN)/pytest
 
 .PHONY: lint
-lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, shellcheck, C
+lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(call need,shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run roles/slurm/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
@@ -151,19 +153,19 @@ infra: $(STAMP) ## look at the running cluster from outside (testinfra)
 
 .PHONY: bench
 bench: $(STAMP) ## start-up and memory of the nodes, submissions per second, sigsleep against sleep, cost of the virtual clock
-	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks
 
 .PHONY: bench-scale
 bench-scale: $(STAMP) ## figures of 3,600 and 16,384 nodes beside their bounds (two hours, a host at rest)
-	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.scale
+	@$(BIN)/python -m benchmarks.scale
 
 .PHONY: bench-clock
 bench-clock: $(STAMP) ## the virtual clock's error: KTH's log at SPEED=50 to 1000 (two hours, a host at rest; goes on)
-	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.clock
+	@$(BIN)/python -m benchmarks.clock
 
 .PHONY: bench-metrics
 bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)
-	@PYTHONPATH=module_utils $(BIN)/python -m benchmarks.log_metrics
+	@$(BIN)/python -m benchmarks.log_metrics
 
 .PHONY: clean
 clean: ## remove .venv, caches and what was compiled; results stay
@@ -177,4 +179,4 @@ help: ## this text
 	@echo 'Slurm Mirage: real Slurm daemons, many more of them than machines, and real workload logs replayed on them.'
 	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 	@printf '\nKnobs, as in: make experiment NODES=100 SHRINK=50\n'
-	@$(PYTHON) -c 'from cli import knobs; print(knobs.help_text())'
+	@PYTHONPATH=module_utils $(PYTHON) -c 'from mirage.knobs import table; print(table.help_text())'

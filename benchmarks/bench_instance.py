@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.figures import RESULTS, Figures, Skipped
 from benchmarks.host import Progress, available_mib
-from cli.knobs import BY_NAME
-from slurm_mirage import processes
-from slurm_mirage.slurm_commands import CompletionLog
+from mirage.knobs.table import BY_NAME
+from slurm_mirage.base import processes
+from slurm_mirage.rm.slurm.commands import CompletionLog
 
 REPOSITORY = Path(__file__).parents[1]
 NAME = "bench"

@@ -1,6 +1,6 @@
 """The error of the virtual clock: a recorded workload on the same machine at several speeds, more than once.
 
-    PYTHONPATH=module_utils python -m benchmarks.clock [short] [long] [report] [--speeds=500,100] [--replicas=1] [--trace=PATH]
+    python -m benchmarks.clock [short] [long] [report] [--speeds=500,100] [--replicas=1] [--trace=PATH]
 
 Without words it plays all of both parts, some two hours; `report` plays nothing. Each run is one of `make experiment` and is kept,
 as results/bench-clock-KIND-SPEED-REPLICA: one that is there is taken as it is, one that was interrupted goes on. The fastest come
@@ -22,11 +22,11 @@ from polars import col
 
 from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise
 from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, end_properly, markdown
-from cli.endings import Ending
-from cli.knobs import BY_NAME
-from cli.runs import RESULTS as RUNS
-from cli.screen import about
-from slurm_mirage.files import read_json
+from mirage import RESULTS as RUNS
+from mirage.experiment.endings import Ending
+from mirage.knobs.table import BY_NAME
+from mirage.terminal.screen import about
+from slurm_mirage.base.files import read_json
 
 REPOSITORY = Path(__file__).parents[1]
 TRACE = REPOSITORY.parent / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
@@ -136,7 +136,7 @@ def _call(target: str, **knobs: str) -> None:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
     LOG.parent.mkdir(parents=True, exist_ok=True)
     with LOG.open("a") as log:
-        command = [sys.executable, "-m", "cli", target]
+        command = [sys.executable, "-m", "mirage", target]
         process = subprocess.Popen(command, cwd=REPOSITORY, env=clean | knobs, stdout=log, stderr=subprocess.STDOUT)
         try:
             process.wait()

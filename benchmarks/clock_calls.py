@@ -1,6 +1,6 @@
 """What the virtual clock costs the programs that it is preloaded into, beside libfaketime where that is installed.
 
-    PYTHONPATH=module_utils python -m benchmarks.clock_calls
+    python -m benchmarks.clock_calls
 
 Nanoseconds of calls that ask for the time, and of a poll that does not wait; microseconds of processor time of starting
 /bin/true from a shell (fork, exec, exit). Each figure is the lowest of several rounds, in which the ways take turns: what else
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Benchmark, Figures, markdown
-from slurm_mirage.clock import Clock
+from slurm_mirage.clock.clock import Clock
 
 SOURCE = Path(__file__).parents[1] / "files" / "virtual_clock"
 PROGRAM = Path(__file__).with_suffix(".c")

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slurm_mirage.bootstrap import student
+from mirage.statistics.bootstrap import student
 
 BLOCKS = 10
 

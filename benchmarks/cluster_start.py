@@ -1,6 +1,6 @@
 """Start-up time and memory of the emulated nodes: the farm against a bare loop of `slurmd -N`, in one run.
 
-    PYTHONPATH=module_utils python -m benchmarks.cluster_start [NODES]
+    python -m benchmarks.cluster_start [NODES]
 
 Both start munged, slurmctld and all slurmd with the same slim files, and are measured to the moment at which slurmctld says
 that every node is idle, on a host that does nothing else. The loop has what a shell script would have: no address layout in
@@ -26,7 +26,8 @@ CPU_BOUND = 1.3
 # The farm as it is, but for some of its wishes to the kernel, which are refused as a container might refuse them.
 FARM_WITHOUT = """
 import sys
-from slurm_mirage import farm, isolation
+from slurm_mirage.farm import isolation
+from slurm_mirage.programs.farm import main
 
 def refuse() -> None:
     raise OSError("left out by the benchmark")
@@ -34,7 +35,7 @@ def refuse() -> None:
 for name in sys.argv[1].split(","):
     getattr(isolation, name)
     setattr(isolation, name, refuse)
-sys.exit(farm.main(["run", sys.argv[2]]))
+sys.exit(main(["run", sys.argv[2]]))
 """
 
 
@@ -79,7 +80,7 @@ def cost(nodes: int, start: Callable[[], None]) -> Cost:
 
 def start_farm(without: Collection[str] = ()) -> None:
     """Start the farm; `without` are functions of slurm_mirage.isolation that it shall do without."""
-    program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.farm", "run"]
+    program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.programs.farm", "run"]
     subprocess.Popen(
         ["/usr/bin/python3", *program, str(bench.DIRECTORY)],
         env={**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"},

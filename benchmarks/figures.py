@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.files import write_json
+from slurm_mirage.base.files import write_json
 
 RESULTS = Path(__file__).parents[1] / "results/bench"
 Figures = dict[str, Any]

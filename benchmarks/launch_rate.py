@@ -1,6 +1,6 @@
 """Jobs per second from the first submission to the last completion record: the replay against a bare shell loop of `sbatch`.
 
-    PYTHONPATH=module_utils python -m benchmarks.launch_rate [NODES] [JOBS]
+    python -m benchmarks.launch_rate [NODES] [JOBS]
 
 The jobs do nothing: `sleep 0` in the loop, sigsleep with a run time of 0 in the replay. Both sides have ROUNDS turns of JOBS each,
 one after the other on the same cluster. CPU time is told by the command that spent it, so that it can be seen where it goes.

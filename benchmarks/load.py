@@ -1,6 +1,6 @@
 """Many one-core jobs that run at once: what one of them costs in memory.
 
-    PYTHONPATH=module_utils python -m benchmarks.load [NODES] [JOBS]
+    python -m benchmarks.load [NODES] [JOBS]
 
 The jobs are sigsleep, submitted by the replay. Memory is the loss of the host's MemAvailable against the same cluster when all
 its nodes are idle and their pages are merged.

@@ -30,7 +30,7 @@ RAIJIN = {"JOBS": "4417018", "NODES": "3592", "CPUS": "16"}
 ADD_WAITS = """
 import sys
 import numpy as np
-from slurm_mirage import swf
+from mirage.traces import swf
 frame, header, _ = swf.read_swf(sys.argv[1])
 rng = np.random.default_rng(1)
 waits = np.where(rng.random(frame.height) < 0.5, 0.0, np.floor(rng.exponential(3600.0, frame.height)))
@@ -52,10 +52,13 @@ def measure(jobs: int = int(RAIJIN["JOBS"]), rounds: int = 2) -> Figures:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         folder = Path(directory)
         plain, log, result = folder / "plain.swf", folder / "log.swf", folder / "metrics.json"
-        generated = _timed([sys.executable, "-m", "cli", "workload"], {**RAIJIN, "JOBS": str(jobs), "OUT": str(plain)})
+        generated = _timed([sys.executable, "-m", "mirage", "workload"], {**RAIJIN, "JOBS": str(jobs), "OUT": str(plain)})
         subprocess.run([sys.executable, "-c", ADD_WAITS, str(plain), str(log)], check=True)
         plain.unlink()
-        ours: tuple[list[str], dict[str, str]] = ([sys.executable, "-m", "cli", "metrics"], {"TRACE": str(log), "OUT": str(result)})
+        ours: tuple[list[str], dict[str, str]] = (
+            [sys.executable, "-m", "mirage", "metrics"],
+            {"TRACE": str(log), "OUT": str(result)},
+        )
         theirs: tuple[list[str], dict[str, str]] = ([str(evalys), "-c", USE_EVALYS, str(log)], {})
         runs: dict[str, list[Figures]] = {"mirage": [], "evalys": []}
         for turn in range(rounds):
@@ -87,7 +90,7 @@ def _evalys() -> Path:
 
 def _timed(command: Sequence[str], knobs: dict[str, str]) -> Figures:
     """A program's real seconds, processor seconds, peak memory in MiB and output; CalledProcessError if it fails."""
-    environment = {**os.environ, **knobs, "PYTHONPATH": f"{ROOT / 'module_utils'}", "MIRAGE_GIVEN": " ".join(knobs)}
+    environment = {**os.environ, **knobs, "MIRAGE_GIVEN": " ".join(knobs)}
     with tempfile.TemporaryFile("w+") as output:
         began = time.monotonic()
         child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output)

@@ -1,6 +1,6 @@
 """Memory and wake-ups of sigsleep and of coreutils' sleep, side by side.
 
-    PYTHONPATH=module_utils python -m benchmarks.sigsleep_vs_sleep
+    python -m benchmarks.sigsleep_vs_sleep
 
 Memory is the proportional set size (PSS: pages that several processes share count by their share), the mean over
 `count` processes that run at once. Wake-ups are context switches of those processes, from /proc/PID/status, while

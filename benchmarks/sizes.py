@@ -1,6 +1,6 @@
 """Clusters of growing size: start, memory of an idle node, a wide job, and what an idle cluster costs.
 
-    PYTHONPATH=module_utils python -m benchmarks.sizes [NODES ...] [--idle=SECONDS]
+    python -m benchmarks.sizes [NODES ...] [--idle=SECONDS]
 
 Each size is built from nothing by `make cluster`, looked at, made again without a change, and removed. Memory is the loss of
 the host's MemAvailable from before `make cluster` until MERGE_SECONDS after all nodes are idle, so slurmctld, munged and the farm

@@ -1,6 +1,6 @@
 """Steps over many nodes: `srun -N n -n 2n true` for growing n, and a batch job over all nodes.
 
-    PYTHONPATH=module_utils python -m benchmarks.steps [NODES]
+    python -m benchmarks.steps [NODES]
 
 The cluster is built with STEPS=yes. Each is timed to srun's return and to the job's end. A slurmstepd that is left over
 afterwards is stray. srun's output is in results/bench/srun_WIDTH.log.

@@ -1,6 +1,6 @@
 """Submissions per second: the replay against a bare shell loop of `sbatch`, on the same cluster in one run.
 
-    PYTHONPATH=module_utils python -m benchmarks.submissions [JOBS]
+    python -m benchmarks.submissions [JOBS]
 
 All jobs are due at once and sleep for 10 ms; each side waits for the other's jobs to end before it begins.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.figures import Benchmark, Figures
-from slurm_mirage.submissions import PlanRow, write_plan
+from slurm_mirage.jobs.plan import PlanRow, write_plan
 
 NODES = 60
 RUNTIME = 0.01  # seconds
@@ -71,7 +71,7 @@ def prepare(run: str, jobs: int, runtime: float) -> Path:
 
 def start_replay(folder: Path) -> subprocess.Popen[bytes]:
     """Begin the replay of `folder`; it ends when its jobs have."""
-    command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.replay", str(folder))
+    command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.programs.replay", str(folder))
     environment = {**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(command, cwd=bench.DIRECTORY, env=environment, stdout=subprocess.DEVNULL)
 

@@ -1,6 +1,6 @@
 """What each trick saves: the same nodes with all of them, without one at a time, and without any.
 
-    PYTHONPATH=module_utils python -m benchmarks.tricks [NODES]
+    python -m benchmarks.tricks [NODES]
 
 `STEPS=yes` gives each slurmd the whole slurm.conf, which is what steps over several nodes cost.
 """

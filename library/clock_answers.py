@@ -69,9 +69,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import processes
+from ansible.module_utils.slurm_mirage.base import processes
 
-PROGRAM = "slurm_mirage.clock_offset"
+PROGRAM = "slurm_mirage.programs.clock_answers"
 PATIENCE = 5.0  # seconds between SIGTERM and SIGKILL
 
 

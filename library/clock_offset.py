@@ -77,7 +77,7 @@ trouble:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import clock_offset
+from ansible.module_utils.slurm_mirage.clock import clock_offset
 
 
 def main() -> None:

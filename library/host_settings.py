@@ -56,7 +56,7 @@ refused:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.host_settings import HostSettings
+from ansible.module_utils.slurm_mirage.farm.host_settings import HostSettings
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
 
 SECRET = 0o600
 

@@ -70,9 +70,9 @@ rules:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import firewall
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.network import firewall
 
 
 def loaded(module: AnsibleModule) -> str | None:

@@ -133,9 +133,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible.module_utils.slurm_mirage import cloud_plan
-from ansible.module_utils.slurm_mirage.cloud_project import Cluster, Wanted, reason_of
-from ansible.module_utils.slurm_mirage.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.cloud import plan as cloud_plan
+from ansible.module_utils.slurm_mirage.cloud.project import Cluster, Wanted, reason_of
 
 try:
     import openstack

@@ -68,8 +68,16 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
+
+# The module runs on the control machine only, by the Python of .venv, which has both packages installed.
+try:
+    from mirage.records.run_results import results
+    from slurm_mirage.base.errors import WrongUse
+    from slurm_mirage.base.files import differs, write_atomically
+except ImportError as error:
+    MISSING = str(error)
+else:
+    MISSING = ""
 
 
 def join_records(folder: Path) -> None:
@@ -92,18 +100,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if MISSING:
+        module.fail_json(msg=f"the control machine lacks a package ({MISSING}); make installs it into .venv")
     folder = Path(module.params["run_dir"])
     if not module.check_mode:
         join_records(folder)
     try:
-        # Imported late, so that a machine without polars gets a message and no traceback.
-        from ansible.module_utils.slurm_mirage.run_results import results
-
         found = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
-    except ImportError as error:
-        module.fail_json(msg=f"the control machine lacks a package ({error}); make installs it into .venv")
     stale = [name for name, content in found.files.items() if differs(folder / name, content)]
     if not module.check_mode:
         for name in stale:

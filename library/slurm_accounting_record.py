@@ -51,10 +51,10 @@ jobs:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import instance_clock
-from ansible.module_utils.slurm_mirage.accounting import lines_of_run, record_command
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.journal import start_of
+from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.replay.journal import start_of
+from ansible.module_utils.slurm_mirage.rm.slurm.accounting import lines_of_run, record_command
 
 
 def main() -> None:

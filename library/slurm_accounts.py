@@ -81,8 +81,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import instance_clock
-from ansible.module_utils.slurm_mirage.accounting import (
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import read_json, write_json
+from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.jobs.plan import read_plan
+from ansible.module_utils.slurm_mirage.rm.slurm.accounting import (
     ASSOCIATION_FORMAT,
     DEFAULT_ACCOUNT,
     Present,
@@ -92,9 +95,6 @@ from ansible.module_utils.slurm_mirage.accounting import (
     qos_of,
     shares_of,
 )
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import read_json, write_json
-from ansible.module_utils.slurm_mirage.submissions import read_plan
 
 
 class Accounts:

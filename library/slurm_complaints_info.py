@@ -79,10 +79,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.daemon_log import Complaint, Span, by_kind, complaints
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import read_json
-from ansible.module_utils.slurm_mirage.journal import start_of
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.replay.journal import start_of
+from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Span, by_kind, complaints
 
 
 def span_of(folder: Path) -> tuple[dict[str, Any], int]:

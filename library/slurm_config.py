@@ -185,24 +185,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import front_end, release_change
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.node_words import GPU, gpus, gres_lines, gres_of, gres_types
-from ansible.module_utils.slurm_mirage.placement import (
-    NODE_OPTIONS,
-    Block,
-    NodeClass,
-    check_partitions,
-    node_classes,
-    place,
-    place_on_hosts,
-    placed_in,
-)
-from ansible.module_utils.slurm_mirage.setting_names import files_beside, translated
-from ansible.module_utils.slurm_mirage.slurm_conf import HEADER, Nodes, merge, render, render_settings, slim_files
-from ansible.module_utils.slurm_mirage.speed_settings import follow
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.instance.placement import Block, place, place_on_hosts, placed_in
+from ansible.module_utils.slurm_mirage.rm.slurm import front_end, release_change
+from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow
+from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
+from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
+from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import files_beside, translated
 
 
 def digest(*parts: str) -> str:

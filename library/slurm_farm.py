@@ -165,13 +165,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import instance_clock, processes
-from ansible.module_utils.slurm_mirage.daemons import KIND_ORDER
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.farm import read_state
-from ansible.module_utils.slurm_mirage.files import file_digest, read_json, write_json
-from ansible.module_utils.slurm_mirage.instance import refuse_during_run
-from ansible.module_utils.slurm_mirage.pacing import host_memory
+from ansible.module_utils.slurm_mirage.base import processes
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import file_digest, read_json, write_json
+from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.farm.daemons import KIND_ORDER
+from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
+from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 
 UNIT = "slurm-farm@{}.service"
 MEMORY_PATIENCE = 60  # seconds without growth of the available memory
@@ -181,12 +182,12 @@ STOPPED_A_SECOND = 50  # processes, at least
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
     """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
-    code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").glob("*.py"))]
+    code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").rglob("*.py"))]
     return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 
 def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The `daemons` of the specification; see slurm_mirage.farm.Spec."""
+    """The `daemons` of the specification; see farm.daemons.Spec."""
     sbin, etc, run, log = parameters["sbin"], directory / "etc", directory / "run", directory / "log"
     munged = [f"{parameters['munge_sbin']}/munged", "--foreground", "--num-threads=10"]
     munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
@@ -320,7 +321,7 @@ def launch(module: AnsibleModule, directory: Path) -> None:
         return
     with os.fdopen(open_log(directory), "ab") as log:
         subprocess.Popen(
-            [module.params["python"], "-m", "slurm_mirage.farm", "run", str(directory)],
+            [module.params["python"], "-m", "slurm_mirage.programs.farm", "run", str(directory)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -81,14 +81,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import instance_clock
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.farm import read_state
-from ansible.module_utils.slurm_mirage.files import read_json
-from ansible.module_utils.slurm_mirage.instance import active_run, commands_of
-from ansible.module_utils.slurm_mirage.pacing import host_memory
-from ansible.module_utils.slurm_mirage.registration import are_well, count_states, registered
-from ansible.module_utils.slurm_mirage.slurm_commands import Slurm, SlurmError
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
+from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of
+from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm, SlurmError
+from ansible.module_utils.slurm_mirage.rm.slurm.node_states import are_well, count_states, registered
 
 
 def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:

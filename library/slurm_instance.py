@@ -145,18 +145,13 @@ from typing import Any
 
 import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import (  # clock_offset, replay: carried along, and installed on the hosts
-    capacity,
-    clock_offset,  # noqa: F401
-    farm,
-    isolation,
-    processes,
-    replay,  # noqa: F401
-    sizing,
-)
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import locked_folder, read_json, write_json
-from ansible.module_utils.slurm_mirage.instance import (
+from ansible.module_utils.slurm_mirage.base import processes
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import locked_folder, read_json, write_json
+from ansible.module_utils.slurm_mirage.farm import isolation
+from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.instance import capacity, sizing
+from ansible.module_utils.slurm_mirage.instance.instance import (
     OWNED_BY_ROOT,
     OWNED_BY_USER,
     Ports,
@@ -167,7 +162,10 @@ from ansible.module_utils.slurm_mirage.instance import (
     is_free,
     refuse_during_run,
 )
-from ansible.module_utils.slurm_mirage.placement import Block
+from ansible.module_utils.slurm_mirage.instance.placement import Block
+
+# Not used here: the module carries the programs along, to be installed on the hosts.
+from ansible.module_utils.slurm_mirage.programs import clock_answers, farm, replay  # noqa: F401
 
 
 def check_loopback(address: str) -> None:
@@ -317,7 +315,7 @@ def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, A
     if user:
         account_of(user, directory.name)
     # In check mode nothing has stopped the farm that would be stopped by now.
-    if write and farm.read_state(directory) is not None:
+    if write and read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
     if present and write:

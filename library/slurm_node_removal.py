@@ -92,12 +92,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.hostlist import compress
-from ansible.module_utils.slurm_mirage.instance import commands_of
-from ansible.module_utils.slurm_mirage.node_removal import NodeCommands, controller_runs, leave, stay, wanted_hardware
-from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes
-from ansible.module_utils.slurm_mirage.slurm_commands import SlurmError
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.hostlist import compress
+from ansible.module_utils.slurm_mirage.instance.instance import commands_of
+from ansible.module_utils.slurm_mirage.instance.node_removal import NodeCommands, controller_runs, leave, stay, wanted_hardware
+from ansible.module_utils.slurm_mirage.rm.slurm.commands import SlurmError
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
 
 
 def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:

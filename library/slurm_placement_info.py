@@ -78,8 +78,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.placement import NODE_OPTIONS, node_classes, nodes_of_hosts, placed_in
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.instance.placement import nodes_of_hosts, placed_in
+from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
 
 
 def known_in(directory: Path) -> str:

@@ -82,10 +82,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.journal import replay_lines
-from ansible.module_utils.slurm_mirage.processes import INSTANCE_VARIABLE
-from ansible.module_utils.slurm_mirage.replay_process import lock_holder
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
+from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
+from ansible.module_utils.slurm_mirage.replay.journal import replay_lines
 
 
 def is_finished(folder: Path) -> bool:
@@ -116,7 +116,7 @@ def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
         if become:
             os.fchown(descriptor, become["user"], become["group"])
         return subprocess.Popen(
-            [params["python"] or sys.executable, "-m", "slurm_mirage.replay", str(folder)],
+            [params["python"] or sys.executable, "-m", "slurm_mirage.programs.replay", str(folder)],
             env={
                 "PATH": "/usr/bin:/bin",
                 "LANG": "C.UTF-8",

@@ -76,8 +76,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.files import read_json
-from ansible.module_utils.slurm_mirage.replay_process import lock_holder
+from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 
 ENDED = ("finished", "failed", "stopped")
 

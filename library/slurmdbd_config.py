@@ -71,10 +71,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.database import Database
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
+from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.rm.slurm.database import Database
 
 SECRET = 0o600  # slurmdbd takes no other mode
 

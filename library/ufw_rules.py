@@ -69,9 +69,9 @@ left:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage import ufw
-from ansible.module_utils.slurm_mirage.errors import WrongUse
-from ansible.module_utils.slurm_mirage.files import locked_folder
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.files import locked_folder
+from ansible.module_utils.slurm_mirage.network import ufw
 
 
 def missing_changes(module: AnsibleModule) -> list[list[str]]:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 
-from slurm_mirage.files import locked_folder, write_atomically
+from slurm_mirage.base.files import locked_folder, write_atomically
 
 from . import layout, machines, network, trees
 from .layout import Bed, Host

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.files import read_json, write_json
+from slurm_mirage.base.files import read_json, write_json
 
 from .words import BedError
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from slurm_mirage import processes
+from slurm_mirage.base import processes
 
 from .layout import Bed, Host
 from .trees import ACCOUNT

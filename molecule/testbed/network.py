@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.host_settings import HostSettings
+from slurm_mirage.farm.host_settings import HostSettings
 
 from .layout import Bed, settings
 from .words import BedError, run

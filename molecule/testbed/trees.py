@@ -13,7 +13,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slurm_mirage.files import locked_folder
+from slurm_mirage.base.files import locked_folder
 
 from .words import BedError, run, say
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage import front_end, processes
-from slurm_mirage.files import read_json
-from slurm_mirage.instance import commands_of
-from slurm_mirage.processes import INSTANCE_VARIABLE
+from slurm_mirage.base import processes
+from slurm_mirage.base.files import read_json
+from slurm_mirage.base.processes import INSTANCE_VARIABLE
+from slurm_mirage.instance.instance import commands_of
+from slurm_mirage.rm.slurm import front_end
 
 pytestmark = pytest.mark.cluster
 PATIENCE = 120.0

@@ -32,10 +32,10 @@ from typing import Any
 
 import pytest
 
-from slurm_mirage.processes import INSTANCE_VARIABLE
-from slurm_mirage.sigsleep_log import read_log
-from slurm_mirage.slurm_commands import Slurm
-from slurm_mirage.submissions import PlanRow, write_plan
+from slurm_mirage.base.processes import INSTANCE_VARIABLE
+from slurm_mirage.jobs.plan import PlanRow, write_plan
+from slurm_mirage.jobs.sigsleep_log import read_log
+from slurm_mirage.rm.slurm.commands import Slurm
 
 pytestmark = pytest.mark.cluster
 
@@ -61,7 +61,7 @@ class Run:
         if os.geteuid() == 0:
             become = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
         return subprocess.Popen(
-            [sys.executable if os.geteuid() else "/usr/bin/python3", "-m", "slurm_mirage.replay", str(self.folder)],
+            [sys.executable if os.geteuid() else "/usr/bin/python3", "-m", "slurm_mirage.programs.replay", str(self.folder)],
             env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.instance / "runs" / "lib"), INSTANCE_VARIABLE: str(self.instance)},
             cwd=self.instance,
             stderr=subprocess.PIPE,

@@ -38,7 +38,7 @@ class Cluster:
     def state(self) -> dict[str, Any]:
         """What the farm says of itself."""
         environment = f"PYTHONPATH={self.directory}/lib"
-        state = self.host.check_output(f"{environment} python3 -m slurm_mirage.farm status {self.directory}")
+        state = self.host.check_output(f"{environment} python3 -m slurm_mirage.programs.farm status {self.directory}")
         return dict(json.loads(state))
 
     def sigsleep(self, log: str, runtime: float, job: int = 1) -> str:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def bed(command: str, *words: str) -> None:
     """Have the test bed do something to itself."""
-    subprocess.run([sys.executable, ROOT / "molecule/testbed", command, os.environ["BED"], *words], check=True)
+    subprocess.run([sys.executable, "-m", "testbed", command, os.environ["BED"], *words], check=True)
 
 
 def build(pytestconfig: pytest.Config, *options: str) -> subprocess.CompletedProcess[str]:

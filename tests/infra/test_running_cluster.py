@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from running import Cluster, until
 
-from slurm_mirage import sigsleep_log
+from slurm_mirage.jobs import sigsleep_log
 
 pytestmark = pytest.mark.cluster
 

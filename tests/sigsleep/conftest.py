@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage.sigsleep_log import Record, read_log
+from slurm_mirage.jobs.sigsleep_log import Record, read_log
 
 SOURCE = Path(__file__).parents[2] / "files" / "sigsleep"
 PATIENCE = 30.0  # seconds until a wait is given up: how long a loaded machine may take, not how long it should

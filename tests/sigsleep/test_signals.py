@@ -19,7 +19,7 @@ from signal import signal as set_handler
 import pytest
 from conftest import Job
 
-from slurm_mirage.sigsleep_log import Record, read_log
+from slurm_mirage.jobs.sigsleep_log import Record, read_log
 
 MS = 1_000_000
 RUNTIME = 1.0  # seconds; all that a case does while the job runs has to fit in

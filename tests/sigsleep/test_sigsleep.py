@@ -15,8 +15,8 @@ import pytest
 from conftest import Job, arguments
 
 from benchmarks.sigsleep_vs_sleep import measure
-from slurm_mirage.clock import Clock
-from slurm_mirage.sigsleep_log import HEADER, MAX_SUSPENSIONS, read_log
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs.sigsleep_log import HEADER, MAX_SUSPENSIONS, read_log
 
 Start = Callable[..., Job]
 HOUR = 3600  # the run time where sigsleep must end before it begins to sleep

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from slurm_mirage import sigsleep_log
-from slurm_mirage.collect import Collected, collect
-from slurm_mirage.sigsleep_log import Record, Suspension
-from slurm_mirage.submissions import PlanRow, write_plan
+from mirage.records.collect import Collected, collect
+from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.jobs.plan import PlanRow, write_plan
+from slurm_mirage.jobs.sigsleep_log import Record, Suspension
 
 REAL_ZERO = 1795199259.25
 VIRTUAL_ZERO = 2000000000.5

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from slurm_mirage.jobs_frame import JOBS_SCHEMA, SUSPENSIONS_SCHEMA
+from mirage.metrics.jobs_frame import JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 
 TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
 

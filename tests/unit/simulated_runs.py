@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slurm_mirage import metrics, models, simulation
-from slurm_mirage.jobs_frame import JOBS_SCHEMA
+from mirage.metrics import metrics
+from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.simulation import simulation
+from mirage.workloads import models
 
 
 def jobs_of(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.clock import Clock
+from slurm_mirage.clock.clock import Clock
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "files" / "virtual_clock"

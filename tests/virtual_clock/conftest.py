@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage.clock import Clock
+from slurm_mirage.clock.clock import Clock
 
 from .clocked import HERE, SOURCE, Builds, Under
 

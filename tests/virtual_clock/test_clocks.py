@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurm_mirage.clock import Clock
+from slurm_mirage.clock.clock import Clock
 
 from .clocked import SECOND, Line, Under, lines
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage import clock_offset
+from slurm_mirage.clock import clock_offset
 
 from .clocked import PATIENCE, SECOND, Under
 
@@ -37,8 +37,8 @@ def ahead(under: Callable[..., Under], seconds: float) -> Under:
 @pytest.mark.parametrize("seconds", [3.0, -0.05, 864_000.0])
 def test_a_shifted_clock_is_found(under: Callable[..., Under], seconds: float) -> None:
     shifted = ahead(under, seconds)
-    command = [sys.executable, "-m", "slurm_mirage.clock_offset", "20000", "10000", "600"]
-    environment = shifted.environment(PYTHONPATH=str(ROOT / "module_utils"))
+    command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", "20000", "10000", "600"]
+    environment = shifted.environment()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
         found = clock_offset.measure("127.0.0.1", int(program.stdout.readline()))

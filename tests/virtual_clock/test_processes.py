@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage.clock import Clock
-from slurm_mirage.errors import WrongUse
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.clock.clock import Clock
 
 from .clocked import PATIENCE, VARIABLE, Builds, Under
 from .test_clocks import assert_agrees

@@ -24,7 +24,7 @@ import openstack
 import yaml
 from configuration import ADDRESS, DATABASES, HOSTS, REGION, SERVICES, Plane, write
 
-from slurm_mirage import processes
+from slurm_mirage.base import processes
 
 HERE = Path(__file__).parent
 # Seconds; it takes 50 on two cores that are free.

@@ -1,0 +1,1 @@
+"""The targets of make: one module for each, and the entry point."""

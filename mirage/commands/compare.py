@@ -1,0 +1,344 @@
+"""`make compare`: the same workload under several configurations, several times each, and what differs.
+
+results/RUN holds a run folder CONFIG-REPLICA for each run, and comparison.json, which is computed from these folders alone.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from mirage.commands.experiment import only_one, replay_variables
+from mirage.experiment import configuration, preflight, runs
+from mirage.experiment.calibration import speed_for
+from mirage.experiment.campaign import Member, conclude, members_of
+from mirage.experiment.endings import Ending, Failed, Interrupted
+from mirage.experiment.playbook import end_leftovers, run_playbook
+from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
+from mirage.experiment.remarks import remarks
+from mirage.knobs.table import Value
+from mirage.terminal.screen import Screen, about
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_json
+
+# Virtual seconds over which the first submissions of replicas are spread: Slurm's own interval between two passes of the backfill
+# scheduler (bf_interval) and between two looks at time limits. So they meet its rhythm at any point.
+PHASE = 30.0
+# Real seconds that a run takes beside its workload (end of the old daemons, start of the new ones, records), and for each node, as
+# measured with 100 nodes on 2 cores at rest (on a busy host it is three times as much).
+OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
+LONGEST_NAME = 98  # of a run on the head (roles/experiment), and two for a further attempt
+ATTEMPTS = 3  # at a run that is interrupted on the head for so long that it is invalid
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of a campaign. on_head: its name there at the first attempt; shift: virtual seconds by which all jobs are later."""
+
+    member: Member
+    config: str
+    folder: Path
+    on_head: str
+    shift: float
+
+    def attempt(self) -> int:
+        """Which attempt at it the folder holds, from 1 on."""
+        return int((read_json(self.folder / "experiment.json") or {}).get("attempt", 1))
+
+    def name(self) -> str:
+        """On the head: another attempt is another run, for which the instance is cleared."""
+        return self.on_head if (attempt := self.attempt()) == 1 else f"{self.on_head}.{attempt}"
+
+    def ending(self) -> Ending | None:
+        """How it ended, if it is over."""
+        ending = Ending.load(self.folder)
+        return ending if ending is not None and ending.is_final and not self.is_spoiled() else None
+
+    def is_spoiled(self) -> bool:
+        """Whether it is invalid, and was interrupted on the head (a killed instance): another attempt may be better."""
+        validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
+        was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
+        return not validity["valid"] and was_interrupted and self.attempt() < ATTEMPTS
+
+    def begin_anew(self) -> None:
+        """Forget the attempt. Whenever this is interrupted, the folder is that of the old attempt still, or of the new one."""
+        (self.folder / "status.json").unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
+                path.unlink()
+        experiment = read_json(self.folder / "experiment.json")
+        attempt = self.attempt() + 1
+        write_json(self.folder / "experiment.json", experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
+
+
+class RunScreen(Screen):
+    """The same screen; the live line says which run of the campaign it is about."""
+
+    def __init__(self, screen: Screen, which: str) -> None:
+        super().__init__(screen.stream, screen.between_lines)
+        self.which = which
+
+    def live(self, text: str, *, always: bool = False) -> None:
+        super().live(f"{self.which}: {text.strip()}", always=always)
+
+
+def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
+    """Check everything, then play what is left to be played, and compare.
+
+    Without CONFIGS a finished campaign (RUN) is compared again, from its runs' records.
+    """
+    if not knobs["CONFIGS"]:
+        return _again(knobs, screen)
+    return Campaign.of(knobs).run(screen)
+
+
+def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
+    folder = runs.RESULTS / str(knobs["RUN"])
+    content = read_json(folder / "experiment.json") if knobs["RUN"] else None
+    if content is None or "comparison" not in content:
+        raise WrongUse("CONFIGS: nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill")
+    members = members_of(content)
+    unfinished = [one.folder for one in members if (end := Ending.load(folder / one.folder)) is None or not end.is_final]
+    if unfinished:
+        raise WrongUse(f"CONFIGS: results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with")
+    return conclude(folder, members, int(content["inputs"]["SEED"]), screen)
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """A name for each configuration of a campaign: its own, or for one that is there again `backfill-b`, `backfill-c`, ..."""
+    found: list[str] = []
+    for name in names:
+        other = (f"{name}-{letter}" for letter in ascii_lowercase[1:])
+        found.append(name if name not in found else next(one for one in other if one not in {*found, *names}))
+    return found
+
+
+def shift_of(seed: int, replica: int) -> float:
+    """Virtual seconds by which submissions of a replica are later, the same for each configuration; up to PHASE."""
+    return round(random.Random(f"phase {seed} {replica}").uniform(0, PHASE), 3)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What was asked for, checked as far as it can be without a cluster."""
+
+    knobs: dict[str, Value]
+    inventory: Path
+    source: Source
+    # By configuration.
+    prepared: dict[str, Prepared]
+    inputs: dict[str, str]
+    folder: Path
+    parts: list[Part]
+
+    @classmethod
+    def of(cls, knobs: dict[str, Value]) -> Campaign:
+        """Raises WrongUse."""
+        inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
+        assert isinstance(shrinks, tuple)
+        if len(shrinks) > 1:
+            raise WrongUse("SHRINK: a sweep is not possible here; it may be a percentage")
+        try:
+            paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
+        except WrongUse as error:
+            raise WrongUse(str(error).replace("CONFIG:", "CONFIGS:", 1)) from None
+        origin = source(knobs)
+        base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
+        prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
+        inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
+        for name, path in paths.items():
+            common = runs.inputs(knobs, origin.trace.sha256, path)
+            inputs[f"{name} content"] = common.pop("CONFIG content")
+            inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
+        folder = runs.RESULTS / runs.name_for(knobs, inputs, datetime.now())
+        return cls(knobs, inventory, origin, prepared, inputs, folder, cls._parts(knobs, names, folder))
+
+    @staticmethod
+    def _parts(knobs: dict[str, Value], names: Sequence[str], folder: Path) -> list[Part]:
+        """In the order in which they are played: a replica of each configuration, then the next replicas, so that what the host
+        does in the course of an hour does not fall on one configuration.
+        """
+        seed, parts = whole_of(knobs["SEED"]), []
+        for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
+            for label, name in zip(labels(names), names, strict=True):
+                member = Member(label, replica, f"{label}-{replica}")
+                on_head = f"{folder.name}.{member.folder}"
+                if len(on_head) > LONGEST_NAME:
+                    raise WrongUse(
+                        f"RUN: {folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them"
+                    )
+                parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
+        return parts
+
+    # ---- the campaign ----
+
+    def run(self, screen: Screen) -> Ending:
+        """Play what is not finished yet, compare, and write down how it ended."""
+        if runs.earlier(self.folder, self.inputs) is None:
+            self._check()
+            self._announce(screen)
+            if not (self.folder / "experiment.json").exists():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_json(self.folder / "experiment.json", self._description())
+            with only_one(self.folder):
+                end_leftovers(self.folder)
+                (self.folder / "status.json").unlink(missing_ok=True)
+                ending = self._play_all(screen)
+                if ending is not None:
+                    self._give_up(ending)
+                    return ending
+        else:
+            screen.say(f"results/{self.folder.name} is finished: nothing is run again")
+        return conclude(self.folder, [part.member for part in self.parts], whole_of(self.knobs["SEED"]), screen)
+
+    def _check(self) -> None:
+        """What can be known to be wrong before anything is written."""
+        knobs = self.knobs
+        preflight.privileges(knobs)
+        at_work = preflight.running(knobs)
+        own = {self.folder.name, *(part.name() for part in self.parts)}
+        preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
+        preflight.has_room(knobs)
+        preflight.no_leftover(knobs, self.folder)
+        for part in self.parts:
+            preflight.no_leftover(knobs, part.folder, part.name())
+
+    def _description(self) -> dict[str, Any]:
+        members = [vars(part.member) for part in self.parts]
+        what = runs.describe(self.knobs, self.inputs, self.source.description)
+        return {
+            "run": self.folder.name,
+            **what,
+            "comparison": members,
+            "shifts": {part.folder.name: part.shift for part in self.parts},
+        }
+
+    def _left(self) -> list[Part]:
+        return [part for part in self.parts if part.ending() is None]
+
+    def _announce(self, screen: Screen) -> None:
+        base = next(iter(self.prepared.values()))
+        for remark in remarks(base):
+            screen.say(remark)
+        screen.say(f"each run: {base.announcement()}")
+        done = len(self.parts) - len(self._left())
+        one = self._estimate(base)
+        takes = (
+            in_both_times(base.estimate() * len(self._left()), None) if one is None else f"about {about(one * len(self._left()))}"
+        )
+        each = "" if one is None else f" of about {about(one)}"
+        configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
+        left = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
+        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{left} if no job waits for others")
+
+    def _estimate(self, prepared: Prepared) -> float | None:
+        """Real seconds of a run; None as long as no speed is known."""
+        real = prepared.real_estimate()
+        return None if real is None else real + OVERHEAD + OVERHEAD_NODE * whole_of(self.knobs["NODES"])
+
+    def _give_up(self, ending: Ending) -> None:
+        """Write down an ending before the last run. Where nothing was done, because a role found a wrong use, nothing is left."""
+        if ending.word == "wrong use" and not any(part.folder.exists() for part in self.parts):
+            shutil.rmtree(self.folder)
+        else:
+            ending.store(self.folder)
+
+    def _play_all(self, screen: Screen) -> Ending | None:
+        """Play the runs that are left; the ending of one that did not come to its end."""
+        try:
+            speed = self._speed(screen)
+        except (WrongUse, Failed, Interrupted) as error:
+            return self._ending_of(error, self.folder.name)
+        prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
+        took: dict[str, float] = {}
+        for number, part in enumerate(self.parts, 1):
+            which = f"run {number} of {len(self.parts)}, {part.folder.name}"
+            if (ending := part.ending()) is not None:
+                screen.say(f"{which}: {ending.word}, finished before")
+                continue
+            estimates = {name: took.get(name) or self._estimate(one) or 0.0 for name, one in prepared.items()}
+            rest = sum(estimates[one.config] for one in self._left())
+            screen.say(f"{which}: about {about(estimates[part.config])}, all that is left about {about(rest)}")
+            while part.ending() is None:
+                began = time.monotonic()
+                ending = self._play(part, prepared[part.config], RunScreen(screen, which))
+                took[part.config] = time.monotonic() - began
+                screen.say(f"{which}: {ending.line} ({about(took[part.config])})")
+                if not ending.is_final:
+                    return Ending(ending.word, f"{part.folder.name}: {ending.message}")
+        return None
+
+    def _speed(self, screen: Screen) -> Decimal:
+        """SPEED, or for auto what is picked once for all runs: with a configuration that backfills, whose passes may limit it."""
+        configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
+        backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
+        prepared = self.prepared[next(backfills, next(iter(configs)))]
+
+        def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+            variables = {**replay_variables(prepared, speed, run, results), **more}
+            run_playbook("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
+
+        return speed_for(prepared, self.folder, replay, screen)
+
+    def _play(self, part: Part, prepared: Prepared, screen: Screen) -> Ending:
+        """Play one run, or go on with it, and write down how it ended."""
+        is_new = not (part.folder / "experiment.json").exists()
+        prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
+        assert isinstance(speed, Decimal)
+        if is_new:
+            inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
+            what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)
+            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift}, part.name())
+        else:
+            if part.is_spoiled():
+                part.begin_anew()
+                screen.say(
+                    f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
+                )
+            elif not preflight.has_journal(self.knobs, part.name()):
+                screen.say(f"{part.folder.name} begins again: its cluster is gone")
+            prepared.write_again(part.folder, part.name())
+        (part.folder / "status.json").unlink(missing_ok=True)
+        try:
+            variables = replay_variables(prepared, speed, part.name(), part.folder)
+            run_playbook("compare", variables, self.inventory, screen, part.folder / "ansible.log")
+            ending = verdict_of(part.folder)
+        except (WrongUse, Failed, Interrupted) as error:
+            ending = self._ending_of(error, part.name())
+        if is_new and ending.word == "wrong use":
+            shutil.rmtree(part.folder)
+            return ending
+        runs.complete(part.folder)
+        ending.store(part.folder)
+        return ending
+
+    def _ending_of(self, error: Exception, run: str) -> Ending:
+        if isinstance(error, WrongUse):
+            return Ending("wrong use", str(error))
+        if isinstance(error, Failed):
+            return Ending("failed", str(error))
+        goes_on = f"the same command (with RUN={self.folder.name})"
+        if preflight.running(self.knobs) != run:
+            return Ending("failed", f"interrupted; {goes_on} goes on")
+        return Ending("failed", f"interrupted; the replay itself goes on: {goes_on} follows it, make teardown ends it")
+
+
+def verdict_of(folder: Path) -> Ending:
+    """How the run in that folder ended, by its metrics. Raises Failed without any."""
+    metrics = read_json(folder / "metrics.json")
+    if metrics is None:
+        raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
+    validity = metrics["validity"]
+    if not validity["valid"]:
+        return Ending("invalid", "; ".join(validity["reasons"]))
+    wait = metrics["metrics"]["wait_mean"]
+    told = "" if wait is None else f", mean wait {about(wait)}"
+    return Ending("ok", f"{metrics['jobs']['submitted']} jobs{told}")

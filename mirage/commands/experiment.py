@@ -1,0 +1,259 @@
+"""`make experiment`: one run, or a sweep of them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from mirage.experiment import configuration, preflight, report, runs, site, sweep
+from mirage.experiment.calibration import speed_for
+from mirage.experiment.endings import Ending, Failed, Interrupted
+from mirage.experiment.playbook import run_playbook
+from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
+from mirage.experiment.remarks import remarks
+from mirage.knobs.machine import Machine
+from mirage.knobs.slurm_source import SlurmSource
+from mirage.knobs.table import Value, shown_number
+from mirage.terminal import table
+from mirage.terminal.screen import Screen, about
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_json
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for, checked as far as it can be without a cluster."""
+
+    knobs: dict[str, Value]
+    inventory: Path
+    config: Path
+    source: Source
+
+    def inputs(self, shrink: tuple[Decimal, ...]) -> dict[str, str]:
+        return runs.inputs(self.knobs | {"SHRINK": shrink}, self.source.trace.sha256, self.config)
+
+
+def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
+    """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
+    order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
+    shrinks = knobs["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    prepared = [Prepared.make(knobs, order.source.trace, shrink) for shrink in shrinks]
+    name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
+    if len(prepared) == 1:
+        return _single(order, prepared[0], name, screen)
+    return _sweep(order, prepared, name, screen)
+
+
+def _known_speed(knobs: dict[str, Value], may_be: str) -> Decimal:
+    """SPEED as a number. Raises WrongUse for `auto`."""
+    if isinstance(speed := knobs["SPEED"], Decimal):
+        return speed
+    raise WrongUse(f"SPEED: {speed!r} is not possible here; it may be {may_be}")
+
+
+def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Ending:
+    folder = runs.RESULTS / name
+    if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
+        return _shown(folder, ended, screen)
+    preflight.privileges(order.knobs)
+    preflight.nothing_disturbed(order.knobs, name)
+    preflight.has_room(order.knobs)
+    preflight.no_leftover(order.knobs, folder)
+    if not folder.exists():
+        preflight.before_2038(order.knobs, prepared.estimate())
+    _announce(prepared, screen)
+    return _execute(order, prepared, folder, screen)
+
+
+def _announce(prepared: Prepared, screen: Screen) -> None:
+    for remark in remarks(prepared):
+        screen.say(remark)
+    screen.say(prepared.announcement())
+
+
+def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
+    screen.say(f"results/{folder.name} is finished: nothing is run again")
+    if (metrics := read_json(folder / "metrics.json")) is not None:
+        table.show(metrics, screen)
+        report.show(folder, screen)
+    return ended
+
+
+def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) -> Ending:
+    """One run for each shrink factor, in results/NAME-FACTOR, and results/NAME/sweep.csv."""
+    parent = runs.RESULTS / name
+    folders = [runs.RESULTS / f"{name}-{shown_number(run.shrink)}" for run in prepared]
+    wanted = order.inputs(tuple(run.shrink for run in prepared))
+    ended = runs.earlier(parent, wanted)
+    done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
+    if ended is not None:
+        sweep.show(parent, screen)
+        report.show(parent, screen)
+        return ended
+    preflight.privileges(order.knobs)
+    goes_on = preflight.running(order.knobs)
+    preflight.nothing_disturbed(order.knobs, goes_on if goes_on in {folder.name for folder in folders} else name)
+    preflight.has_room(order.knobs)
+    for folder in folders:
+        preflight.no_leftover(order.knobs, folder)
+    left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)
+    if not parent.exists():
+        preflight.before_2038(order.knobs, left)
+    takes = f"about {about(left)}" if order.knobs["SPEED"] == 1 else in_both_times(left, speed_of(order.knobs))
+    factors = ", ".join(shown_number(run.shrink) for run in prepared)
+    screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, {takes}")
+    if not parent.exists():
+        parent.mkdir(parents=True)
+        write_json(parent / "experiment.json", _description(order, wanted))
+    (parent / "status.json").unlink(missing_ok=True)
+    results: list[tuple[Decimal, Path, Ending]] = []
+    for run, folder, end in zip(prepared, folders, done, strict=True):
+        screen.say(f"results/{folder.name}: {run.announcement()}")
+        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen)
+        screen.say(f"results/{folder.name}: {ending.line}")
+        results.append((run.shrink, folder, ending))
+        sweep.write(parent, results)
+        if not ending.is_final:
+            break
+    sweep.show(parent, screen)
+    total = _sweep_ending(parent, results, len(prepared))
+    total.store(parent)
+    report.write(parent, screen)
+    return total
+
+
+def _sweep_ending(parent: Path, results: list[tuple[Decimal, Path, Ending]], wanted: int) -> Ending:
+    last = results[-1][2]
+    if not last.is_final:
+        return Ending(last.word, f"{results[-1][1].name}: {last.message}")
+    invalid = [folder.name for _, folder, ending in results if ending.word == "invalid"]
+    if invalid:
+        return Ending(
+            "invalid",
+            f"{len(invalid)} of {wanted} runs ({', '.join(invalid)}), results/{parent.name}/sweep.csv",
+        )
+    return Ending("ok", f"{wanted} runs, results/{parent.name}/sweep.csv")
+
+
+def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
+    return runs.describe(order.knobs, wanted, order.source.description)
+
+
+def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+    """Run it, or go on with it, and write down how it ended."""
+    is_new = not (folder / "experiment.json").exists()
+    if not is_new:
+        where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
+        screen.say(f"results/{folder.name} goes on {where}")
+    else:
+        wanted = order.inputs((prepared.shrink,))
+        prepared.write(folder, {"run": folder.name} | _description(order, wanted))
+    with only_one(folder):
+        (folder / "status.json").unlink(missing_ok=True)
+        ending = _ending(order, prepared, folder, screen)
+        if is_new and ending.word == "wrong use":
+            # Found by a role (ports that are taken, say): nothing was done, and nothing is left.
+            shutil.rmtree(folder)
+            return ending
+        runs.complete(folder)
+        ending.store(folder)
+        if ending.is_final:
+            report.write(folder, screen)
+    return ending
+
+
+def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+    def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+        variables = replay_variables(prepared, speed, run, results)
+        run_playbook("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
+
+    try:
+        speed = speed_for(prepared, folder, replay, screen)
+        if order.knobs["SPEED"] != speed:
+            prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
+            prepared.write_again(folder)
+            _announce(prepared, screen)
+        replay(folder.name, speed, folder, {})
+        metrics = read_json(folder / "metrics.json")
+        if metrics is None:
+            raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
+        table.show(metrics, screen)
+        for line in site.not_taken(order.knobs, folder):
+            screen.say(line)
+        return _verdict(metrics, folder)
+    except WrongUse as error:
+        return Ending("wrong use", str(error))
+    except Failed as error:
+        return Ending("failed", str(error))
+    except Interrupted:
+        if preflight.running(order.knobs) != folder.name:
+            return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
+        words = f"the same command (with RUN={folder.name}) follows it, make teardown ends it"
+        return Ending("failed", f"interrupted; the replay itself goes on: {words}")
+
+
+def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
+    validity = metrics["validity"]
+    if not validity["valid"]:
+        return Ending("invalid", f"{'; '.join(validity['reasons'])} (results/{folder.name})")
+    return Ending("ok", f"{metrics['jobs']['submitted']} jobs, results/{folder.name}")
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Two programs never work on one run."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise WrongUse(f"RUN: another make works on results/{folder.name} now") from None
+    finally:
+        os.close(lock)
+
+
+def replay_variables(prepared: Prepared, speed: Decimal, run: str, results: Path) -> dict[str, Any]:
+    """What the playbooks are told of a run named `run` at that speed, whose records go to `results`, and of its cluster."""
+    return {
+        **cluster_variables({**prepared.knobs, "SPEED": speed}),
+        "experiment_run": run,
+        "experiment_results_dir": str(results),
+        "experiment_shrink": float(prepared.shrink),
+        "experiment_seed": prepared.knobs["SEED"],
+        "experiment_sample_interval": prepared.sample_interval(),
+    }
+
+
+def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
+    """What the playbooks are told of the cluster. Raises WrongUse for SPEED=auto: a speed is chosen for a workload."""
+    variables: dict[str, Any] = {
+        "mirage_cluster": knobs["CLUSTER"],
+        "mirage_config": knobs["CONFIG"],
+        "mirage_steps": knobs["STEPS"],
+        "mirage_front_end": knobs["FRONT_END"],
+        "mirage_accounting": knobs["ACCOUNTING"],
+        "mirage_speed": float(
+            _known_speed(knobs, "a number; auto is for make experiment and compare, which have a workload to choose it for")
+        ),
+    }
+    if (taken := configuration.site_of(knobs)) is not None:
+        variables |= {"slurm_controller_site_settings": taken.settings, "slurm_controller_partitions": taken.partitions}
+        variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"
+    if isinstance(machine := knobs["CLASSES"], Machine):
+        variables["slurm_controller_nodes"] = machine.options()
+    else:
+        variables |= {"mirage_nodes": knobs["NODES"], "mirage_cpus": knobs["CPUS"]}
+    if isinstance(source := knobs["SLURM_SOURCE"], SlurmSource):
+        variables |= source.variables()
+    if knobs["PORT"] is not None:
+        variables["mirage_port"] = knobs["PORT"]
+    return variables

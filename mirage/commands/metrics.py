@@ -1,0 +1,62 @@
+"""`make metrics`: the metrics of a schedule that is recorded in a file, without any cluster."""
+
+from __future__ import annotations
+
+import os
+
+from mirage.commands.offline import Knobs, output, say_notes
+from mirage.experiment.endings import Ending
+from mirage.experiment.prepare import machine_of, number_of, selection_of
+from mirage.knobs.table import BY_NAME
+from mirage.metrics import metrics as definitions
+from mirage.records.schedule import Schedule, read_schedule
+from mirage.terminal import table
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_json
+from slurm_mirage.jobs import sigsleep_log
+
+
+def metrics(values: Knobs, screen: Screen) -> Ending:
+    """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, a run's jobs.csv, sigsleep's log."""
+    if not values["TRACE"]:
+        raise WrongUse(f"TRACE: the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log")
+    out = output(values) if values["OUT"] else None
+    schedule = read_schedule(str(values["TRACE"]), selection_of(values))
+    if schedule.jobs.is_empty():
+        raise WrongUse(f"TRACE: {values['TRACE']} holds no job")
+    say_notes(schedule.notes, screen)
+    if schedule.format == "sigsleep":
+        for damage in sigsleep_log.read_log(str(values["TRACE"]))[1]:
+            screen.say(f"  {damage.length} bytes at offset {damage.offset}: {damage.reason}")
+    for reason, count in schedule.left_out.items():
+        screen.say(f"not selected: {count} jobs ({reason})")
+    processors, nodes = _machine(schedule, values, screen)
+    measured = definitions.compute(
+        schedule.jobs,
+        processors,
+        nodes,
+        number_of(values["TAU"]),
+        suspensions=schedule.suspensions,
+        w2_reading=str(values["W2"]),
+        immediate_below=schedule.immediate_below if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
+        warmup_cut=str(values["WARMUP_CUT"]),
+        cooldown_cut=str(values["COOLDOWN_CUT"]),
+    )
+    table.show(measured, screen)
+    if (measured["metrics"]["utilisation"] or 0) > 1:
+        screen.say("more was in use than the machine has: it was larger (NODES and CPUS say so)")
+    if out is not None:
+        write_json(out, measured)
+    return Ending("ok", f"{schedule.jobs.height} jobs of {values['TRACE']}" + (f", {out}" if out else ""))
+
+
+def _machine(schedule: Schedule, values: Knobs, screen: Screen) -> tuple[int, int | None]:
+    """Processors and nodes: as the knobs say if any does, as the schedule says, or by the knobs' defaults."""
+    if schedule.processors is None or any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
+        machine = machine_of(values)
+        screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")
+        return machine.processors, machine.nodes
+    nodes = "nodes not known" if schedule.nodes is None else f"{schedule.nodes} nodes"
+    screen.say(f"machine: {schedule.processors} processors, {nodes} ({schedule.machine})")
+    return schedule.processors, schedule.nodes

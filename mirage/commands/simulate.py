@@ -1,0 +1,191 @@
+"""`make simulate`: the schedule that a simple scheduler would make of a workload, and its metrics; a quick answer, not Slurm's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich import box
+from rich.table import Table
+
+from mirage.commands.offline import Knobs, logged, output
+from mirage.experiment.endings import Ending
+from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
+from mirage.metrics import metrics as definitions
+from mirage.simulation import batsim
+from mirage.terminal import table
+from mirage.terminal.screen import Screen
+from mirage.traces import swf
+from mirage.traces.trace import Trace
+from mirage.workloads.models import estimates
+from mirage.workloads.workload import Workload, prepare
+from slurm_mirage.base.errors import WrongUse
+
+# What a log's header says that is as true of another schedule of its jobs.
+STILL_TRUE = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
+NAMES = {"fcfs": "first come first served", "easy": "EASY backfilling", "conservative": "conservative backfilling"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The simulated machine: classes of nodes as `workload.prepare` takes them; `nodes` is None where a log does not say."""
+
+    classes: tuple[tuple[int, int], ...]
+    nodes: int | None
+
+    @property
+    def processors(self) -> int:
+        return sum(count * cpus for count, cpus in self.classes)
+
+    def header(self) -> dict[str, str]:
+        """What an SWF header says of it."""
+        return {"MaxProcs": str(self.processors), **({"MaxNodes": str(self.nodes)} if self.nodes else {})}
+
+
+def simulate(values: Knobs, screen: Screen) -> Ending:
+    """Print the metrics of the simulated schedule, beside those of the recorded one; write the schedule to OUT."""
+    out = output(values) if values["OUT"] else None
+    if out is not None and not out.name.endswith((".swf", ".swf.gz", ".csv")):
+        raise WrongUse(f"OUT: {out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)")
+    trace = _trace(values, screen)
+    shape = _shape(values, trace, screen)
+    selection = selection_of(values)
+    chosen = prepare(
+        replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"]))),
+        # A generated workload has as many jobs as JOBS says.
+        selection if values["TRACE"] else replace(selection, jobs=None),
+        classes=shape.classes,
+        slack=SLACK,
+        sizes=str(values["SIZES"]),
+        preset=str(values["PRESET"]),
+    )
+    for words, counts in (("left out", chosen.excluded), ("prepared", chosen.notes)):
+        for reason, count in counts.items():
+            screen.say(f"{words}: {count} jobs ({reason.replace('_', ' ')})")
+    frame = played(chosen, shape.processors, str(values["POLICY"]), by_limits=values["ESTIMATES"] == "keep")
+    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values)
+    of_selection = frame.filter(pl.col("preset").is_null())
+    _show(_recorded(of_selection, trace, values), simulated, screen)
+    if out is not None:
+        _write(out, frame, trace, shape, values)
+    words = f"{of_selection.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
+    return Ending("ok", words + (f", {out}" if out else ""))
+
+
+def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
+    """What the policy makes of prepared jobs (at SHRINK=100): an SWF frame in seconds of the trace, with waits, and with `preset`.
+
+    A scheduler plans by the time limits that sbatch would be given (`by_limits`), or by the requested times as they are. Jobs are
+    cancelled when their users cancelled them, as in an experiment.
+    """
+    from mirage.simulation import simulation  # numba takes a moment to load
+
+    jobs = chosen.jobs
+    plan = jobs["limit_minutes"] * 60 if by_limits else jobs["requested"]
+    submit = jobs["submit"].to_numpy()
+    cancel = jobs.select(pl.col("submit") + pl.col("cancel_after_virtual").fill_null(float("inf"))).to_series()
+    runtime = jobs["runtime"].to_numpy()
+    start = simulation.schedule(
+        submit, jobs["processors"].to_numpy(), runtime, plan.to_numpy(), processors, policy, cancel=cancel.to_numpy()
+    )
+    began = pl.Series(start, nan_to_null=True)
+    waited, ran = pl.col("began").is_null(), pl.min_horizontal("runtime", pl.col("cancel") - pl.col("began"))
+    times = jobs.select("submit", "runtime", cancel=cancel, began=began, plan=plan).select(
+        "submit",
+        wait=pl.coalesce("began", "cancel") - pl.col("submit"),
+        run_time=pl.when(waited).then(-1.0).otherwise(ran),
+        requested_time=pl.col("plan").cast(pl.Float64),
+    )
+    return chosen.to_swf().with_columns(*times, preset=jobs["preset"].replace("", None))
+
+
+def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same as a jobs frame (`metrics.JOBS_SCHEMA`). Nothing is ever suspended."""
+    return definitions.frame_from_swf(frame.with_columns(suspended=pl.lit(0.0))).with_columns(frame["preset"])
+
+
+def _trace(values: Knobs, screen: Screen) -> Trace:
+    """The log, or a generated workload, with a number of its own for each job."""
+    trace = logged(values, screen)
+    numbers = trace.frame["job_number"]
+    if numbers.is_unique().all() and (trace.frame.is_empty() or (numbers > 0).all()):
+        return trace
+    screen.say("the log repeats job numbers: jobs are numbered by their lines")
+    lines = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    return replace(trace, frame=trace.frame.with_columns(job_number=lines))
+
+
+def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
+    """The log's machine, unless another one is given."""
+    if values["TRACE"] and not any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
+        processors, nodes = trace.machine()
+        screen.say(f"machine: {processors} processors, as in the log")
+        return Shape(((1, processors),), nodes)
+    machine = machine_of(values)
+    screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")
+    return Shape(tuple((some.count, some.cpus) for some in machine.classes), machine.nodes)
+
+
+def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
+    return definitions.compute(
+        jobs,
+        processors,
+        nodes,
+        number_of(values["TAU"]),
+        w2_reading=str(values["W2"]),
+        immediate_below=1.0 if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
+        warmup_cut=str(values["WARMUP_CUT"]),
+        cooldown_cut=str(values["COOLDOWN_CUT"]),
+    )
+
+
+def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any] | None:
+    """Metrics of what the log records of the same jobs, on its own machine; None where it records no waits."""
+    same = trace.frame.join(frame, on="job_number", how="semi")
+    if not values["TRACE"] or not (same["wait"] >= 0).any():
+        return None
+    return _metrics(definitions.frame_from_swf(same), *trace.machine(), values)
+
+
+def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Screen) -> None:
+    """The simulated schedule's metrics, beside the recorded one's if there is one."""
+    if recorded is None:
+        table.show(simulated, screen)
+        return
+    rows = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    rows.add_column("metric", no_wrap=True)
+    for schedule in ("recorded", "simulated"):
+        rows.add_column(schedule, justify="right", no_wrap=True)
+    rows.add_column("meaning")
+    pairs = zip(definitions.table(recorded), definitions.table(simulated), strict=True)
+    for (name, before, unit, _), (_, after, _, meaning) in pairs:
+        rows.add_row(name, _text(before, unit), _text(after, unit), meaning)
+    left_out = [
+        f"left out, {schedule}: {count} ({reason})"
+        for schedule, measured in (("recorded", recorded), ("simulated", simulated))
+        for reason, count in measured["excluded"].items()
+    ]
+    told = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
+    table.print_all(screen, told, rows, *left_out)
+
+
+def _text(value: float | None, unit: str) -> str:
+    """As in the table of one schedule, without the minutes and days that would make two columns wide."""
+    return f"{value:.2f} s" if value is not None and unit == "s" else table.value_text(value, unit)
+
+
+def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: Knobs) -> None:
+    load = f", load {values['LOAD']}" if values["LOAD"] else ""
+    generated = f"model {values['MODEL'] or DEFAULT_MODEL}, seed {values['SEED']}{load}"
+    source = Path(str(values["TRACE"])).name if values["TRACE"] else generated
+    if out.suffix == ".csv":
+        batsim.write_batsim(jobs_of(frame), out, source)
+        return
+    kept = {label: trace.header[label] for label in STILL_TRUE if label in trace.header}
+    note = f"waits are simulated: {NAMES[str(values['POLICY'])]}, estimates {values['ESTIMATES']}; jobs of {source}"
+    if count := frame["preset"].count():
+        note += f"; the first {count} are presets"
+    swf.write_swf(frame, {**kept, **shape.header(), "Note": note}, out)

@@ -1,0 +1,118 @@
+"""`make workload`: a generated workload, or one that is selected from a log, as a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from mirage.commands.offline import MANY_JOBS, SELECTS, Knobs, logged, output
+from mirage.experiment.endings import Ending
+from mirage.experiment.prepare import SLACK, header_of, machine_of, selection_of, whole_of
+from mirage.experiment.remarks import sizes_and_presets
+from mirage.experiment.runs import text_of
+from mirage.knobs.table import BY_NAME, parse
+from mirage.metrics.jobs_frame import frame_from_swf
+from mirage.terminal.screen import Screen
+from mirage.traces import swf
+from mirage.traces.local_time import unix_start
+from mirage.traces.trace import Trace
+from mirage.workloads.models import estimates
+from mirage.workloads.selection import choose
+from mirage.workloads.workload import Workload, prepare
+from slurm_mirage.base.errors import WrongUse
+
+# What changes jobs, beside the SELECTS that choose them.
+CHANGES = ("SIZES", "PRESET", "SHRINK")
+# Labels of a log's header that hold for a part of it too.
+STILL_TRUE = ("Computer", "Installation", "Acknowledge", "Information", "TimeZone", "TimeZoneString", "Queue", "Partition", "Note")
+
+
+def workload(values: Knobs, screen: Screen) -> Ending:
+    """Write OUT: what is selected from TRACE or generated, as SWF; or TRACE's recorded schedule as CSV."""
+    out = output(values)
+    if out.suffix == ".csv":
+        return _schedule(values, out, screen)
+    trace = logged(values, screen)
+    if values["ESTIMATES"] != "keep":
+        trace = replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"])))
+    given = [name for name in (*SELECTS, *CHANGES) if _is_given(values, name)]
+    frame, header = _converted(trace, values, screen) if given else (trace.frame, trace.header)
+    done = given if values["ESTIMATES"] == "keep" else [*given, "ESTIMATES", "SEED"]
+    if done:
+        note = f"changed by make workload: {' '.join(f'{name}={text_of(values[name])}' for name in done)}"
+        header = header | {"Note": "\n".join([*header.get("Note", "").splitlines(), note])}
+    if frame.height >= MANY_JOBS:
+        screen.say(f"writing {frame.height} jobs")
+    swf.write_swf(frame, header, out)
+    return Ending("ok", f"{frame.height} jobs in {out}")
+
+
+def _is_given(values: Knobs, name: str) -> bool:
+    """Whether a knob has another value than its default. The JOBS of a generated workload are no selection."""
+    if name == "JOBS" and not values["TRACE"]:
+        return False
+    return values[name] != parse(name, BY_NAME[name].default)
+
+
+def _converted(trace: Trace, values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
+    """What an experiment with these knobs would submit, and its header."""
+    shrinks = values["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    if len(shrinks) > 1:
+        raise WrongUse("SHRINK: a workload has one shrink factor; a sweep is for make experiment")
+    selection = selection_of(values)
+    processors, nodes = trace.machine()
+    # The machine of the log, where that of the knobs is not asked for: nothing is to be run, so nothing is too wide.
+    classes, machine = [(1, max(processors, _widest(trace.frame)))], {"MaxProcs": str(processors)}
+    machine |= {} if nodes is None else {"MaxNodes": str(nodes)}
+    if values["SIZES"] != "keep":
+        classes, machine = [(some.count, some.cpus) for some in machine_of(values).classes], header_of(machine_of(values))
+    chosen = prepare(
+        trace,
+        selection if values["TRACE"] else replace(selection, jobs=None),
+        classes=classes,
+        slack=SLACK,
+        shrink_percent=float(shrinks[0]),
+        sizes=str(values["SIZES"]),
+        preset=str(values["PRESET"]),
+    )
+    for line in sizes_and_presets(chosen):
+        screen.say(line)
+    for reason, count in chosen.excluded.items():
+        screen.say(f"left out: {count} jobs ({reason})")
+    header = {label: trace.header[label] for label in STILL_TRUE if label in trace.header}
+    return chosen.to_swf(), header | machine | _beginning(trace, chosen)
+
+
+def _beginning(trace: Trace, chosen: Workload) -> dict[str, str]:
+    """UnixStartTime of the first job, if hours are still hours."""
+    start = unix_start(trace)
+    if start is None or chosen.shrink_percent != 100:
+        return {}
+    return {"UnixStartTime": f"{start + chosen.jobs['submit'][0]:.0f}"}
+
+
+def _widest(frame: pl.DataFrame) -> int:
+    widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
+    return max(1, int(widest or 1))
+
+
+def _schedule(values: Knobs, out: Path, screen: Screen) -> Ending:
+    """The recorded schedule of the selected lines, with the columns of Batsim's jobs.csv."""
+    from mirage.simulation.batsim import write_batsim
+
+    if not values["TRACE"]:
+        raise WrongUse("OUT: a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given")
+    for name in (*CHANGES, "ESTIMATES"):
+        if _is_given(values, name):
+            raise WrongUse(f"{name}: a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf")
+    trace = logged(values, screen)
+    frame, left_out = choose(trace, selection_of(values))
+    if not frame.select((pl.col("wait") >= 0).any()).item():
+        raise WrongUse(f"OUT: a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf")
+    for reason, count in left_out.items():
+        screen.say(f"left out: {count} jobs ({reason})")
+    write_batsim(frame_from_swf(frame), out, Path(str(values["TRACE"])).name)
+    return Ending("ok", f"{frame.height} jobs in {out}")

@@ -1,0 +1,1 @@
+"""The course of an experiment: preparation, checks, playbooks, campaigns and endings."""

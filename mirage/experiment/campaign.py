@@ -1,0 +1,153 @@
+"""From the finished runs of a campaign to comparison.json, a table on the terminal, and the last line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+
+from mirage.experiment import report
+from mirage.experiment.endings import Ending
+from mirage.records.schedule import read_schedule
+from mirage.statistics.comparison_text import figures
+from mirage.terminal.screen import Screen
+from mirage.terminal.table import print_all, value_text
+from slurm_mirage.base.files import read_json, write_json
+
+_LONG = 1000  # per cent: more says only that hardly anything is known
+_SAME = ("W",)  # another name of the mean wait
+_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of a campaign: its configuration, by the name that tells it from others, and its folder in results/RUN."""
+
+    label: str
+    replica: int
+    folder: str
+
+
+def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen) -> Ending:
+    """Compare the finished runs in `folder`, write comparison.json and status.json, and show what differs."""
+    content = computed(folder, members, seed)
+    write_json(folder / "comparison.json", content)
+    show(content, screen)
+    ending = _ending(folder, content)
+    ending.store(folder)
+    report.write(folder, screen)
+    return ending
+
+
+def members_of(experiment: Mapping[str, Any]) -> list[Member]:
+    """The runs of a campaign, by its experiment.json."""
+    return [Member(**one) for one in experiment["comparison"]]
+
+
+def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, Any]:
+    """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
+    from mirage.statistics.comparison import Run, compare  # scipy: not for targets that need it not
+
+    found = []
+    for one in members:
+        schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
+        found.append(Run(one.label, one.replica, one.folder, schedule.jobs, metrics, schedule.immediate_below))
+    return compare(found, seed)
+
+
+def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
+    invalid = content["validity"]["invalid"]
+    if invalid:
+        reasons = "; ".join(f"{run}: {', '.join(why)}" for run, why in invalid.items())
+        return Ending("invalid", f"{len(invalid)} of {_runs(content)} runs: {reasons}; results/{folder.name}/comparison.json")
+    base = content["baseline"]
+    told = [f"{one['configuration']} against {base}: {one['words']}" for one in _of_baseline(content["metrics"]["wait_mean"], base)]
+    return Ending("ok", f"{'. '.join(told)} (results/{folder.name}/comparison.json)")
+
+
+def _runs(content: Mapping[str, Any]) -> int:
+    return sum(len(one["runs"]) for one in content["configurations"])
+
+
+def _of_baseline(metric: Mapping[str, Any], base: str) -> list[dict[str, Any]]:
+    return [one for one in metric["pairs"] if one["baseline"] == base]
+
+
+def show(content: Mapping[str, Any], screen: Screen) -> None:
+    """A table of each configuration against the first one, by metric and by class of jobs, and the answer in words."""
+    base, jobs = content["baseline"], content["jobs"]
+    left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
+    parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out} (times in seconds of the trace)"]
+    others = [one["label"] for one in content["configurations"] if one["label"] != base]
+    for place, other in enumerate(others):
+        parts += [_metrics_table(content, base, other, place), _classes_table(content, base, other, place)]
+    for place, other in enumerate(others):
+        found = {name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if name not in _SAME}
+        words = [one["words"] for one in found.values() if one["verdict"] in ("lower", "higher")]
+        parts += [f"{other} against {base}:", *(f"  {line}" for line in words or ["nothing differs by more than chance and noise"])]
+    for run, why in content["validity"]["invalid"].items():
+        parts.append(f"{run} is not valid: {'; '.join(why)}")
+    print_all(screen, *parts)
+
+
+def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
+    table = _table("metric", base, other)
+    for name, metric in content["metrics"].items():
+        if name not in _SAME:
+            one = _of_baseline(metric, base)[place]
+            table.add_row(name, *_cells(one, metric["unit"]), _verdict(one, metric["better"]))
+    return table
+
+
+def _classes_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
+    """Mean waits of all jobs of a size, and of all of a run time; each size and run time is in comparison.json."""
+    table = _table("mean wait by class (jobs)", base, other)
+    for row in content["classes"]:
+        if "all" in (row["size"], row["runtime"]):
+            which = row["runtime"] if row["size"] == "all" else f"{row['size']} processor{'s' * (row['size'] != '1')}"
+            one = _of_baseline(row["metrics"]["wait_mean"], base)[place]
+            table.add_row(f"{which} ({row['jobs']})", *_cells(one, "s"), _verdict(one, "lower"))
+    return table
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(heads[0])
+    for head in (*heads[1:], "difference", "95 % interval", "noise"):
+        table.add_column(head, justify="right")
+    table.add_column("verdict")
+    return table
+
+
+def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
+    """Both means, difference, interval and noise floor: in per cent, or in the metric's unit where the first mean is 0."""
+    means = [_mean(pair[name], unit) for name in ("baseline_mean", "mean")]
+    if pair["percent"] is None:
+        difference, between, floor = pair["difference"], pair["interval"], pair["noise_floor"] and pair["noise_floor"]["largest"]
+    else:
+        difference, between, floor, unit = pair["percent"], pair["percent_interval"], pair["noise_floor_percent"], "%"
+    return [
+        *means,
+        "-" if difference is None else f"{_signed(difference, unit)} {unit}".strip(),
+        "-" if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)}",
+        "-" if floor is None else f"{figures(floor)} {unit}".strip(),
+    ]
+
+
+def _signed(value: float, unit: str) -> str:
+    if unit == "%" and value > _LONG:
+        return f"over {_LONG}"
+    return f"{'-' if value < 0 else '+'}{figures(abs(value))}" if value else "0"
+
+
+def _mean(value: float | None, unit: str) -> str:
+    return f"{value:.0f} s" if unit == "s" and value is not None and value >= 100 else value_text(value, unit)
+
+
+def _verdict(pair: Mapping[str, Any], better: str) -> str:
+    return _VERDICTS.get(pair["verdict"]) or ("better" if pair["verdict"] == better else "worse")

@@ -1,0 +1,109 @@
+"""The scheduler configuration CONFIG: configs/NAME.yml as read and checked (docs/configurations.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirage import ROOT
+from mirage.knobs.machine import Machine
+from mirage.knobs.table import Value
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm import site_conf
+from slurm_mirage.rm.slurm.site_conf import SiteConf
+
+if TYPE_CHECKING:
+    from mirage.workloads.requests import Offer
+
+KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
+# The partition that a configuration has which names none (roles/slurm_controller).
+PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is in the file: keys of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS."""
+
+    path: Path
+    settings: Mapping[str, Any]
+    partitions: list[Mapping[str, Any]]
+    routing: list[Mapping[str, Any]]
+    accounting: bool
+    qos: list[Mapping[str, Any]]
+
+    def has_accounting(self, knobs: dict[str, Value]) -> bool:
+        """Whether a cluster with it has accounting, by ACCOUNTING."""
+        return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and self.accounting)
+
+
+def path_of(knobs: dict[str, Value]) -> Path:
+    """The file. Raises WrongUse, with those that are there, when it is not."""
+    path = ROOT / f"configs/{knobs['CONFIG']}.yml"
+    if not path.is_file():
+        names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
+        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
+    return path
+
+
+def of(knobs: dict[str, Value]) -> Configuration:
+    """The configuration CONFIG, over SLURM_CONF where that is given."""
+    return read(path_of(knobs), site_of(knobs))
+
+
+def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> Offer:
+    """What a cluster with this configuration can be asked for."""
+    from mirage.workloads import requests
+    from slurm_mirage.rm.slurm import accounting
+
+    site = site_of(knobs)
+    settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
+    names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
+    # Without a word of theirs it is CR_CPU (roles/slurm_controller).
+    select = settings.get("selecttypeparameters", "")
+    return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
+
+
+def site_of(knobs: dict[str, Value]) -> SiteConf | None:
+    """What is taken over from SLURM_CONF; None where it is not given."""
+    return site_conf.read(str(knobs["SLURM_CONF"])) if knobs["SLURM_CONF"] else None
+
+
+def read(path: Path, site: SiteConf | None = None) -> Configuration:
+    """The configuration in that file, over a site's slurm.conf if there is one: its partitions stay.
+
+    Raises WrongUse in one line for what cannot be one.
+    """
+    import yaml  # make's help is printed before anything is installed
+
+    from mirage.workloads import routing
+    from slurm_mirage.rm.slurm import accounting
+
+    where = f"CONFIG: {path.parent.name}/{path.name}"
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
+    if not isinstance(content, Mapping):
+        raise WrongUse(f"{where}: is no mapping; it may have {', '.join(KEYS)}")
+    unknown = [key for key in content if key not in KEYS]
+    if unknown:
+        raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
+    settings = content.get("settings") or {}
+    partitions = content.get("partitions") or PARTITIONS
+    has_accounting = content.get("accounting", False)
+    if site is not None:
+        partitions = site.partitions
+    qos = content.get("qos") or []
+    if not isinstance(settings, Mapping):
+        raise WrongUse(f"{where}: settings is no mapping of keys of slurm.conf")
+    if not isinstance(partitions, list) or not all(isinstance(item, Mapping) and item.get("name") for item in partitions):
+        raise WrongUse(f"{where}: partitions is no list of mappings with a name")
+    if not isinstance(has_accounting, bool):
+        raise WrongUse(f"{where}: accounting is neither true nor false")
+    names = [accounting.FIRST_QOS, *accounting.qos_of(qos, where)]
+    accounting.shares_of(content.get("shares") or {}, where)
+    rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where, names)
+    return Configuration(path, settings, partitions, rules, has_accounting or (site is not None and site.accounting), qos)

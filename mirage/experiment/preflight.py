@@ -1,0 +1,148 @@
+"""What can be known to be wrong before Ansible starts and before anything is written: WrongUse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mirage import ROOT
+from mirage.experiment import configuration
+from mirage.experiment.runs import calibration_of, run_of, text_of
+from mirage.knobs.table import BY_NAME, Value
+from mirage.terminal.screen import about
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+from slurm_mirage.clock import instance_clock
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.instance import capacity, sizing
+from slurm_mirage.instance.instance import active_run, nodes_in
+
+INSTANCES = Path("/var/lib/slurm-mirage")
+# Knobs that make a cluster what it is to the run on it.
+SHAPE = ("CLASSES", "NODES", "CPUS", "FRONT_END", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
+# Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
+LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
+STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
+
+
+def inventory(knobs: dict[str, Value]) -> Path:
+    """The inventory, as an absolute path."""
+    path = ROOT / str(knobs["INVENTORY"])
+    if not path.exists():
+        raise WrongUse(f"INVENTORY: {knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}")
+    return path
+
+
+def is_here(knobs: dict[str, Value]) -> bool:
+    """Whether the cluster is to stand on this machine alone, whose files tell of it."""
+    return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
+
+
+def config(knobs: dict[str, Value]) -> Path:
+    """The file of the scheduler configuration, which has been read and can be used."""
+    return configuration.of(knobs).path
+
+
+def privileges(knobs: dict[str, Value]) -> None:
+    """Root, or sudo that asks for no password, when the cluster is to stand on this machine."""
+    if os.geteuid() == 0 or not is_here(knobs):
+        return
+    with suppress(OSError):
+        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+            return
+    raise WrongUse("root: a cluster on this machine needs root, or sudo that asks for no password")
+
+
+def instance_directory(knobs: dict[str, Value]) -> Path:
+    """Directory of the instance CLUSTER on the head."""
+    return INSTANCES / str(knobs["CLUSTER"])
+
+
+def running(knobs: dict[str, Value]) -> str | None:
+    """Name of the run whose replay, or calibration, is at work in CLUSTER on this machine."""
+    if not is_here(knobs):
+        return None
+    with suppress(OSError):
+        at_work = active_run(instance_directory(knobs))
+        return None if at_work is None else run_of(at_work)
+    return None
+
+
+def has_journal(knobs: dict[str, Value], run: str) -> bool:
+    """Whether the replay of `run` can go on where it was; a cluster on other hosts is taken at its word."""
+    return not is_here(knobs) or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
+
+
+def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
+    """A run that goes on in CLUSTER is neither joined by another one, nor has its nodes changed under it."""
+    run = running(knobs)
+    if run is None:
+        return
+    cluster = knobs["CLUSTER"]
+    if own_run is not None and own_run != run:
+        raise WrongUse(f"RUN: run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER")
+    for name, value in _shape_of(run, knobs).items():
+        if text_of(knobs[name]) != value:
+            has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
+            raise WrongUse(
+                f"{name}: run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}"
+            )
+
+
+def has_room(knobs: dict[str, Value]) -> None:
+    """The host holds so many nodes, when the cluster is to stand on this machine; on other hosts the role `instance` looks."""
+    if not is_here(knobs):
+        return
+    nodes = knobs["NODES"]
+    assert isinstance(nodes, int)
+    front_ends = knobs["FRONT_END"]
+    assert isinstance(front_ends, int)
+    wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
+    directory = instance_directory(knobs)
+    configurations = (configuration.of(knobs | {"CONFIG": name}) for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split())
+    database = any(one.has_accounting(knobs) for one in configurations)
+    load = sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
+    sizing.check(load, capacity.running_load(directory), capacity.look(directory))
+
+
+def before_2038(knobs: dict[str, Value], length: float) -> None:
+    """The cluster's clock does not pass the last instant that Slurm can count during a run of `length` virtual seconds."""
+    clock = instance_clock.current(instance_directory(knobs)) if is_here(knobs) else None
+    now = (clock or Clock()).virtual_now() / 1e9
+    if now + length <= LAST_INSTANT:
+        return
+    today, end = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (now, LAST_INSTANT))
+    cluster = knobs["CLUSTER"]
+    instead = "take fewer JOBS, or a smaller SHRINK"
+    if clock is not None and time.time() + length <= LAST_INSTANT:
+        instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
+    raise WrongUse(
+        f"SPEED: the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
+        f"but Slurm cannot count beyond {end}; {instead}"
+    )
+
+
+def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
+    """A new run does not meet the journal of an older one of its name, whose results were removed here.
+
+    run: its name on the head, by default the folder's.
+    """
+    own = run or folder.name
+    for name in (own, calibration_of(own)):
+        kept = instance_directory(knobs) / "runs" / name
+        if is_here(knobs) and not folder.exists() and kept.exists():
+            raise WrongUse(f"RUN: results/{own} is gone, but {kept} is not; remove that too, or give another RUN")
+
+
+def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
+    """What of SHAPE `run` was started with; NODES alone when it was started from another clone."""
+    experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
+    if experiment is not None:
+        return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
+    instance = read_json(instance_directory(knobs) / "instance.json")
+    return {} if instance is None else {"NODES": str(nodes_in(instance))}

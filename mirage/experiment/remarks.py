@@ -1,0 +1,126 @@
+"""What is told of a run before it starts: what selection, shrinking and a fast clock have done to the log."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import polars as pl
+
+from mirage.experiment import site
+from mirage.experiment.prepare import SLACK, Prepared, speed_of
+from mirage.knobs.table import MOST_SPEED, shown_number
+from mirage.terminal.screen import about
+from mirage.workloads.workload import Workload
+
+# Shrinking has left hardly any time limits when fewer than this share of the distinct ones are left, or so few of at least so many.
+LIMITS_SHARE = 0.5
+FEW_LIMITS, MANY_LIMITS = 5, 10
+# Slurm's constants, which SHRINK makes larger against the workload.
+NOT_SHRUNK = (
+    "bf_interval",
+    "bf_resolution",
+    "sched_interval",
+    "batch_sched_delay",
+    "PriorityCalcPeriod",
+    "KillWait",
+    "the minutes that time limits are counted in and the 30 s between two looks at them",
+)
+
+# What became of dependencies and requests, by the names under which they are counted.
+WAITS_AND_REQUESTS = {
+    "dependencies": "dependencies: {} jobs start when the others have ended (DEPENDENCIES=keep)",
+    "dependencies_never": "dependencies that the log shows unfulfilled: {} jobs wait until they are cancelled, as in the log",
+    "dependencies_outside": "dependencies on jobs outside the selection, left out: {} jobs",
+    "dependencies_contradicted": "dependencies on jobs that ended later in the log than this one started, left out: {} jobs",
+    "dependencies_unknown": "dependencies that cannot be played (singleton, expand, burst buffers), left out: {} jobs",
+    "following": "submitted after the end of the preceding job: {} jobs (DEPENDENCIES=think)",
+    "following_outside": "preceding job outside the selection, submitted at their own times: {} jobs",
+    "think_time_unknown": "think time unknown, submitted at their own times: {} jobs",
+    "partitions_played": "partition as in the log: {} jobs",
+    "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
+    "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
+    "limits_capped": "time limit extended by less, to the partition's MaxTime: {} jobs, which may be killed at it",
+    "qos_played": "QOS as in the log: {} jobs",
+    "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",
+    "qos_not_played": "QOS of the log left out, there is no accounting: {} jobs",
+    "memory_played": "memory requested as in the log: {} jobs",
+    "memory_reduced": "memory requested beyond the cluster's nodes, made less: {} jobs",
+    "memory_not_played": "memory requests left out, the configuration does not count memory (docs/workloads.md): {} jobs",
+}
+
+
+def remarks(run: Prepared) -> list[str]:
+    """A line each."""
+    notes, lines = run.workload.notes, site.left_out(run.knobs)
+    if run.shrink != 100:
+        lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+    lines += sizes_and_presets(run.workload)
+    lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
+    if "limits_extended" in notes:
+        lines.append(_extensions(run))
+    if (count := notes.get("to_be_cancelled")) is not None:
+        lines.append(f"cancelled as in the log: {count} jobs")
+    counts = {**notes, **run.requests.counts}
+    lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
+    if "arrays" in notes:
+        lines.append(_arrays(run))
+    return lines + _limits(run)
+
+
+def sizes_and_presets(chosen: Workload) -> list[str]:
+    """What became of the sizes of jobs, and what comes before the selection."""
+    notes, lines = chosen.notes, []
+    if chosen.size_factor != 1:
+        lines.append(f"sizes of jobs: {chosen.size_factor:.4g} times those of the log, to the nearest processor (SIZES=scale)")
+    if (count := notes.get("wider_than_the_logs_machine")) is not None:
+        lines.append(f"wider than the log's own machine, now as wide as the cluster: {count} jobs")
+    if chosen.presets():
+        running, queued = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
+        lines.append(f"preset, as they were when the selection begins: {running} running, {queued} queued")
+    if (count := notes.get("preset_unknown")) is not None:
+        lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
+    return lines
+
+
+def _extensions(run: Prepared) -> str:
+    """How many time limits were extended, and by how much."""
+    asked = (pl.col("requested") * float(run.shrink) / 100 / 60 - 1e-9).ceil().clip(1) * 60
+    touched = run.workload.jobs.filter("limit_extended").select(by=pl.col("limit_minutes") * 60 - asked)
+    median, most = touched.select(pl.col("by").median(), most=pl.col("by").max()).row(0)
+    by = about(most) if median == most else f"{about(median)} in the median, {about(most)} at most"
+    jobs = "1 job" if touched.height == 1 else f"{touched.height} jobs"
+    return f"time limit extended: {jobs}, by {by} (OVERRUN=extend, slack {about(SLACK)})"
+
+
+def _arrays(run: Prepared) -> str:
+    """Tasks of arrays are submitted one by one: each has a run time of its own."""
+    notes = run.workload.notes
+    told = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
+    limited = notes.get("array_tasks_limited")
+    return f"{told}, {limited} of them without their limit of tasks at once (%)" if limited else told
+
+
+def _limits(run: Prepared) -> list[str]:
+    """What is left of the time limits, which a backfill scheduler plans by."""
+    before, after = run.workload.limits["before"], run.workload.limits["after"]
+    lines = []
+    if after < before or run.shrink != 100:
+        lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
+    if run.shrink != 100:
+        lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
+    if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
+        times = 100 / float(run.shrink)
+        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MOST_SPEED)
+        lines.append(
+            f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "
+            f"hardly knows how long jobs will run; SPEED={instead:g} with SHRINK=100 is as short, and keeps them"
+        )
+    return lines
+
+
+def shrink_in_words(shrink: Decimal) -> str:
+    """What a shrink factor does: `0.2 %: 500 times shorter`."""
+    if shrink == 100:
+        return "100 %: the log's own times"
+    factor = 100 / shrink if shrink < 100 else shrink / 100
+    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"

@@ -1,0 +1,182 @@
+"""results/RUN: its inputs, and whether a run of that name is new, goes on, or is only shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+from datetime import datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mirage import RESULTS as RESULTS
+from mirage import ROOT
+from mirage.experiment.configuration import site_of
+from mirage.experiment.endings import Ending
+from mirage.knobs.machine import Machine
+from mirage.knobs.table import BY_NAME, TABLE, Value, shown_number
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.replay.journal import replay_lines
+
+# Folders of results/ that are no runs.
+RESERVED = ("bench",)
+_CALIBRATION = ".calibration"
+PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
+
+
+def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> str:
+    """RUN as given; or the last run with these inputs that did not come to its end; or made of the time and the trace's name."""
+    if knobs["RUN"]:
+        return str(knobs["RUN"])
+    for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
+        experiment = read_json(folder / "experiment.json")
+        if experiment is not None and all(_same(n, experiment["inputs"], wanted) for n in wanted) and not _is_over(folder):
+            return folder.name
+    trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
+    return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
+
+
+def calibration_of(run: str) -> str:
+    """Name, on the head, of the run that a speed is picked by (SPEED=auto) before `run` begins."""
+    return f"{run}{_CALIBRATION}"
+
+
+def run_of(name: str) -> str:
+    """The run that a name on the head belongs to."""
+    return name.removesuffix(_CALIBRATION)
+
+
+def text_of(value: Value) -> str:
+    """A knob's value as it is stored and compared. A file of classes counts by what it says."""
+    if isinstance(value, tuple):
+        return ",".join(shown_number(item) for item in value)
+    if isinstance(value, Decimal):
+        return shown_number(value)
+    return "" if value is None else str(value)
+
+
+def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str, str]:
+    """All that makes a run what it is. A trace, a configuration and a slurm.conf count by content, not by path."""
+    chosen = {knob.name: text_of(knobs[knob.name]) for knob in TABLE if knob.is_input}
+    if (site := site_of(knobs)) is not None:
+        said = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
+        chosen["SLURM_CONF"] = hashlib.sha256(said.encode()).hexdigest()
+    chosen["TRACE"] = trace_sha256
+    chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
+    return chosen
+
+
+def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
+    """The ending of a finished run with these inputs; None when it is new or goes on.
+
+    Raises WrongUse when the folder holds a run with other inputs, or something else.
+    """
+    if folder.name in RESERVED:
+        raise WrongUse(f"RUN: results/{folder.name} is kept for other results; it may be any other name")
+    if not folder.exists():
+        return None
+    experiment = read_json(folder / "experiment.json") if folder.is_dir() else None
+    if experiment is None:
+        if folder.is_dir() and not any(folder.iterdir()):
+            return None
+        raise WrongUse(f"RUN: results/{folder.name} is there already and holds no run; it may be another name")
+    before = experiment["inputs"]
+    for name in wanted:
+        if not _same(name, before, wanted):
+            raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
+    return Ending.load(folder) if _is_over(folder) else None
+
+
+def _is_over(folder: Path) -> bool:
+    ending = Ending.load(folder)
+    return ending is not None and ending.is_final
+
+
+def _same(name: str, before: dict[str, str], now: dict[str, str]) -> bool:
+    """A run of an earlier release lacks the inputs that came later: they had their default values."""
+    default = BY_NAME[name].default if name in BY_NAME else ""
+    return before.get(name, default) == now[name]
+
+
+def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
+    if name in ("TRACE", "CLASSES") or name.endswith("content"):
+        return f"another {name}; give the same one, or another RUN"
+    was, is_now = before.get(name) or "not set", now[name] or "not set"
+    return f"{name} was {was}, is {is_now}; give the same, or another RUN"
+
+
+def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
+    """Content of experiment.json before the run; what only the cluster knows is added at its end."""
+    given = {name: value.path if isinstance(value, Machine) else text_of(value) for name, value in knobs.items()}
+    return {
+        "inputs": wanted,
+        "knobs": given,
+        "trace": trace,
+        "clock": {"asked": text_of(knobs["SPEED"])},
+        "host": {
+            "name": platform.node(),
+            "cores": os.cpu_count(),
+            "memory_bytes": _memory(),
+            "kernel": platform.release(),
+        },
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        "git": _git(),
+    }
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of the clone, and whether files differ from it; None without git or outside a clone."""
+
+    def ask(*words: str) -> str:
+        # Root may work on another user's clone: git refuses that unless it is told.
+        command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "changed": bool(ask("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def complete(folder: Path) -> None:
+    """Add to experiment.json what the run has shown: Slurm's version, sha256 of its slurm.conf, the clock."""
+    path = folder / "experiment.json"
+    experiment = read_json(path)
+    slurm: dict[str, str] = {}
+    if (configuration := folder / "slurm.conf").is_file():
+        slurm["slurm_conf_sha256"] = hashlib.sha256(configuration.read_bytes()).hexdigest()
+    if (scontrol := folder / "scontrol.txt").is_file():
+        found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", scontrol.read_text(), re.MULTILINE)
+        if found:
+            slurm["version"] = found[1]
+    clock = experiment.get("clock", {})
+    hosts: list[dict[str, Any]] = []
+    if (settings := read_json(folder / "run.json")) is not None:
+        clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
+        hosts = settings.get("hosts", [])
+    if (began := _began(folder / "journal.jsonl")) is not None:
+        # One moment on both clocks, in seconds since the epoch: the beginning of the replay.
+        clock["began"] = {name: began[name] for name in ("real", "virtual")}
+    if hosts:
+        # Where the cluster was; the head is the first. Until now that was thought to be the machine that make ran on.
+        experiment["hosts"] = hosts
+        experiment["host"] = {name: hosts[0][name] for name in ("name", "cores", "memory_bytes", "kernel")}
+    write_json(path, experiment | {"slurm": slurm, "clock": clock})
+
+
+def _began(journal: Path) -> dict[str, Any] | None:
+    """The start event of a journal; None if there is none yet."""
+    if not journal.exists():
+        return None
+    with journal.open("rb") as stream:
+        return replay_lines(stream.readline())[0].start

@@ -1,0 +1,81 @@
+"""sweep.csv: a line for each shrink factor of a sweep."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from mirage.experiment.endings import Ending
+from mirage.knobs.table import shown_number
+from mirage.terminal.screen import Screen
+from mirage.terminal.table import print_all
+from mirage.traces.csv_frame import check_lines
+from slurm_mirage.base.files import read_json, write_atomically
+
+FIGURES = (
+    "wait_mean",
+    "wait_median",
+    "wait_p95",
+    "wait_max",
+    "response_mean",
+    "slowdown_mean",
+    "bounded_slowdown_mean",
+    "weighted_slowdown",
+    "utilisation",
+    "makespan",
+    "suspensions_mean",
+    "suspended_mean",
+)
+JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
+VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
+
+
+# What of them fits on a screen.
+SHOWN = ("shrink", "ending", "wait_mean", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+
+
+def _rounded(value: float | None) -> float | None:
+    """To a millionth: what is finer comes from the conversion of instants."""
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def show(folder: Path, screen: Screen) -> None:
+    """Print the main columns of sweep.csv."""
+    table = Table(*SHOWN, box=box.SIMPLE_HEAD, pad_edge=False)
+    with (folder / "sweep.csv").open(newline="") as stream:
+        for line in csv.DictReader(stream):
+            table.add_row(*(line[name] for name in SHOWN))
+    print_all(screen, table)
+
+
+def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
+    """Write sweep.csv with the runs that have ended: shrink factor, folder, ending."""
+    write_atomically(folder / "sweep.csv", content(runs))
+
+
+def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
+    """The runs that a finished sweep has written down."""
+    check_lines(folder / "sweep.csv", "RUN")
+    with (folder / "sweep.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]
+
+
+def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
+    """That of sweep.csv. Empty: unknown."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
+    for shrink, run, ending in runs:
+        metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
+        parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
+        figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
+        writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
+    return stream.getvalue()

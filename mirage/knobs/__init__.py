@@ -1,0 +1,1 @@
+"""Knobs: the table, the parsers of values, and the values of a call."""

@@ -1,0 +1,1 @@
+"""Metrics of a schedule, given as a frame of jobs."""

@@ -1,0 +1,128 @@
+"""Schedules as frames: what happened to each job, and when jobs were suspended, whatever recorded it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from slurm_mirage.jobs.sigsleep_log import Record
+
+JOBS_SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.Int64(),
+    **dict.fromkeys(["submit", "eligible", "start", "end", "suspended"], pl.Float64()),
+    **dict.fromkeys(["processors", "nodes"], pl.Int64()),
+    **dict.fromkeys(["requested", "runtime"], pl.Float64()),
+    **dict.fromkeys(["priority", "partition", "state"], pl.String()),
+    "submit_lag": pl.Float64(),
+    "preset": pl.String(),
+}
+"""Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word; `preset`: what a job that came
+before a run's selection was when that began (presets.py), null of all others."""
+
+SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
+"""Columns of suspensions.csv: a row a suspension, trace seconds, null where unknown."""
+
+PARTIAL = "PARTIAL"
+"""State of a line of SWF with status 2, 3 or 4: part of a job that has a line of its own."""
+
+_SWF_STATES = {0: "FAILED", 1: "COMPLETED", 2: PARTIAL, 3: PARTIAL, 4: PARTIAL, 5: "CANCELLED"}
+
+
+def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
+    """The schedule that a log records, as a jobs frame. An SWF frame, with `suspended` if sacct gave it.
+
+    A wait of -1 is unknown (and so is the start); other negative waits are kept, for `compute` to report. A
+    cancelled job (status 5) without a run time never started; its end is when it was cancelled.
+    """
+    col, when = pl.col, pl.when
+    unused = (col("status") == 5) & (col("run_time") <= 0)
+    waited = when(col("wait") != -1).then(col("submit") + col("wait"))
+    suspended = col("suspended") if "suspended" in trace.columns else pl.lit(None, pl.Float64)
+    columns = {
+        "id": col("job_number"),
+        "submit": when(col("submit") >= 0).then("submit"),
+        "start": when(~unused).then(waited),
+        "end": when(unused).then(waited).when(col("run_time") >= 0).then(waited + col("run_time") + suspended.fill_null(0)),
+        "suspended": suspended,
+        "processors": when(col("allocated_processors") > 0)
+        .then("allocated_processors")
+        .when(col("requested_processors") > 0)
+        .then("requested_processors"),
+        "requested": when(col("requested_time") > 0).then("requested_time"),
+        "runtime": when(col("run_time") >= 0).then("run_time"),
+        "partition": when(col("partition") >= 0).then("partition"),
+        "state": col("status").replace_strict(_SWF_STATES, default=None, return_dtype=pl.String),
+    }
+    return trace.select(columns.get(c, pl.lit(None)).cast(kind).alias(c) for c, kind in JOBS_SCHEMA.items())
+
+
+def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
+    """The schedule in sigsleep's records (`sigsleep_log.read_log`), as a jobs frame, in seconds of its clock.
+
+    Instants count from the first submission. Records of one submission (the job was requeued) make one row:
+    first start, last end; the time in between counts as suspended. A job that did not complete is
+    CANCELLED: the log cannot tell a cancellation from a time limit.
+    """
+    if not records:
+        return pl.DataFrame(schema=JOBS_SCHEMA)
+    col, seconds = pl.col, 1e9
+    between = col("end").max() - col("start").min() - col("executed").sum()
+    stopped = pl.when(pl.len() > 1).then(between).otherwise(col("suspended").sum())
+    ended = pl.when(col("completed").last()).then(pl.lit("COMPLETED")).otherwise(pl.lit("CANCELLED"))
+    submissions = _runs(records).sort("restart").group_by("key", maintain_order=True)
+    rows = submissions.agg(
+        id=col("id").first(),
+        submit=col("submit").first() / seconds,
+        start=col("start").min() / seconds,
+        end=col("end").max() / seconds,
+        suspended=stopped / seconds,
+        processors=col("cores").last(),
+        runtime=col("runtime").last() / seconds,
+        priority=col("priority").last(),
+        state=ended,
+    )
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
+    ).sort("submit", "id")
+
+
+def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
+    """The suspensions in sigsleep's records: job, suspend, resume, as in suspensions.csv; null where unknown.
+
+    Seconds of the clock from the first submission, as in `frame_from_sigsleep`.
+    """
+    origin = min((record.submission_ns for record in records), default=0)
+    rows = [
+        (record.id, *((instant - origin) / 1e9 if instant else None for instant in period))
+        for record in records
+        for period in record.suspensions
+    ]
+    return pl.DataFrame(rows, schema=SUSPENSIONS_SCHEMA, orient="row")
+
+
+def _runs(records: Sequence[Record]) -> pl.DataFrame:
+    """A row a record, in nanoseconds from the first submission; `suspended` as far as its instants tell."""
+    origin = min((record.submission_ns for record in records), default=0)
+
+    def suspended(record: Record) -> int:
+        if record.overflowed or any(not (a and b) for a, b in record.suspensions):
+            return record.end_ns - record.start_ns - record.executed_ns
+        return sum(resume - suspend for suspend, resume in record.suspensions)
+
+    return pl.DataFrame(
+        {
+            "key": [f"{record.id} {record.slurm_job_id} {record.submission_ns}" for record in records],
+            "restart": [record.restart for record in records],
+            "id": [record.id for record in records],
+            "submit": [record.submission_ns - origin for record in records],
+            "start": [record.start_ns - origin for record in records],
+            "end": [record.end_ns - origin for record in records],
+            "executed": [record.executed_ns for record in records],
+            "suspended": [suspended(record) for record in records],
+            "cores": [record.cores for record in records],
+            "runtime": [record.runtime_ns for record in records],
+            "priority": [record.priority for record in records],
+            "completed": [record.completed for record in records],
+        }
+    )

@@ -1,0 +1,158 @@
+"""Who is measured, and over which time: the jobs behind all metrics, and the window that is left of a schedule after its cuts."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from mirage.metrics.jobs_frame import PARTIAL
+from slurm_mirage.base.errors import WrongUse
+
+Cut = float | str
+"""A length of a schedule: seconds, or text: `3600`, `5%` (of the time from its first submission to its last end)."""
+
+_DIGITS = 6  # of a run time in seconds: what is left of subtracting equal times in floats is no run time
+_UNSTARTED = "cancelled before start"
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is left of a schedule, in trace seconds; warmup and cooldown were cut off before and after it."""
+
+    begin: float
+    end: float
+    warmup: float
+    cooldown: float
+
+    @property
+    def length(self) -> float:
+        return self.end - self.begin
+
+    @property
+    def is_cut(self) -> bool:
+        return self.warmup > 0 or self.cooldown > 0
+
+
+@dataclass(frozen=True)
+class Population:
+    """The jobs of a schedule as metrics need them.
+
+    measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), and the quantities a, s, f, t, p, c of
+        metrics.py's text
+    inside: those of them that were submitted within the window, without presets (presets.py), which began to wait before it
+    unstarted: jobs that were cancelled while they waited: a, f (of the wait), p
+    window: None if there is nobody to measure
+    excluded: how many are left out of all metrics, or of those over jobs, by reason
+    """
+
+    measured: pl.DataFrame
+    inside: pl.DataFrame
+    unstarted: pl.DataFrame
+    window: Window | None
+    excluded: dict[str, int]
+
+    @classmethod
+    def of(cls, jobs: pl.DataFrame, processors: int, nodes: int | None, warmup_cut: Cut, cooldown_cut: Cut) -> Population:
+        """Judge and cut. Nodes that are not recorded: as few as hold the processors.
+
+        Raises WrongUse for a cut that cannot be, or leaves nothing.
+        """
+        faults = _faults()
+        verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
+        measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
+        unstarted = jobs.lazy().filter(
+            verdict == list(faults).index(_UNSTARTED) + 1, pl.col("end").is_not_null(), pl.col("processors") > 0
+        )
+        of_selection = measured.filter(~pl.col("preset")) if measured["preset"].any() else measured
+        window = None if of_selection.is_empty() else _window(measured, warmup_cut, cooldown_cut)
+        counts = dict(verdict.value_counts().iter_rows())
+        excluded = {reason: counts.get(code, 0) for code, reason in enumerate(faults, 1)}
+        excluded["preset: not in metrics over jobs"] = measured.height - of_selection.height
+        if window is not None:
+            a = pl.col("a")
+            excluded["submitted in the warm-up: not in metrics over jobs"] = of_selection.filter(a < window.begin).height
+            excluded["submitted in the cool-down: not in metrics over jobs"] = of_selection.filter(a > window.end).height
+        return cls(
+            measured,
+            of_selection if window is None or not window.is_cut else _inside(of_selection, window),
+            unstarted.select(a="submit", f="end", p="processors").collect(),
+            window,
+            excluded,
+        )
+
+
+def _faults() -> dict[str, pl.Expr]:
+    """Why a job is left out of all metrics, and the test for it. The first that applies holds."""
+    col = pl.col
+    return {
+        "partial execution": col("state") == PARTIAL,
+        "lost": col("state") == "LOST",
+        "no submission time": col("submit").is_null(),
+        _UNSTARTED: (col("state") == "CANCELLED") & col("start").is_null(),
+        "no start": col("start").is_null(),
+        "negative wait": col("start") < col("submit"),
+        "no end": col("end").is_null(),
+        "end before start": col("end") < col("start"),
+        "no processors": col("processors").fill_null(0) < 1,
+        "suspended for longer than it ran": (col("end") - col("start") - col("suspended")).round(_DIGITS) < 0,
+    }
+
+
+def _judgement(faults: dict[str, pl.Expr]) -> pl.Expr:
+    """Number of a job's fault, counted from 1; 0: it has none. Texts for millions of jobs would take three times as long."""
+    code = pl.lit(0, pl.UInt8)
+    for number, fault in reversed(list(enumerate(faults.values(), 1))):
+        code = pl.when(fault).then(pl.lit(number, pl.UInt8)).otherwise(code)
+    return code
+
+
+def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.DataFrame:
+    """The quantities of jobs without a fault; see `Population.measured`."""
+    col = pl.col
+    packed = (col("processors") * (nodes or 0) / processors).ceil().cast(pl.Int64)
+    return jobs.select(
+        "id",
+        "nodes",
+        "suspended",
+        a="submit",
+        s="start",
+        f="end",
+        t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
+        p="processors",
+        c=pl.coalesce("nodes", packed),
+        preset=col("preset").is_not_null(),
+    ).collect()
+
+
+def _inside(measured: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The jobs submitted within the window, both ends included."""
+    inside = measured.filter(pl.col("a").is_between(window.begin, window.end))
+    if window.length <= 0 or inside.is_empty():
+        what = "nothing" if window.length <= 0 else "no submitted job"
+        whole = window.length + window.warmup + window.cooldown
+        cuts = f"{window.warmup:g} s and {window.cooldown:g} s leave {what} of the schedule's {whole:g} s"
+        raise WrongUse(f"WARMUP_CUT, COOLDOWN_CUT: {cuts}; they may be shorter")
+    return inside
+
+
+def _window(measured: pl.DataFrame, warmup_cut: Cut, cooldown_cut: Cut) -> Window | None:
+    """From the first submission to the last end of the measured jobs, less the cuts."""
+    first, last = measured.select(pl.col("a").min(), pl.col("f").max()).row(0)
+    span = 0.0 if first is None else last - first
+    warmup, cooldown = _seconds("WARMUP_CUT", warmup_cut, span), _seconds("COOLDOWN_CUT", cooldown_cut, span)
+    return None if first is None else Window(first + warmup, last - cooldown, warmup, cooldown)
+
+
+def _seconds(name: str, cut: Cut, span: float) -> float:
+    """A cut in seconds."""
+    percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", cut) if isinstance(cut, str) else None
+    try:
+        value = float(percent[1] if percent else cut)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < (100 if percent else math.inf):
+        raise WrongUse(f"{name}: {cut!r} may be seconds from 0 on, or a percentage of the schedule below 100: 5%")
+    return value / 100 * span if percent else value

@@ -1,0 +1,206 @@
+"""Scheduling metrics of a schedule; definitions, sources and decisions are in docs/metrics.md.
+
+A job has a submission a, a first start s, an end f, processors p, nodes c. Its wait is w = s - a, its
+response r = f - a, its run time t = f - s - (time suspended). All in trace seconds.
+
+Worked example: six jobs on four nodes of one processor each (used by tests/unit/test_metrics.py).
+
+    job  a   s   f  suspended  p |  w   t   r  r/t   r/max(10,t)  p*t  p*r  w/t
+      1  0   0  10             2 |  0  10  10  1     1             20   20  0
+      2  0   0  20             2 |  0  20  20  1     1             40   40  0
+      3  5  10  30             2 |  5  20  25  1.25  1.25          40   50  0.25
+      4 10  30  50  40 to 44   4 | 20  16  40  2.5   2.5           64  160  1.25
+      5 12  50  51             1 | 38   1  39  39    3.9            1   39  (t <= 1: not in W1 to W4)
+      6 20  20  30             1 |  0  10  10  1     1             10   10  0
+
+    wait mean 63/6, median 2.5, p90 29, p95 33.5, p99 37.1, max 38; response 144/6; immediate 3/6; makespan 51
+    slowdown 45.75/6; bounded 10.65/6; per processor (only job 5 above 1) 8.9/6
+    weighted slowdown 319/175 by area, (2 + 2 + 2.5 + 10 + 39 + 1)/12 by processors; utilisation 175/(4*51)
+    loss of capacity: 20 to 30 one processor idle, jobs 4 and 5 wait; 40 to 44 all idle, job 5 wants one:
+        (1*10 + 1*4)/(4*51)
+    busy nodes: 4 for 36 s, 3 for 10 s, 1 for 1 s, none for 4 s; F(3) = 5/51, F(1) = 4/51
+    W 63/6; W1 1.5/5; W2 (5/10 + 20/10)/5; W3 (0.25*F(3) + 1.25*F(1))/5; W4 (0.25*3/4 + 1.25*1/4)/5
+    suspensions 1/6, time suspended 4/6, share of jobs suspended 1/6
+
+    distribution of busy nodes: none 4/51, one 1/51, three 10/51, four 36/51
+    classes: all run for up to 1 min; size 1 are jobs 5 and 6, with 11/175 of the area, waits 38, 0, bounded slowdowns 3.9, 1,
+        responses 39, 10; size 2-4 are the others, with 164/175, waits 0, 0, 5, 20, bounded 1, 1, 1.25, 2.5, responses 95/4
+
+    With a warm-up of 5 s and a cool-down of 6 s the window is 5 to 45: jobs 3 to 6, and of jobs 1 and 2 what lies in it
+    wait mean 63/4, median 12.5, p90 32.6, p95 35.3, p99 37.46; response 114/4; immediate 1/4; makespan 40
+    slowdown 43.75/4; bounded 8.65/4; per processor 6.9/4; weighted 259/115 by area, (2.5 + 10 + 39 + 1)/8 by processors
+    busy: 4 from 5 to 20, 3 to 30, 4 to 40, none to 44, 4 to 45; utilisation 134/(4*40), loss of capacity 14/(4*40)
+    W1 1.5/3; W2 2.5/3; W3, as F(3) = F(1) = 4/40, 0.15/3; W4 (0.25*3/4 + 1.25*1/4)/3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from mirage.metrics.classes import by_class
+from mirage.metrics.jobs_frame import (
+    JOBS_SCHEMA,
+    PARTIAL,
+    SUSPENSIONS_SCHEMA,
+    frame_from_sigsleep,
+    frame_from_swf,
+    suspensions_from_sigsleep,
+)
+from mirage.metrics.measured_jobs import Cut, Population
+from mirage.metrics.per_job import over_jobs
+from mirage.metrics.usage_over_time import Distribution, over_time
+from slurm_mirage.base.errors import WrongUse
+
+__all__ = [
+    "JOBS_SCHEMA",
+    "MEANINGS",
+    "SUSPENSIONS_SCHEMA",
+    "compute",
+    "frame_from_sigsleep",
+    "frame_from_swf",
+    "suspensions_from_sigsleep",
+    "table",
+]
+
+# Name: unit, meaning. In the order in which they are shown.
+MEANINGS = {
+    "wait_mean": ("s", "time from submission to first start, mean"),
+    "wait_median": ("s", "median"),
+    "wait_p90": ("s", "90th percentile"),
+    "wait_p95": ("s", "95th percentile"),
+    "wait_p99": ("s", "99th percentile"),
+    "wait_max": ("s", "longest"),
+    "response_mean": ("s", "time from submission to end"),
+    "slowdown_mean": ("", "response over run time"),
+    "bounded_slowdown_mean": ("", "the same, run times below tau taken as tau, at least 1"),
+    "pp_bounded_slowdown_mean": ("", "the same per processor"),
+    "weighted_slowdown": ("", "slowdown weighted by processors x run time"),
+    "weighted_slowdown_processors": ("", "slowdown weighted by processors"),
+    "utilisation": ("", "processors x run time over all that the machine had"),
+    "loss_of_capacity": ("", "share of the machine idle although jobs waited that could use it"),
+    "makespan": ("s", "first submission to last end, less the cuts"),
+    "W": ("s", "mean wait"),
+    "W1": ("", "wait over run time"),
+    "W2": ("", "wait over the order of the run time"),
+    "W3": ("", "W1 with the chance that enough nodes are free"),
+    "W4": ("", "W1 with that chance taken as uniform"),
+    "immediate_fraction": ("", "share of jobs that started at once"),
+    "suspensions_mean": ("", "suspensions of a job"),
+    "suspended_mean": ("s", "time for which a job was suspended"),
+    "suspended_fraction": ("", "share of jobs suspended at least once"),
+}
+
+_COUNTED = {
+    "completed": ["COMPLETED"],
+    "failed": ["FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"],
+    "cancelled": ["CANCELLED"],
+    "timeout": ["TIMEOUT"],
+    "lost": ["LOST"],
+}
+_NOBODY = "no job has a recorded submission, start and end"
+
+
+def compute(
+    jobs: pl.DataFrame,
+    processors: int,
+    nodes: int | None = None,
+    tau: float = 10.0,
+    *,
+    suspensions: pl.DataFrame | None = None,
+    w2_reading: str = "magnitude",
+    immediate_below: float = 1.0,
+    warmup_cut: Cut = 0.0,
+    cooldown_cut: Cut = 0.0,
+) -> dict[str, Any]:
+    """The members "jobs", "metrics", "null_reasons", "settings", "excluded", "distribution" and "classes" of metrics.json.
+
+    jobs: columns of `JOBS_SCHEMA`
+    processors, nodes: of the machine; nodes None: unknown
+    tau: seconds
+    suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
+    w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
+    immediate_below: seconds; a wait below it counts as none (at_once.py)
+    warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
+
+    A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of range, and for cuts that
+    leave nothing.
+    """
+    _check_settings(processors, nodes, tau, w2_reading, immediate_below)
+    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut)
+    inside, window = population.inside, population.window
+    values: dict[str, Any] = dict.fromkeys(MEANINGS, _NOBODY)
+    distribution: Distribution | str = _NOBODY
+    excluded = population.excluded
+    if window is not None:
+        of_jobs, narrower = over_jobs(inside, suspensions, tau, immediate_below, w2_reading)
+        of_time, distribution = over_time(population, window, processors, nodes, suspensions)
+        values |= of_jobs | of_time | {"makespan": window.length}
+        excluded = excluded | narrower
+    known = {name: value for name, value in values.items() if not isinstance(value, str)}
+    reasons = {name: value for name, value in {**values, "distribution": distribution}.items() if isinstance(value, str)}
+    return {
+        "jobs": _counts(jobs),
+        "metrics": {name: known.get(name) for name in MEANINGS},
+        "null_reasons": reasons,
+        "settings": {
+            "tau": tau,
+            "w2_reading": w2_reading,
+            "processors": processors,
+            "nodes": nodes,
+            "warmup_cut": 0.0 if window is None else window.warmup,
+            "cooldown_cut": 0.0 if window is None else window.cooldown,
+            "window": None if window is None else [window.begin, window.end],
+            "percentiles": "linear",
+            "immediate_below": immediate_below,
+            "job_nodes": _job_nodes(inside, nodes),
+        },
+        "excluded": {reason: count for reason, count in excluded.items() if count},
+        "distribution": None if isinstance(distribution, str) else distribution,
+        "classes": by_class(inside, processors, tau, immediate_below),
+    }
+
+
+def table(metrics: dict[str, Any]) -> list[tuple[str, float | None, str, str]]:
+    """Rows (name, value, unit, meaning) of `compute`'s result for the terminal; for a null, the reason."""
+    values, reasons = metrics["metrics"], metrics["null_reasons"]
+    return [
+        (name, values[name], unit, reasons.get(name, meaning_of(name, metrics["settings"]))) for name, (unit, _) in MEANINGS.items()
+    ]
+
+
+def meaning_of(name: str, settings: Mapping[str, Any]) -> str:
+    """What a metric means, with the setting that decides about it."""
+    meaning = MEANINGS[name][1]
+    return f"{meaning}, after less than {settings['immediate_below']:g} s" if name == "immediate_fraction" else meaning
+
+
+def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: str, immediate_below: float) -> None:
+    if processors < 1:
+        raise WrongUse(f"processors: {processors} may be 1 or more")
+    if nodes is not None and not 1 <= nodes <= processors:
+        raise WrongUse(f"nodes: {nodes} may be from 1 to the number of processors, {processors}")
+    if not tau > 0:
+        raise WrongUse(f"TAU: {tau:g} may be any number of seconds above 0")
+    if not immediate_below > 0:
+        raise WrongUse(f"IMMEDIATE: {immediate_below:g} may be any number of seconds above 0")
+    if w2_reading not in ("magnitude", "log"):
+        raise WrongUse(f"w2_reading: {w2_reading!r} may be magnitude or log")
+
+
+def _counts(jobs: pl.DataFrame) -> dict[str, int]:
+    """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are no jobs."""
+    states = dict(jobs["state"].value_counts().iter_rows())
+    submitted = jobs.height - states.get(PARTIAL, 0)
+    counts = {name: sum(states.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
+    return {"submitted": submitted, **counts, "other": submitted - sum(counts.values())}
+
+
+def _job_nodes(jobs: pl.DataFrame, nodes: int | None) -> str | None:
+    """Where the nodes of jobs come from: the record, or as few as hold their processors, or some of both."""
+    missing = jobs["nodes"].null_count()
+    if nodes is None or jobs.height == 0:
+        return None
+    return "recorded" if missing == 0 else "packed" if missing == jobs.height else "mixed"

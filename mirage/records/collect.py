@@ -1,0 +1,417 @@
+"""What happened in a run: sigsleep's log and Slurm's record joined, one line a job, in the trace's own time.
+
+Two records exist of a job. Slurm's gives state, eligibility and nodes, the second of start and end, and everything about jobs
+that never ran, or were killed before they could write. sigsleep's (nanoseconds) gives suspensions, and the instants of start and
+end within Slurm's seconds: one printed as S lies in [S, S + 1 s). From Slurm's start of a job to sigsleep's it takes a launch, in
+real time: on a fast clock that is many virtual seconds, and a start by sigsleep alone would count them as waiting.
+
+Let v be an instant of virtual time, v0 that of the replay's start, and t0 the trace's first submission:
+
+    trace = t0 + (v - v0) * 100 / SHRINK,        v = v0 + (real - real0) * SPEED
+
+So the replay's beginning is the first submission. A job's submission is the instant at which Slurm accepted it: the
+instant at which it was due (for jobs that keep their own times that is the trace's) plus `submit_lag`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.records.run_records import (
+    NOT_ENDED,
+    NS,
+    Journal,
+    Schema,
+    absences,
+    executions,
+    last_lines,
+    read_jobcomp,
+    read_journal,
+    read_scontrol,
+    read_settings,
+    read_sigsleep,
+    split_aftermath,
+)
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs.plan import read_plan
+
+# Real seconds. From Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, it takes 0.02 to 0.04 s;
+# beyond the allowance one of the records is wrong.
+LAUNCH_ALLOWANCE = 1.0
+# Real seconds by which instants of two processes may be out of order: a start before Slurm's start is no launch. time(2) may be a
+# tick of the kernel (up to 0.01 s) behind clock_gettime(2); clocks of several hosts differ by less.
+CLOCK_STEP = 0.02
+
+_JOB = ["id", "slurm_id"]
+_PLAN: Schema = {
+    "index": pl.Int64,
+    "id": pl.Int64,
+    "due": pl.Float64,
+    "processors": pl.Int64,
+    "nodes": pl.Int64,
+    "runtime_virtual": pl.Float64,
+    "limit_minutes": pl.Int64,
+    "cancel_after": pl.Float64,
+    "partition": pl.String,
+    "name": pl.String,
+    "account": pl.String,
+    "qos": pl.String,
+    "memory": pl.Int64,
+    "dependency": pl.String,
+    "follows": pl.Int64,
+    "think": pl.Float64,
+}
+_DISAGREEMENT: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
+
+
+@dataclass(frozen=True)
+class TimeMap:
+    """Instants of a run as trace seconds and back; see the module's text.
+
+    clock: its anchor is the moment at which the replay began; origin: trace seconds of the first submission
+    """
+
+    clock: Clock
+    origin: float
+
+    @property
+    def second(self) -> float:
+        """Trace seconds in a virtual second, which is what Slurm's own record resolves."""
+        return self.clock.virtual_to_trace(1.0)
+
+    def length(self, virtual: pl.Expr) -> pl.Expr:
+        """Trace seconds of a length in virtual ns."""
+        return virtual / NS * self.second
+
+    def trace(self, virtual: pl.Expr) -> pl.Expr:
+        """Trace seconds of an instant in virtual ns."""
+        return self.origin + self.length(virtual - self.clock.virtual_ns)
+
+    def virtual(self, trace: pl.Expr) -> pl.Expr:
+        """Virtual ns of an instant in trace seconds."""
+        return self.clock.virtual_ns + ((trace - self.origin) / self.second * NS).round().cast(pl.Int64)
+
+    def virtual_of_real(self, real: pl.Expr) -> pl.Expr:
+        """Virtual ns of an instant in real seconds."""
+        since = (real * NS).round().cast(pl.Int64) - self.clock.real_ns
+        return self.clock.virtual_ns + (since * self.clock.speed).round().cast(pl.Int64)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A run. Times are trace seconds, null is unknown."""
+
+    jobs: pl.DataFrame
+    """A row a submitted job, in order of submission, columns of `JOBS_SCHEMA`. Of a job that Slurm requeued, start is the
+    first, end the last, and suspended that of all executions and the time between them: what remains is execution."""
+    suspensions: pl.DataFrame
+    """Columns job, suspend, resume; of all executions, and the times between two of them."""
+    evidence: pl.DataFrame
+    """A row a job, in the same order: id and
+
+    slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
+    bound: whether it was submitted with a dependency, or with a request for memory
+    recorded: whether sigsleep has a record of the last execution
+    allocated: processors; null if it never ran
+    run_time: execution in the last execution; of a job that started once end - start - suspended
+    launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too much (Slurm cuts it off)
+    suspended_apart: by how much sigsleep's and Slurm's times suspended differ, of jobs that were suspended and started once; null
+        where only one of them knows
+    stretch: for how much longer than the wanted run time (and suspensions) Slurm held processors for it, +- 1 virtual
+        second; null for jobs that did not complete at the first start
+    limit: time limit
+    slurm_submit: the submission as Slurm recorded it, cut off to 1 virtual second
+    """
+    disagreements: pl.DataFrame
+    """Columns id (null: of no job), kind, seconds (null: not about a time); docs/validity.md has the kinds."""
+    time: TimeMap
+    retries: int
+    """Submissions that were refused at first."""
+    resubmitted: int
+    """Submissions made anew because Slurm had lost the job."""
+    interrupted: float
+    """For how long the replay was down in all, and put off what was still due."""
+    halted: float
+    """For how long nothing could start, because slurmctld had died, from its last answer on."""
+    launch_cost: float
+    """By how much the jobs' programs ran shorter than the jobs, because a launch takes as long (launch_cost.py)."""
+    unsubmitted: int
+    """Jobs of the plan that were never submitted."""
+
+
+def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
+    """Joins what a run has left in `run_dir`: run.json, plan.csv, journal.jsonl, jobcomp.log, sigsleep.log
+    (or one sigsleep-HOST.log a host) and, if it is there, suspended.jsonl.
+
+    `workload` has a row a job: id, submit, runtime, requested (trace seconds) and perhaps limit_extended,
+    priority, user, group, executable, queue. Raises WrongUse if the folder is not that of a run of this
+    workload that has begun.
+    """
+    settings, journal = read_settings(run_dir / "run.json"), read_journal(run_dir / "journal.jsonl")
+    anchor = round(journal.real_zero * NS), round(journal.virtual_zero * NS)
+    clock = Clock(*anchor, speed=float(settings["speed"]), shrink=float(settings["shrink_percent"]))
+    plan = _plan(run_dir / "plan.csv", workload)
+    time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
+    submitted = _submissions(plan, journal, time)
+    since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
+    lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
+    records, pauses, damage = read_sigsleep(run_dir)
+    away = absences(lines)
+    joined = submitted
+    for record in (
+        last_lines(lines),
+        read_scontrol(run_dir / "suspended.jsonl", submitted),
+        executions(records),
+        pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
+        away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
+    ):
+        joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
+    joined = _verdicts(_with_submission(joined))
+    return Collected(
+        jobs=_jobs(joined, time),
+        suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
+        evidence=_evidence(joined, time),
+        disagreements=pl.concat(
+            [
+                _contradictions(joined, time),
+                _strays(submitted, lines, aftermath, records),
+                pl.DataFrame({"kind": damage}, schema_overrides=_DISAGREEMENT).select(
+                    id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)
+                ),
+            ]
+        ),
+        time=time,
+        retries=journal.retries,
+        resubmitted=journal.resubmitted,
+        interrupted=clock.real_to_trace(journal.interrupted),
+        halted=clock.real_to_trace(journal.halted),
+        launch_cost=clock.real_to_trace(journal.launch_cost),
+        unsubmitted=plan.height - submitted.height,
+    )
+
+
+def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
+    """What was wanted of each job: the plan, and what only the workload knows of it."""
+    plan = pl.DataFrame([list(vars(row).values()) for row in read_plan(path)], schema=_PLAN, orient="row")
+    known = workload.select(
+        "id",
+        "runtime",
+        "requested",
+        *(_optional(workload, name, pl.Int64) for name in ("user", "group", "executable", "queue")),
+        _optional(workload, "priority", pl.String),
+        _optional(workload, "preset", pl.String).replace("", None),
+        _optional(workload, "limit_extended", pl.Boolean).fill_null(False),
+    )
+    if known["id"].is_duplicated().any() or plan.join(known, on="id", how="anti").height:
+        raise WrongUse(f"RUN: {path}: its jobs may be those of the workload, each once")
+    return plan.join(known, on="id", maintain_order="left")
+
+
+def _optional(frame: pl.DataFrame, name: str, kind: Any) -> pl.Expr:
+    return (col(name) if name in frame.columns else pl.lit(None)).cast(kind).alias(name)
+
+
+def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.DataFrame:
+    """The jobs that were submitted, with slurm_id, v_due, v_began, v_accepted and cancel_wanted."""
+    joined = plan.join(journal.submissions, on="index", suffix="_real", maintain_order="left")
+    return joined.with_columns(
+        v_due=time.virtual_of_real(col("due_real")),
+        v_began=time.virtual_of_real(col("began")),
+        v_accepted=time.virtual_of_real(col("accepted")),
+        cancel_wanted=col("cancel_after").is_not_null() | col("index").is_in(journal.cancelled),
+    )
+
+
+def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
+    """Adds v_submit: the end of the second that Slurm recorded, but not before sbatch was called nor after it ended.
+
+    On a busy host sbatch may end long after Slurm accepted the job, even after the job has begun.
+    """
+    recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
+    return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
+
+
+def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
+    """Adds which records hold, and what follows: state, v_eligible, v_start, v_end, v_suspended."""
+    found = pl.any_horizontal(col("s_state", "c_state", "r_start").is_not_null())
+    by_sigsleep = pl.when("completed").then(pl.lit("COMPLETED")).when("cancel_wanted").then(pl.lit("CANCELLED"))
+    # A job that was requeued, then killed before it could write again, has a record of an earlier execution only.
+    of_last_execution = col("s_state").is_null() | (col("s_ran") & (col("r_end") >= col("s_start")))
+    frame = joined.with_columns(
+        state=pl.when(found)
+        .then(pl.coalesce("s_state", "c_state", by_sigsleep.otherwise(pl.lit("FAILED"))))
+        .otherwise(pl.lit("LOST")),
+        recorded=(col("r_start").is_not_null() & of_last_execution).fill_null(False),
+        restarts=pl.max_horizontal(col("s_lines") - 1, "restart").fill_null(0),
+    )
+    slurm_start = pl.coalesce("s_first_start", pl.when(col("s_state").is_null()).then("c_start"))
+    ended = ~col("state").is_in([*NOT_ENDED, "LOST"])
+    frame = frame.with_columns(
+        # Both records, of one execution. A requeued job has several, and not each of them need be in both.
+        shared=ended & col("recorded") & col("s_state").is_not_null() & (col("restarts") == 0),
+        v_eligible=_not_before_submission(pl.coalesce("s_eligible", "c_eligible")),
+    )
+    frame = frame.with_columns(
+        v_start=pl.when("shared")
+        .then(_shared_start())
+        .when((col("r_first_restart") == 0) | slurm_start.is_null())
+        .then("r_first_start")
+        .otherwise(_not_before_submission(slurm_start)),
+    ).with_columns(
+        v_end=pl.when("shared")
+        .then(_shared_end())
+        .when(ended & col("recorded"))
+        .then("r_end")
+        .when(ended)
+        .then(_not_before_submission(pl.coalesce("s_end", "c_end"))),
+    )
+    never_ran = col("v_start").is_null()
+    suspended = pl.coalesce("r_suspended", "c_suspended") + col("v_away").fill_null(0)
+    return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
+
+
+def _in_second(instant: str, printed: str) -> pl.Expr:
+    """sigsleep's instant, moved into the second that Slurm printed: to its beginning or end, whichever is nearer."""
+    return pl.max_horizontal(printed, pl.min_horizontal(instant, col(printed) + NS))
+
+
+def _shared_start() -> pl.Expr:
+    """Start of an execution that both records have. Where Slurm's second is over before the submission (its clock is a little
+    behind the replay's), but sigsleep's start comes after it, the start is the submission."""
+    return _not_before_submission(pl.max_horizontal(_in_second("r_start", "s_start"), pl.min_horizontal("r_start", "v_submit")))
+
+
+def _shared_end() -> pl.Expr:
+    """End of an execution that both records have: not before its start, nor before it was resumed for the last time. (Slurm ends a
+    job that is cancelled while it is suspended at the instant of its suspension.)
+
+    Where sigsleep's is more than a second earlier it tells nothing of where in Slurm's second the end was: it is taken to be the
+    end of that second, as the start is then, and the submission. So lengths are right in the mean.
+    """
+    resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
+    ended = pl.when(col("r_end") < col("s_end") - NS).then(col("s_end") + NS).otherwise(_in_second("r_end", "s_end"))
+    return pl.max_horizontal(ended, "v_start", resumed)
+
+
+def _not_before_submission(printed: pl.Expr) -> pl.Expr:
+    """An instant of Slurm's, raised to the submission if that is within the same second: the fraction cut off must not make
+    a wait negative. An instant that is earlier still is left as it is, for then the clocks do not agree."""
+    submit = col("v_submit")
+    return pl.when((printed < submit) & (printed > submit - NS)).then(submit).otherwise(printed)
+
+
+def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    instants = ("submit", "eligible", "start", "end")
+
+    def instant(name: str) -> pl.Expr:
+        # A job that waited for something that never came was not eligible.
+        never = (col("v_eligible") > col("v_end")).fill_null(False) if name == "eligible" else pl.lit(False)
+        return pl.when(~never).then(f"v_{name}")
+
+    return joined.select(
+        "id",
+        *(time.trace(instant(name)).alias(name) for name in instants),
+        time.length(col("v_suspended")).alias("suspended"),
+        "processors",
+        pl.when("s_ran").then("s_nodes").otherwise("nodes").alias("nodes"),
+        "requested",
+        "runtime",
+        pl.coalesce("priority", "r_priority").alias("priority"),
+        pl.coalesce("s_partition", pl.when(col("partition") != "").then("partition")).alias("partition"),
+        "state",
+        time.length(col("v_submit") - col("v_due")).alias("submit_lag"),
+        "preset",
+    ).with_columns(col(name).cast(kind) for name, kind in JOBS_SCHEMA.items())
+
+
+def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    instants = (time.trace(col(f"v_{name}")).alias(name) for name in ("suspend", "resume"))
+    return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
+
+
+def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    held = col("s_end") - col("s_start")
+    in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
+    executed = (
+        pl.when("shared")
+        .then(col("v_end") - col("v_start") - col("v_suspended"))
+        .when("recorded")
+        .then("r_executed")
+        .otherwise(held - col("c_suspended"))
+    )
+    wanted = col("runtime_virtual") * time.second
+    launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
+    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_suspended") - col("c_suspended"))
+    return joined.select(
+        "id",
+        "slurm_id",
+        "restarts",
+        "recorded",
+        "cancel_wanted",
+        "limit_extended",
+        allocated=pl.when("s_ran").then("s_allocated").when("recorded").then("processors"),
+        run_time=time.length(executed),
+        launch=launch / time.clock.speed,
+        suspended_apart=time.length(apart).abs(),
+        stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
+        limit=col("limit_minutes") * 60 * time.second,
+        slurm_submit=time.trace(col("s_submit")),
+        whole_nodes=col("nodes").is_not_null(),
+        bound=(col("dependency") != "") | col("memory").is_not_null(),
+        user="user",
+        group="group",
+        executable="executable",
+        queue="queue",
+    )
+
+
+def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    """Jobs of which the records contradict each other by more than they can."""
+    late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
+    step = time.clock.real_to_virtual(CLOCK_STEP) * NS
+    start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
+    stopped = col("r_suspended") - col("c_suspended")
+    # Of a job that the replay found in Slurm after an interruption it does not know when it was submitted.
+    adopted = col("v_began") == col("v_accepted")
+    submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
+    completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
+    at_limit = (col("state") == "TIMEOUT") & (col("s_end") - col("s_start") >= col("limit_minutes") * 60 * NS)
+    both = col("recorded") & col("s_state").is_not_null()
+    nothing = pl.lit(None, pl.Int64)
+    kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
+        ("in Slurm's record only", completed & ~col("recorded"), nothing),
+        ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
+        # A job may well complete while its cancellation, or its end at the limit, is under way.
+        ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
+        ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
+        ("start", both & ~start.is_between(-step, NS + late), start),
+        # Slurm ends a job that is cancelled while it is suspended at the instant of its suspension.
+        ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),
+        (
+            "suspended",
+            both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),
+            stopped,
+        ),
+        ("a suspension that sigsleep could not record", col("unsure"), nothing),
+    ]
+    return pl.concat(
+        joined.filter(wrong.fill_null(False)).select("id", kind=pl.lit(kind), seconds=time.length(by)) for kind, wrong, by in kinds
+    )
+
+
+def _strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Executions that took processors without being those of a submission that counts."""
+    ran = pl.concat([lines.filter("s_ran").select(_JOB), records.select(_JOB)]).drop_nulls("id")
+    others = ran.unique(maintain_order=True).join(submitted, on=_JOB, how="anti", maintain_order="left")
+    ours = col("id").is_in(submitted["id"].implode())
+    twice, foreign = pl.lit("ran under another job number too"), pl.lit("no job of this run")
+    again = aftermath.filter("s_ran").select("id", kind=pl.lit("ran again after its end"))
+    found = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
+    return pl.concat([found, again]).with_columns(seconds=pl.lit(None, pl.Float64))

@@ -1,0 +1,90 @@
+"""The files in which a run's outcome is kept: jobs.csv, suspensions.csv and schedule.swf. Same run, same bytes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import polars.selectors as cs
+from polars import col
+
+from mirage.records.collect import Collected
+from mirage.traces import swf
+
+_STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED": 5}
+
+
+def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
+    """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf."""
+    return {
+        "jobs.csv": _csv(collected.jobs),
+        "suspensions.csv": _csv(collected.suspensions),
+        "schedule.swf": _schedule(collected, processors, nodes),
+    }
+
+
+def rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    """As it is written: microseconds are kept, what is finer comes from the conversion of instants."""
+    return frame.with_columns(cs.float().round(6))
+
+
+def _csv(frame: pl.DataFrame) -> bytes:
+    return rounded(frame).write_csv().encode()
+
+
+def to_swf(collected: Collected) -> pl.DataFrame:
+    """The schedule as an SWF frame (`swf.SCHEMA`), sorted by submission.
+
+    Wait and run time are -1 for jobs that never started. The run time is execution without suspensions, and
+    that of the last execution of a job that was requeued. Status: 1 completed, 0 failed (also by time limit
+    or node), 5 cancelled, -1 anything else (not ended, lost). A partition's number is the place of its name
+    among all, from 1.
+    """
+    jobs = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
+    started = col("start").is_not_null()
+    columns = {
+        "job_number": col("id"),
+        "submit": col("submit"),
+        "wait": col("start") - col("submit"),
+        "run_time": pl.when(started).then("run_time"),
+        "allocated_processors": col("allocated"),
+        "requested_processors": col("processors"),
+        "requested_time": col("requested"),
+        "status": col("state").replace_strict(_STATUS, default=None, return_dtype=pl.Int64),
+        "partition": col("partition").rank("dense"),
+        **{name: col(name) for name in ("user", "group", "executable", "queue")},
+    }
+    return jobs.sort("submit", maintain_order=True).select(
+        columns.get(name, pl.lit(None)).cast(kind).fill_null(-1).alias(name) for name, kind in swf.SCHEMA.items()
+    )
+
+
+def _about_presets(collected: Collected) -> str:
+    """A line about jobs of which the waits are not those of a job, if there are any."""
+    count = collected.jobs["preset"].count()
+    told = f"\nThe first {count} jobs are preset: they ran or waited before the selection began, at their submission."
+    return told if count else ""
+
+
+def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
+    clock = collected.time.clock
+    names = collected.jobs["partition"].drop_nulls().unique().sort().to_list()
+    header = {
+        "Computer": "emulated cluster under Slurm",
+        "Conversion": "Slurm Mirage",
+        "MaxNodes": str(nodes),
+        "MaxProcs": str(processors),
+        "Partitions": str(len(names)),
+        "Partition": "\n".join(f"{number} {name}" for number, name in enumerate(names, 1)),
+        "Note": (
+            "A replay of a workload, not a log of use. Submissions are those that were made.\n"
+            "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
+            "own records (sigsleep's). Times are the trace's own seconds:\n"
+            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}"
+        ),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schedule.swf"
+        swf.write_swf(to_swf(collected), header, path)
+        return path.read_bytes()

@@ -1,0 +1,300 @@
+"""What a run leaves behind, read into frames: the replay's journal, Slurm's own record, and sigsleep's.
+
+Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Columns that begin with s_ are
+from jobcomp, with c_ from scontrol, with r_ from sigsleep. A job is known by `id` (the trace's number) and `slurm_id`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.replay.journal import replay_lines
+from slurm_mirage.rm.slurm.commands import ENDED_FOR_GOOD
+
+NS = 1_000_000_000
+# States of jobs that have not ended; jobcomp has PENDING for an execution that ended in a requeue.
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
+_QUARTER_HOUR = 900
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the replay did. Real time is in seconds since the epoch."""
+
+    real_zero: float
+    """When it began, in real and in virtual time."""
+    virtual_zero: float
+    submissions: pl.DataFrame
+    """A row a job that was submitted, about its last submission: index, slurm_id, and the real instants at which it was due,
+    began (sbatch was called for the first time) and was accepted (the sbatch that was had ended)."""
+    cancelled: list[int]
+    """Indices of the jobs for which scancel was called."""
+    retries: int
+    """How often a submission was refused at first."""
+    resubmitted: int
+    """How many were made anew because Slurm had lost the job."""
+    interrupted: float
+    """Real seconds for which the replay was down, and by which it put off what was still due."""
+    halted: float
+    """Real seconds for which no job could start, because slurmctld had died."""
+    launch_cost: float
+    """Real seconds by which the jobs' programs ran shorter, because a launch takes as long."""
+
+
+def read_text(path: Path) -> str:
+    """Content of a file of a run; WrongUse if it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise WrongUse(f"RUN: {path}: cannot be read ({error.strerror})") from error
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """run.json; WrongUse unless it has a speed and a shrink_percent."""
+    try:
+        found: dict[str, Any] = json.loads(read_text(path))
+        float(found["speed"]), float(found["shrink_percent"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise WrongUse(f"RUN: {path}: may be JSON with the numbers speed and shrink_percent") from error
+    return found
+
+
+def read_journal(path: Path) -> Journal:
+    """journal.jsonl of the replay; WrongUse if it does not begin with the start of one, or is damaged."""
+    data = read_text(path).encode()
+    history, whole = replay_lines(data, f"RUN: {path}")
+    if history.start is None:
+        raise WrongUse(f"RUN: {path}: is empty, the replay has not begun")
+    events = [json.loads(line) for line in data[:whole].splitlines()]
+    tries = [event for event in events if event["event"] in ("submitted", "resubmitted")]
+    schema = {"index": pl.Int64, "slurm_id": pl.Int64, **dict.fromkeys(("due", "began", "real"), pl.Float64)}
+    return Journal(
+        real_zero=float(history.start["real"]),
+        virtual_zero=float(history.start["virtual"]),
+        submissions=_table(tries, schema).unique("index", keep="last", maintain_order=True).rename({"real": "accepted"}),
+        cancelled=sorted(history.cancelled),
+        retries=history.retries,
+        resubmitted=history.resubmitted,
+        interrupted=history.shift,
+        halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
+        launch_cost=float(history.start.get("launch_cost", 0.0)),
+    )
+
+
+def _object(line: str) -> dict[str, Any]:
+    """The JSON object on a line; empty for anything else."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame([[row.get(name) for name in schema] for row in rows], schema=schema, orient="row")
+
+
+# ---- Slurm's record ----
+
+
+def _instant(printed: pl.Expr) -> pl.Expr:
+    """What Slurm prints (local time of its host, without a zone) as ns; null for Unknown, None and N/A."""
+    return printed.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).dt.epoch("s").cast(pl.Int64) * NS
+
+
+def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
+    """Takes the zone's offset out of `instants`, the first of which is the submission.
+
+    Slurm prints local time and does not say of which zone, but the journal knows the submissions too: the
+    median difference, in whole quarters of an hour, is the offset. A change to summer time during a run is
+    not undone.
+
+    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is looked at. Those that
+    seem to have taken no time were found after an interruption, nobody knows when they were made: they count only where there are
+    no others.
+    """
+    both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
+    took = col("v_accepted") - col("v_began")
+    first = both.unique(["id", "slurm_id"], keep="first", maintain_order=True).sort(took == 0, took, maintain_order=True)
+    ahead = first.head(max(1, first.height // 10)).select((col(instants[0]) - col("v_accepted")).median()).item()
+    offset = round((ahead or 0) / NS / _QUARTER_HOUR) * _QUARTER_HOUR * NS
+    return lines.with_columns(col(instants) - offset)
+
+
+def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
+    """Fills in the journal's instant of submission, in whole seconds, where Slurm's record has none: before 17.11.
+
+    Those are in UTC, and so are the daemons that write the record (the farm starts them so).
+    """
+    known = submitted.select("id", "slurm_id", "v_accepted").unique(["id", "slurm_id"], keep="first", maintain_order=True)
+    lines = lines.join(known, on=["id", "slurm_id"], how="left", maintain_order="left")
+    accepted, untold = col("v_accepted") // NS * NS, col("s_submit").is_null()
+    instants = [pl.when(untold).then(accepted).otherwise(name).alias(name) for name in ("s_submit", "s_eligible")]
+    return lines.with_columns(instants).drop("v_accepted")
+
+
+def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
+    """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
+
+    The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
+
+    There is a line an execution, because a requeue writes one too (JobState=PENDING, or NODE_FAIL), and there may be lines of
+    several job numbers for one name. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited,
+    Slurm then prints a start that was none), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    """
+    line = col("line")
+
+    def field(name: str) -> pl.Expr:
+        return line.str.extract(rf"(?:^| ){name}=(\S*)")
+
+    instants = ("s_submit", "s_eligible", "s_start", "s_end")
+    lines = pl.DataFrame({"line": read_text(path).split("\n")}, schema={"line": pl.String})
+    # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
+    lines = lines.filter(line.str.contains(r" ExitCode=| WorkDir=\S* $")).select(
+        name=field("Name"),
+        slurm_id=field("JobId").cast(pl.Int64, strict=False),
+        s_state=field("JobState"),
+        s_partition=field("Partition"),
+        s_ran=~field("NodeList").is_in(["(null)", ""]),
+        s_nodes=field("NodeCnt").cast(pl.Int64, strict=False),
+        s_allocated=field("ProcCnt").cast(pl.Int64, strict=False),
+        s_submit=_instant(field("SubmitTime")),
+        s_eligible=_instant(field("EligibleTime")),
+        s_start=_instant(field("StartTime")),
+        s_end=_instant(field("EndTime")),
+    )
+    lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
+    lines = _with_submissions(lines, submitted)
+    lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
+    return lines.with_columns(s_start=pl.when("s_ran").then("s_start"))
+
+
+def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The lines of `read_jobcomp` that count, and those of jobs that had ended for good before.
+
+    A slurmctld that was killed comes back with a state of up to 5 s before, and may then run, or cancel, jobs
+    that had ended: what happens to them in that second life is no part of the schedule.
+    """
+    ended = col("s_state").is_in(ENDED_FOR_GOOD).fill_null(False).cast(pl.Int64)
+    before = (ended.cum_sum() - ended).over("id", "slurm_id")
+    return lines.filter(before == 0), lines.filter(before > 0)
+
+
+def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
+    """A row a job: its last line, and of all its lines the first submission, eligibility and start (a requeue moves them)."""
+    return lines.group_by("id", "slurm_id", maintain_order=True).agg(
+        col("s_submit", "s_eligible").first(),
+        col("s_state", "s_partition", "s_ran", "s_nodes", "s_allocated", "s_start", "s_end").last(),
+        s_first_start=col("s_start").min(),
+        s_lines=pl.len().cast(pl.Int64),
+    )
+
+
+def absences(lines: pl.DataFrame) -> pl.DataFrame:
+    """A row a stretch between two executions of a job that was requeued (or until its cancellation in the queue), as
+    suspensions: id, slurm_id, v_suspend, v_resume."""
+    back = pl.when("s_ran").then("s_start").otherwise("s_end")
+    following = lines.with_columns(v_resume=back.shift(-1).over("id", "slurm_id")).filter("s_ran")
+    return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
+
+
+def read_scontrol(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
+    """The last word of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+
+    In suspended.jsonl instants are whole seconds since the epoch. SuspendTime is the instant of the last suspend or resume
+    and SecsPreSuspend the execution before it, so a job that went on and ended was suspended for SuspendTime - StartTime -
+    SecsPreSuspend (tried with 22.05). Null for jobs that had not ended. The file may be absent, and have torn lines.
+    """
+    schema: Schema = {"name": pl.String, "slurm_id": pl.Int64, "state": pl.String}
+    schema |= dict.fromkeys(("eligible", "start", "end", "suspend_time", "secs_pre_suspend"), pl.Int64)
+    lines = read_text(path).split("\n") if path.exists() else []
+    frame = _table([job for line in lines if (job := _object(line))], schema)
+    frame = frame.unique(["name", "slurm_id"], keep="last", maintain_order=True)
+    frame = frame.join(submitted.select("name", "id"), on="name")
+    ended = ~col("state").is_in(NOT_ENDED)
+    suspended = col("suspend_time") - col("start") - col("secs_pre_suspend")
+    return frame.select(
+        "id",
+        "slurm_id",
+        c_state="state",
+        c_eligible=col("eligible") * NS,
+        c_start=col("start") * NS,
+        c_end=pl.when(ended).then(col("end") * NS),
+        c_suspended=pl.when(ended & col("start").is_not_null()).then(suspended.fill_null(0) * NS),
+    )
+
+
+# ---- sigsleep's record ----
+
+_RECORD: Schema = {
+    "id": pl.Int64,
+    "slurm_id": pl.Int64,
+    "restart": pl.Int64,
+    "r_start": pl.Int64,
+    "r_end": pl.Int64,
+    "r_executed": pl.Int64,
+    "r_pauses": pl.Int64,
+    "r_priority": pl.String,
+    "completed": pl.Boolean,
+    "unsure": pl.Boolean,
+}
+_PAUSE: Schema = {"id": pl.Int64, "slurm_id": pl.Int64, "v_suspend": pl.Int64, "v_resume": pl.Int64}
+
+
+def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+    """All records of sigsleep*.log (one file a host): a row a record, in order of starts; a row a suspension
+    (id, slurm_id, v_suspend, v_resume, null is unknown); and what in the files is no record, in words."""
+    records: list[sigsleep_log.Record] = []
+    damage: list[str] = []
+    for path in sorted(folder.glob("sigsleep*.log")):
+        found, parts = sigsleep_log.read_log(path)
+        records += found
+        damage += [f"{path.name} at byte {part.offset}: {part.reason}" for part in parts]
+    rows = [
+        (
+            *(r.id, r.slurm_job_id, r.restart, r.start_ns, r.end_ns, r.executed_ns),
+            *(len(r.suspensions), r.priority, r.completed, r.inferred or r.overflowed),
+        )
+        for r in records
+    ]
+    pauses = [(r.id, r.slurm_job_id, *pause) for r in records for pause in r.suspensions]
+    known = (pl.when(col(name) > 0).then(name) for name in ("v_suspend", "v_resume"))
+    return (
+        pl.DataFrame(rows, schema=_RECORD, orient="row").sort("r_start", "id", "restart"),
+        pl.DataFrame(pauses, schema=_PAUSE, orient="row").with_columns(known),
+        damage,
+    )
+
+
+def executions(records: pl.DataFrame) -> pl.DataFrame:
+    """A row a job: when it first started, its last execution, and how long it was suspended in that and in
+    all.
+
+    Without a suspension that is 0: the rest are the microseconds between sigsleep's looks at the clock.
+    Records that follow a completed one are left out, see `split_aftermath`.
+    """
+    stopped = col("r_end") - col("r_start") - col("r_executed")
+    done = col("completed").cast(pl.Int64)
+    return (
+        records.filter((done.cum_sum() - done).over("id", "slurm_id") == 0)
+        .with_columns(r_stopped=pl.when((col("r_pauses") > 0) | col("unsure")).then(stopped).otherwise(0))
+        .group_by("id", "slurm_id", maintain_order=True)
+        .agg(
+            col("restart", "r_start", "r_end", "r_executed", "r_stopped", "r_pauses").last(),
+            col("r_priority", "completed").last(),
+            col("unsure").any(),
+            r_first_start=col("r_start").first(),
+            r_first_restart=col("restart").first(),
+            r_suspended=col("r_stopped").sum(),
+        )
+    )

@@ -1,0 +1,68 @@
+"""What a run's records come to: jobs.csv, suspensions.csv, schedule.swf and metrics.json. Same records, same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from mirage.metrics import metrics
+from mirage.metrics.immediate_start import immediate_below
+from mirage.records import collect, run_files, validity
+from mirage.traces.csv_frame import check_lines
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+
+
+@dataclass(frozen=True)
+class Results:
+    """files: content by name; metrics: that of metrics.json; disagreements: of the two records, by kind."""
+
+    files: dict[str, bytes]
+    metrics: dict[str, Any]
+    disagreements: dict[str, int]
+
+
+def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any]) -> Results:
+    """Of the run whose records are in `folder`; nothing is written.
+
+    What is measured is what jobs.csv and suspensions.csv hold, so that whoever reads these finds the same to the last digit.
+    Raises WrongUse for records that are not those of a run.
+    """
+    bounds = validity.Thresholds.in_force(thresholds, validity.read_configuration(folder))
+    check_lines(folder / "workload.csv", "RUN")
+    try:
+        workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
+    run = collect.collect(folder, workload)
+    found = metrics.compute(
+        run_files.rounded(run.jobs),
+        processors,
+        nodes,
+        tau,
+        suspensions=run_files.rounded(run.suspensions),
+        immediate_below=immediate_below(run.time.clock.speed, run.time.clock.shrink),
+    )
+    found["validity"] = {
+        **validity.judge(
+            run,
+            validity.read_figures(folder / "samples.csv"),
+            validity.read_figures(folder / "sdiag.csv"),
+            read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
+            processors,
+            nodes,
+            bounds,
+            clock_offsets=validity.read_offsets(folder),
+            complaints=validity.read_complaints(folder),
+        ),
+        "thresholds": dict(thresholds),
+    }
+    files = run_files.render(run, processors, nodes)
+    files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
+    kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
+    return Results(files, found, dict(kinds))

@@ -1,0 +1,142 @@
+"""Reading a schedule, what happened to jobs, from a log, a run or the jobs' own record; its content decides which."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from mirage.metrics.immediate_start import immediate_below
+from mirage.metrics.jobs_frame import (
+    JOBS_SCHEMA,
+    SUSPENSIONS_SCHEMA,
+    frame_from_sigsleep,
+    frame_from_swf,
+    suspensions_from_sigsleep,
+)
+from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
+from mirage.traces import swf
+from mirage.traces.csv_frame import read_csv
+from mirage.traces.trace import Trace, read_trace
+from mirage.workloads.selection import Selection, choose
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+from slurm_mirage.jobs import sigsleep_log
+
+OF_A_RUN = "schedule.swf"
+"""Name of a run's schedule as SWF, in the run's folder."""
+OF_THE_LOG = "recorded.csv"
+"""Name of what the log records of a run's jobs (docs/report.md), in the run's folder."""
+NEW_COLUMNS = ("preset",)
+"""Columns of jobs.csv that earlier releases did not write."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What happened to the jobs, from a log or a run, as `metrics.compute` takes it.
+
+    jobs: columns of `jobs_frame.JOBS_SCHEMA`
+    suspensions: job, suspend, resume; None if not known
+    processors, nodes: of the machine; None if not known
+    machine: who says so: "the log's header", "the widest job" (which is a guess), "experiment.json" or nobody ("")
+    format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
+    notes: oddities of the file, counted
+    left_out: jobs that the selection left out, by reason
+    immediate_below: seconds; a wait below it counts as none (at_once.py)
+    """
+
+    jobs: pl.DataFrame
+    suspensions: pl.DataFrame | None
+    processors: int | None
+    nodes: int | None
+    machine: str
+    format: str
+    notes: dict[str, int]
+    left_out: dict[str, int] = field(default_factory=dict)
+    immediate_below: float = 1.0
+
+
+def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
+    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and the suspensions.csv beside it), what the log says
+    of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's experiment.json beside it.
+
+    Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
+    not recorded.
+    """
+    path = Path(path)
+    wanted = selection or Selection()
+    start = _start(path)
+    if start.startswith(sigsleep_log.MAGIC):
+        run = _Run.beside(path)
+        records, damage = sigsleep_log.read_log(path)
+        notes = {"damaged_places": len(damage)} if damage else {}
+        jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
+        pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below)
+    if start.startswith(b"id,"):
+        run = _Run.beside(path)
+        if path.name == OF_THE_LOG:
+            jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "TRACE")), wanted)
+            return Schedule(jobs, None, run.processors, run.nodes, run.source, "recorded", {}, left_out, run.immediate_below)
+        beside = path.with_name("suspensions.csv")
+        suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "TRACE") if beside.exists() else None
+        jobs, left_out = _chosen(read_csv(path, JOBS_SCHEMA, "TRACE", optional=NEW_COLUMNS), wanted)
+        return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.immediate_below)
+    trace = read_trace(path)
+    # The whole log need not be sorted.
+    frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
+    source = "the log's header" if "MaxProcs" in trace.header else "the widest job"
+    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
+    return Schedule(frame_from_swf(frame), None, *trace.machine(), source, trace.format, trace.notes, left_out, at_once)
+
+
+def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The selected jobs of a jobs frame, which says neither queues nor users nor dates, and what was left out."""
+    if selection == Selection():
+        return jobs, {}
+    known = jobs.select(
+        job_number=pl.int_range(pl.len(), dtype=pl.Int64),
+        submit=pl.col("submit").fill_null(-1),
+        run_time=pl.col("runtime").fill_null(-1),
+    )
+    unknown = [pl.lit(-1, kind).alias(column) for column, kind in swf.SCHEMA.items() if column not in known.columns]
+    lines, left_out = choose(Trace(known.with_columns(*unknown), {}, {}, "swf", ""), selection)
+    return jobs[lines["job_number"]], left_out
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the experiment.json beside a file says: the machine, and below which wait a job started at once."""
+
+    processors: int | None = None
+    nodes: int | None = None
+    immediate_below: float = 1.0
+    source: str = ""
+
+    @classmethod
+    def beside(cls, path: Path) -> _Run:
+        """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
+        experiment = path.with_name("experiment.json")
+        try:
+            if (found := read_json(experiment)) is None:
+                return cls()
+            inputs = found["inputs"]
+            classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
+            classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
+            processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
+            # SPEED may be auto, and earlier releases knew none.
+            speed = (found.get("clock") or {}).get("speed") or inputs.get("SPEED", 1)
+            at_once = immediate_below(1.0 if speed == "auto" else float(speed), float(inputs["SHRINK"]))
+            return cls(processors, nodes, at_once, "experiment.json")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+            raise WrongUse(f"TRACE: {experiment}: does not describe a run ({type(error).__name__}: {error})") from None
+
+
+def _start(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4)
+    except OSError as error:
+        raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error

@@ -1,0 +1,474 @@
+"""The verdict on a run: whether what was measured is the schedule of the scheduler, or of the emulation.
+
+Errors of the emulation come in real time (a submission takes some 5 ms, a launch 20 to 40 ms, whatever the speed) and Slurm's
+own record in whole virtual seconds; in trace seconds both grow, by SPEED * 100/SHRINK and by 100/SHRINK. What they spoil is
+relative: a launch that takes 30 trace seconds is nothing where jobs run and wait for hours. So most bounds are shares of the
+run's own mean run time or mean wait, but never less than what Slurm itself resolves. docs/validity.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.records.collect import Collected
+from mirage.records.run_records import NOT_ENDED
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+from slurm_mirage.rm.slurm.daemon_log import OTHER
+
+_MICROSECOND = 1e-6
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Bounds of a valid run. Shares are fractions; `_seconds` are virtual, that is Slurm's own."""
+
+    submit_lag_share: float = 0.05
+    """p99 of the submit lag, of the mean run time."""
+    submit_lag_seconds: float = 1.0
+    start_latency_share: float = 0.05
+    """Median start latency, of the mean wait."""
+    start_latency_seconds: float = 4.0
+    """batch_sched_delay, Slurm's default 3 s until it looks at a new job, and 1 s that its record resolves."""
+    stretch_p50_share: float = 0.01
+    """Median run-time stretch, of the mean run time."""
+    stretch_p50_seconds: float = 1.0
+    stretch_p99_share: float = 0.05
+    stretch_p99_seconds: float = 2.0
+    backfill_cycle_share: float = 0.05
+    """Longest backfill cycle, of the mean wait."""
+    backfill_cycle_seconds: float = 30.0
+    """bf_interval: a cycle may take as long as the pause between two. Slurm's default; what a run's slurm.conf says counts instead
+    (`in_force`)."""
+    nodes_not_responding: int = 0
+    messages_share: float = 0.05
+    """Complaints of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
+    host_cpu_busy: float = 0.9
+    """Mean busy share of the host's processors, beyond which it is named as a cause."""
+    host_cpu_full: float = 0.95
+    """Busy share beyond which a sample counts as saturated."""
+    host_cpu_saturated: float = 0.1
+    """Share of saturated samples, beyond which that is named as a cause."""
+    clock_speed_share: float = 0.01
+    """Difference between the speed that Slurm's record shows and the one asked for, of the latter."""
+    disagreements_share: float = 0.01
+    """Disagreements of the two records, of the number of jobs."""
+
+    @classmethod
+    def of(cls, changes: Mapping[str, Any]) -> Thresholds:
+        """The defaults with some bounds changed. Raises WrongUse for a bound that does not exist or is below 0."""
+        known = [field.name for field in fields(cls)]
+        for name, value in changes.items():
+            if name not in known:
+                raise WrongUse(f"thresholds: {name!r} may be one of {', '.join(known)}")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                raise WrongUse(f"thresholds: {name}: {value!r} may be a number, 0 or more")
+        return cls(**changes)
+
+    @classmethod
+    def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
+        """The same for a run with this slurm.conf, or answer of `scontrol show config`: bf_interval is what it says."""
+        found = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+        return cls.of({"backfill_cycle_seconds": float(found[-1])} | dict(changes) if found else changes)
+
+
+def read_configuration(folder: Path) -> str:
+    """Slurm's configuration in force during the run in `folder`, for Thresholds.in_force; empty if it was not brought."""
+    path = folder / "scontrol.txt"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def read_figures(path: Path) -> pl.DataFrame:
+    """samples.csv or sdiag.csv, all numbers (null: none, or a torn line); without columns if the file is not there or empty."""
+    if not path.exists() or path.stat().st_size == 0:
+        return pl.DataFrame()
+    frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
+    return frame.with_columns(pl.all().cast(pl.Float64, strict=False))
+
+
+def read_offsets(folder: Path) -> dict[str, Any]:
+    """clock_offsets.json of a run on several hosts: what `clock_offset` measured, for each host, before and after it, in lists of
+    that name. Empty for a run on one host."""
+    found: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
+    return found
+
+
+def read_complaints(folder: Path) -> dict[str, Any]:
+    """complaints.json of a run: `head` is the head's name, `counts` and `lines` are what the daemons of each host complained about,
+    how often by kind, and the first lines of each. Empty if it was not brought."""
+    found: dict[str, Any] = read_json(folder / "complaints.json") or {}
+    return found
+
+
+def judge(
+    collected: Collected,
+    samples: pl.DataFrame,
+    sdiag: pl.DataFrame,
+    result: Mapping[str, Any],
+    processors: int,
+    nodes: int,
+    thresholds: Thresholds | None = None,
+    clock_offsets: Mapping[str, Any] | None = None,
+    complaints: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The member "validity" of metrics.json; times in trace seconds, null for a figure that the run did not yield.
+
+    `samples` and `sdiag` are the replay's (`read_figures`), `result` its result.json, or if that is not there, progress.json;
+    `processors` and `nodes` are those of the machine; `clock_offsets` is clock_offsets.json, of several hosts (`read_offsets`), and
+    `complaints` is complaints.json (`read_complaints`).
+    """
+    thresholds = thresholds or Thresholds()
+    figures = {
+        **_measure(collected, samples, sdiag, processors, nodes),
+        "clock_offset_max": _clock_offset(collected, clock_offsets or {}),
+        "host_cpu_saturated": _saturated(samples, thresholds),
+        "messages": _messages(result.get("messages"), complaints or {}),
+        "released": result.get("released"),
+        "broken": {kind: count for kind, count, _ in _broken(collected)},
+        "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
+    }
+    reasons = [
+        *(f"{_several(count, 'job')} {words}" for _, count, words in _broken(collected) if count),
+        *_troubled(result, figures, thresholds, collected.jobs.height),
+        *_exceeded(collected, figures, thresholds),
+        *_clock(collected, figures["clock_speed"], thresholds),
+        *_records(collected, thresholds),
+    ]
+    return {"valid": not reasons, "reasons": reasons, **figures}
+
+
+# ---- the figures ----
+
+
+def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
+    jobs, evidence = collected.jobs, collected.evidence
+    latency = start_latencies(collected, processors, nodes)
+    return {
+        "submit_lag_p99": _quantile(jobs["submit_lag"], 0.99),
+        "start_latency_p50": _quantile(latency, 0.5),
+        "launch_latency_p50": _launch_latency(collected),
+        "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
+        "runtime_stretch_p99": _quantile(evidence["stretch"], 0.99),
+        "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
+        "backfill_cycle_max": _backfill_cycle(sdiag, collected.time.second),
+        "retries": collected.retries,
+        "resubmitted": collected.resubmitted,
+        "requeued": evidence.filter(col("restarts") > 0).height,
+        "interrupted": _rounded(collected.interrupted),
+        "halted": _rounded(collected.halted),
+        "launch_cost": _rounded(collected.launch_cost),
+        "limits_extended": evidence.filter("limit_extended").height,
+        "host_cpu": _rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
+        "clock_speed": _clock_speed(collected),
+        "disagreements": collected.disagreements.height,
+        "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
+        "suspended_compared": evidence["suspended_apart"].count(),
+        "suspended_apart_max": _rounded(evidence["suspended_apart"].max()),
+    }
+
+
+def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
+    """Share of the samples in which the host's processors were busy throughout."""
+    if "cpu_busy" not in samples.columns:
+        return None
+    return _rounded(samples.select((col("cpu_busy").drop_nulls() > thresholds.host_cpu_full).mean()).item())
+
+
+def _launch_latency(collected: Collected) -> float | None:
+    """Trace seconds from Slurm's start of a job to sigsleep's, in the median.
+
+    Slurm cuts its instant off to the whole second, so the difference is half a second too long if starts fall evenly over the
+    second: that is taken off. slurmctld may start jobs at much the same fraction of every second, so the figure is known to half a
+    second of Slurm's time only, and can be negative.
+    """
+    difference = _quantile(collected.evidence["launch"], 0.5)
+    if difference is None:
+        return None
+    return _rounded((difference * collected.time.clock.speed - 0.5) * collected.time.second)
+
+
+def _rounded(value: Any) -> float | None:
+    return None if value is None else round(float(value), 6)
+
+
+def _quantile(values: pl.Series, share: float) -> float | None:
+    return _rounded(values.drop_nulls().quantile(share, "linear"))
+
+
+def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
+    largest = samples.select(col(column).max()).item() if column in samples.columns else None
+    return None if largest is None else int(largest)
+
+
+def _backfill_cycle(sdiag: pl.DataFrame, second: float) -> float | None:
+    """Trace seconds of the longest backfill cycle of the run. slurmctld measures it on its own (virtual) clock.
+
+    Its "Max cycle" counts since slurmctld's statistics began, so the value that the first sample finds may be of an earlier run;
+    what it grows to later is of this one.
+    """
+    if sdiag.is_empty() or not {"bf_last_cycle_us", "bf_max_cycle_us"} <= set(sdiag.columns):
+        return None
+    largest = col("bf_max_cycle_us")
+    grown = sdiag.select(largest.filter(largest.diff() > 0).max()).item()
+    longest = sdiag.select(pl.max_horizontal(col("bf_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
+    return None if longest is None else _rounded(longest * _MICROSECOND * second)
+
+
+def _clock_speed(collected: Collected) -> float | None:
+    """How fast Slurm's clock ran: the slope of its record of the submissions over the journal's real time.
+
+    A slope over all jobs, because each of Slurm's instants is off by up to a second.
+    """
+    both = collected.jobs.select("id", "submit").join(collected.evidence, on="id").drop_nulls("slurm_submit")
+    if both.height < 2 or both["submit"].n_unique() < 2:
+        return None
+    slope = both.select(pl.cov("submit", "slurm_submit") / col("submit").var()).item()
+    return _rounded(slope * collected.time.clock.speed)
+
+
+def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Complaints by kind: of the head, as the replay counted them when it ended, and of the other hosts."""
+    if of_head is None:
+        return None
+    counts = Counter(of_head)
+    for host, found in complaints.get("counts", {}).items():
+        if host != complaints["head"]:
+            counts.update(found)
+    return dict(counts)
+
+
+def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
+    """Trace seconds by which the clock of a host differs from the head's: at least, what was measured may be wrong."""
+    found = [abs(one["offset"]) - one["error"] for some in measured.values() for one in some if one["offset"] is not None]
+    if not found:
+        return None
+    return _rounded(max(0.0, *found) * collected.time.clock.speed * collected.time.second)
+
+
+def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
+    """Trace seconds from submission (or eligibility, if that was later) to start, of jobs that need not have waited.
+
+    Those are the jobs at whose submission the idle processors were enough for them and for all that were waiting. An empty
+    queue would be a simpler rule, but where launches are slow against the gaps between submissions the queue is never empty, and
+    that is what this figure has to show. Jobs of whole nodes count as whole nodes. Jobs that something else than processors may
+    have kept waiting (a dependency, memory) are not looked at.
+    """
+    whole = collected.evidence.select("id", "whole_nodes", "bound")
+    jobs = collected.jobs.filter(col("state") != "LOST").join(whole, on="id", maintain_order="left")
+    taken = pl.when("whole_nodes").then(col("nodes") * (processors / nodes)).otherwise(0)
+    jobs = jobs.with_columns(width=pl.max_horizontal("processors", taken), left=pl.coalesce("start", "end"))
+    ran = jobs.drop_nulls("start")
+    pauses = collected.suspensions.drop_nulls().join(jobs.select("id", "width"), left_on="job", right_on="id")
+
+    def change(of: pl.DataFrame, at: str, waiting: int, busy: int) -> pl.DataFrame:
+        asks = col("id") if at == "submit" else pl.lit(None, pl.Int64)
+        events = of.select(time=at, asks=asks, waiting=waiting * col("width"), busy=busy * col("width"))
+        return events.drop_nulls("time")
+
+    events = pl.concat(
+        [
+            change(jobs, "submit", 1, 0),
+            change(jobs, "left", -1, 0),
+            change(ran, "start", 0, 1),
+            change(ran, "end", 0, -1),
+            change(pauses, "suspend", 0, -1),
+            change(pauses, "resume", 0, 1),
+        ]
+    )
+    # Of one instant, what frees or takes processors comes before the submissions.
+    events = events.sort("time", col("asks").is_not_null(), maintain_order=True)
+    sums = events.with_columns(col("waiting", "busy").cum_sum())
+    at_once = sums.filter(col("asks").is_not_null() & (col("waiting") + col("busy") <= processors))
+    served = ran.filter(~col("bound")).join(at_once, left_on="id", right_on="asks", how="semi", maintain_order="left")
+    return served.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
+
+
+# ---- the judgement ----
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _remedy(collected: Collected, too_large: float = 0.0) -> str:
+    """What makes the emulation's share of the times smaller; `too_large`: the factor by which it should."""
+    clock = collected.time.clock
+    if clock.speed <= 1:
+        return "raise SHRINK"
+    slower = f"lower SPEED to {_two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"
+    return slower if clock.shrink >= 100 else f"{slower}, or raise SHRINK"
+
+
+def _two_digits(value: float) -> str:
+    """Rounded down to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{round(math.floor(value / unit + 1e-9) * unit, 9):.12g}"
+
+
+def _broken(collected: Collected) -> list[tuple[str, int, str]]:
+    """What must not happen to any job and comes from the emulation, not from the workload: kind, number of jobs, in words."""
+    table = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
+    state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
+    # A float's last digits make no run time shorter than its limit.
+    within_limit = col("runtime") < col("limit") * (1 - 1e-9)
+    slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
+    rules = [
+        ("lost", state == "LOST", "submitted and not to be found in any record"),
+        ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
+        (
+            "false timeout",
+            (state == "TIMEOUT") & within_limit,
+            f"killed at a time limit above the run time: {slack}{_remedy(collected)}",
+        ),
+        (
+            "launch failure",
+            failed & ~col("recorded"),
+            "failed at launch, without a record of sigsleep: see the logs of slurmd",
+        ),
+        (
+            "failure",
+            failed & col("recorded"),
+            "failed in the middle, which no played job does by itself: see the logs of slurmd",
+        ),
+        ("node failure", state == "NODE_FAIL", "ended by the failure of a node"),
+        ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled by somebody else than the workload"),
+    ]
+    return [
+        *((kind, table.filter(wrong).height, words) for kind, wrong, words in rules),
+        ("not submitted", collected.unsubmitted, "of the plan never submitted"),
+    ]
+
+
+def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
+    """What the replay, the nodes and the daemons tell."""
+    found = []
+    if "ended" not in result:
+        found.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
+    if figures["released"]:
+        found.append(f"{_several(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
+    away = figures["nodes_not_responding"]
+    if away is None:
+        found.append("no sample of the nodes in samples.csv: whether all of them responded is not known")
+    elif away > thresholds.nodes_not_responding:
+        found.append(f"{_several(away, 'node')} did not respond at some time of the run, {thresholds.nodes_not_responding} may")
+    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
+    count, allowed = sum(known.values()), thresholds.messages_share * jobs
+    if count > allowed:
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda one: -one[1]))
+        found.append(
+            f"slurmctld and slurmd complained {_several(count, 'time')}, over {allowed:.3g} "
+            f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest value that a figure may have."""
+
+    seconds: float
+    """Trace seconds."""
+    why: str
+
+
+def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
+    """The bounds of the figures that are lengths, for this run: by the names of the figures."""
+    second = collected.time.second
+    run_time = collected.jobs.select(col("runtime").mean()).item() or 0.0
+    wait = collected.jobs.select((col("start") - col("submit")).mean()).item() or 0.0
+
+    def larger(knob: str, scale_name: str, scale: float) -> Bound:
+        share, seconds = getattr(thresholds, f"{knob}_share"), getattr(thresholds, f"{knob}_seconds")
+        if share * scale > seconds * second:
+            return Bound(share * scale, f"{share * 100:g} % of the {scale_name}")
+        return Bound(seconds * second, f"{seconds:g} s of Slurm's time")
+
+    return {
+        "submit_lag_p99": larger("submit_lag", "mean run time", run_time),
+        "start_latency_p50": larger("start_latency", "mean wait", wait),
+        "runtime_stretch_p50": larger("stretch_p50", "mean run time", run_time),
+        "runtime_stretch_p99": larger("stretch_p99", "mean run time", run_time),
+        "backfill_cycle_max": larger("backfill_cycle", "mean wait", wait),
+        "interrupted": larger("submit_lag", "mean run time", run_time),
+        "halted": larger("submit_lag", "mean run time", run_time),
+        "clock_offset_max": larger("submit_lag", "mean run time", run_time),
+    }
+
+
+_NAMES = {
+    "submit_lag_p99": "submit lag p99",
+    "start_latency_p50": "start latency p50",
+    "runtime_stretch_p50": "run-time stretch p50",
+    "runtime_stretch_p99": "run-time stretch p99",
+    "backfill_cycle_max": "longest backfill cycle",
+    "interrupted": "the replay's interruption",
+    "halted": "the time without a slurmctld that starts jobs",
+    "clock_offset_max": "the difference between the hosts' clocks",
+}
+
+
+def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
+    """Figures beyond their bounds."""
+    lost = collected.resubmitted
+    found = []
+    for name, bound in bounds(collected, thresholds).items():
+        value = figures[name]
+        if value is None or value <= bound.seconds:
+            continue
+        advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "run it anew"
+        if name in ("interrupted", "halted"):
+            advice = "run it anew"
+        elif name == "clock_offset_max":
+            advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"
+        elif name == "submit_lag_p99" and lost:
+            advice = f"slurmctld lost {_several(lost, 'job')}, submitted again later"
+        found.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
+    return found
+
+
+def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """The host's processors, where they are a likely cause."""
+    busy, saturated = figures["host_cpu"] or 0.0, figures["host_cpu_saturated"] or 0.0
+    if busy <= thresholds.host_cpu_busy and saturated <= thresholds.host_cpu_saturated:
+        return ""
+    return f" (the host's processors were busy to {busy:.0%}, and saturated in {saturated:.0%} of the samples)"
+
+
+def _clock(collected: Collected, speed: float | None, thresholds: Thresholds) -> list[str]:
+    asked = collected.time.clock.speed
+    submits = collected.jobs["submit"]
+    if speed is None or submits.is_empty():
+        return []
+    span = collected.jobs.select(col("submit").max() - col("submit").min()).item()
+    # Slurm's instants are off by up to 1 s at either end.
+    allowed = max(thresholds.clock_speed_share, 2 * collected.time.second / span)
+    if abs(speed / asked - 1) <= allowed:
+        return []
+    return [f"Slurm's clock ran {speed:.4g} times as fast as real time, not {asked:g} times (to {allowed:.2%})"]
+
+
+def _records(collected: Collected, thresholds: Thresholds) -> list[str]:
+    count, allowed = collected.disagreements.height, thresholds.disagreements_share * collected.jobs.height
+    if count <= allowed:
+        return []
+    kinds = (
+        collected.disagreements.group_by("kind")
+        .agg(pl.len(), by=col("seconds").median())
+        .sort(["len", "kind"], descending=[True, False])
+    )
+    shown = ", ".join(
+        f"{kind}: {number}" + ("" if by is None else f" (median {by:.3g} s)") for kind, number, by in kinds.head(3).iter_rows()
+    )
+    return [
+        f"sigsleep's and Slurm's records disagree {_several(count, 'time')}, over {allowed:.3g} "
+        f"({thresholds.disagreements_share:.3g} of the jobs): {shown}"
+    ]

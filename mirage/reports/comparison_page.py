@@ -1,0 +1,362 @@
+"""The page about a comparison: which configuration is better, by how much, and whether that is more than noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from mirage.metrics.metrics import MEANINGS
+from mirage.records.agreement import agreement
+from mirage.reports import comparison_pictures as pictures
+from mirage.reports import distributions
+from mirage.reports.measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
+from mirage.reports.page import Part, Section, Table, Verdict, report
+from mirage.reports.run_data import LOG, Run
+from mirage.reports.run_page import CHECK
+from mirage.reports.timeline import Steps, Timeline
+from mirage.reports.words import counted, duration, number, percent
+
+Content = Mapping[str, Any]
+_SAME = ("W",)  # another name of the mean wait
+_OFTEN = 5  # suspensions of a job that are told apart
+_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
+
+
+def page(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
+    """The page as HTML. name: of the folder; content: of comparison.json; runs: by folder."""
+    sections = _sections(name, content, experiment, runs)
+    return report(f"Comparison {name}", _summary(content, runs), _verdict(content, runs), sections)
+
+
+def by_label(content: Content, runs: Mapping[str, Run]) -> dict[str, list[Run]]:
+    """The runs of each configuration, the baseline first."""
+    return {one["label"]: [runs[folder] for folder in one["runs"]] for one in content["configurations"]}
+
+
+def _others(content: Content) -> list[str]:
+    return [one["label"] for one in content["configurations"] if one["label"] != content["baseline"]]
+
+
+def _pair(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
+    return found
+
+
+def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
+    groups = by_label(content, runs)
+    told = ", ".join(f"{label} ({counted(len(some), 'run')})" for label, some in groups.items())
+    first = next(iter(runs.values()))
+    left_out = content["jobs"]["left_out"]
+    yield (
+        f"{told}: the same {counted(content['jobs']['compared'], 'job')} on an emulated machine of "
+        f"{counted(first.nodes, 'node')} with "
+        f"{counted(first.processors, 'processor')}"
+        + (f" ({number(left_out)} more could not be measured in all runs)." if left_out else ".")
+    )
+    for other in _others(content):
+        pair = _pair(content["metrics"]["wait_mean"], content["baseline"], other)
+        yield f"{other} against {content['baseline']}: {pair['words']}."
+
+
+def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
+    invalid = content["validity"]["invalid"]
+    if not invalid:
+        return Verdict(True, f"All {len(runs)} runs can be trusted.")
+    answer = f"{len(invalid)} of {len(runs)} runs cannot be trusted: what is said here may be due to the emulation."
+    return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in invalid.items()])
+
+
+def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> Iterable[Section]:
+    groups, base = by_label(content, runs), content["baseline"]
+    answers = []
+    for other in _others(content):
+        answers += _findings(content, base, other, MAIN)
+        if forest := pictures.forest(content, base, other, MAIN):
+            answers.append(Part(pictures.FOREST, forest))
+    yield Section("The answer", answers)
+    further = [pair for pair in content["metrics"]["wait_mean"]["pairs"] if pair["baseline"] != base]
+    if further:
+        pairs = [(pair["baseline"], pair["configuration"]) for pair in further]
+        yield Section("Other pairs", [part for pair in pairs for part in _findings(content, *pair, MAIN)])
+    yield Section("Waits and slowdowns", _distributions(groups))
+    yield Section("By class of jobs", list(_classes(content)))
+    yield _busy_nodes(content, groups)
+    yield _over_time(groups)
+    yield Section("Suspensions", _suspensions(groups))
+    yield _real_machine(groups)
+    yield Section(
+        "The runs",
+        [
+            Part(
+                "Each run's own page tells of its verdict, its nodes over time and all else.",
+                table=_runs(content, runs, experiment),
+                is_wide=True,
+            )
+        ],
+    )
+    rest = [name for name in MEANINGS if name not in (*MAIN, *_SAME)]
+    parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
+    yield Section("All other metrics", parts)
+    yield Section("How it was compared", [Part(_method(content), is_wide=True)])
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
+    yield Section("How to check this", [Part(CHECK, table=_commands(name), is_wide=True)])
+
+
+# ---- the answer ----
+
+
+def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> list[Part]:
+    """A table of these metrics, and what differs beyond chance and noise in words."""
+    told = [
+        pair["words"] for name in names if (pair := _pair(content["metrics"][name], base, other))["verdict"] in ("lower", "higher")
+    ]
+    words = (
+        f"What differs by more than chance and noise, {other} against {base}:"
+        if told
+        else f"None of these of {other} differs from that of {base} by more than chance and noise."
+    )
+    return [Part("", table=_differences(content, base, other, names), is_wide=True), Part(words, points=told)]
+
+
+def _differences(content: Content, base: str, other: str, names: Iterable[str]) -> Table:
+    rows = []
+    for name in names:
+        metric = content["metrics"][name]
+        pair = _pair(metric, base, other)
+        means = [figure(name, pair[key]) for key in ("baseline_mean", "mean")]
+        rows.append((metric["noun"], *means, *_amounts(pair, metric["unit"]), _judged(pair, metric["better"])))
+    headings = ("metric", base, other, "difference", "95 % interval", "noise floor", "verdict")
+    return Table(f"{other} against {base}: means over the runs", headings, rows, prose=(6,))
+
+
+def _amounts(pair: Mapping[str, Any], unit: str) -> list[str]:
+    """Difference, interval and noise floor: in per cent, or in the metric's unit where the baseline is 0."""
+    if pair["percent"] is None:
+        floor = pair["noise_floor"] and pair["noise_floor"]["largest"]
+        difference, between = pair["difference"], pair["interval"]
+    else:
+        difference, between, floor, unit = pair["percent"], pair["percent_interval"], pair["noise_floor_percent"], "%"
+    return [
+        "-" if difference is None else f"{signed(difference)} {unit}".strip(),
+        "-" if between is None else f"{signed(between[0])} to {signed(between[1])} {unit}".strip(),
+        "-" if floor is None else f"{_floor(floor)} {unit}".strip(),
+    ]
+
+
+def _floor(value: float) -> str:
+    return "0" if value == 0 else "< 0.1" if value < 0.05 else f"{value:,.1f}"
+
+
+def signed(value: float) -> str:
+    """A difference: +12, -3.4, +1,200; 0 for what is rounded to nothing."""
+    text = f"{value:+,.0f}" if abs(value) >= 99.5 else f"{value:+.1f}"
+    return "0" if text in ("+0.0", "-0.0") else text
+
+
+def _judged(pair: Mapping[str, Any], better: str) -> str:
+    return _VERDICTS.get(pair["verdict"]) or ("better" if pair["verdict"] == better else "worse")
+
+
+def _method(content: Content) -> str:
+    method = content["method"]
+    return (
+        f"Differences are means over the runs of a configuration, on the {counted(content['jobs']['compared'], 'job')} that "
+        "could be measured in "
+        f"all runs. An interval holds {percent(method['level'])} of {number(method['resamples'])} draws of the jobs, in blocks of "
+        f"{counted(method['block_length'], 'job')}, and of the runs. The noise floor is the largest difference between two "
+        "runs of the same "
+        "configuration: a smaller one is no difference. docs/comparison.md has the method."
+    )
+
+
+# ---- the rest ----
+
+
+def _pooled(some: Sequence[Run]) -> pl.DataFrame:
+    """The measured jobs of all replicas."""
+    return pl.concat(run.population.inside for run in some)
+
+
+def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
+    tau = float(next(iter(groups.values()))[0].metrics["settings"]["tau"])
+    inside = {label: _pooled(some) for label, some in groups.items()}
+    drawn = [
+        distributions.waits({label: waits_of(jobs) for label, jobs in inside.items()}),
+        distributions.slowdowns({label: slowdowns_of(jobs, tau) for label, jobs in inside.items()}, tau),
+    ]
+    return [Part(f"{picture.description} Of all runs of a configuration.", picture) for picture in drawn]
+
+
+def _classes(content: Content) -> Iterable[Part]:
+    """Differences of the mean wait, by size and run time; and the number of jobs."""
+    rows = {(row["size"], row["runtime"]): row for row in content["classes"]}
+    base = content["baseline"]
+    for other in _others(content):
+        found = {key: {"pair": _pair(row["metrics"]["wait_mean"], base, other)} for key, row in rows.items()}
+        table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
+        yield Part("", table=table, is_wide=True)
+    words = (
+        "Where a difference is beyond chance and noise, its cell says shorter or longer, and is shaded. In brackets is what was "
+        "seen, and may be chance. - stands where nothing can be said."
+    )
+    yield Part(words, table=class_table("Jobs", rows, "jobs", number, lambda value, known: 0.0), is_wide=True)
+
+
+def _sure(pair: Mapping[str, Any]) -> float:
+    return 0.7 if pair["verdict"] in ("lower", "higher") else 0.0
+
+
+def _class_words(pair: Mapping[str, Any]) -> str:
+    if pair["difference"] is None or pair["verdict"] == "unknown":
+        return "-"
+    unit, value = ("%", pair["percent"]) if pair["percent"] is not None else ("s", pair["difference"])
+    if pair["verdict"] in ("lower", "higher"):
+        return f"{signed(abs(value)).lstrip('+')} {unit} {'shorter' if value < 0 else 'longer'}"
+    return "none" if value == 0 else f"({signed(value)} {unit})"
+
+
+def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:
+    """F, the share of the time in which fewer than x nodes were busy, and its difference; and jobs that started at once."""
+    known = {
+        label: [one.metrics["distribution"] for one in some if one.metrics.get("distribution")] for label, some in groups.items()
+    }
+    parts = []
+    if all(known.values()):
+        nodes = next(iter(groups.values()))[0].nodes
+        parts += [Part(picture.description, picture) for picture in pictures.busy_nodes(known, nodes, content["baseline"])]
+    below = float(content["settings"]["immediate_below"])
+    found = content["metrics"]["immediate_fraction"]["configurations"]
+    rows = [(label, percent(one["mean"]), ", ".join(percent(value) for value in one["replicas"])) for label, one in found.items()]
+    in_log = next(iter(groups.values()))[0].log_immediate(below)
+    if in_log is not None:
+        rows.append((f"{LOG}, the same jobs", percent(in_log), "-"))
+    table = Table("Jobs that started at once", ("configuration", "mean", "each run"), rows)
+    parts.append(Part(immediate_words(below), table=table, is_wide=True))
+    return Section("Busy nodes, and jobs that started at once", parts)
+
+
+def _mean(some: Sequence[Run], name: str) -> float | None:
+    values = [value for run in some if (value := run.values.get(name)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:
+    """Of the first run of each configuration."""
+    first = {label: some[0] for label, some in groups.items() if some[0].window is not None and some[0].window.length > 0}
+    if not first:
+        return Section("Over time", lacks=["No job has a recorded submission, start and end: nothing can be drawn over time."])
+    shown = dict(list(first.items())[:6])
+    levels = {label: run.levels() for label, run in shown.items()}
+    # From each run's own beginning: those of replicas are shifted by their phase.
+    busy, waiting = (
+        [Steps(label, both[kind].times - both[kind].times[0], both[kind].values) for label, both in levels.items()]
+        for kind in (0, 1)
+    )
+    frame = Timeline(0.0, max(float(one.times[-1]) for one in busy))
+    panels = [
+        frame.lines(name, title, f"{_means(series)}.", series, "processors", top=top)
+        for name, title, series, top in (
+            ("busy", "Processors in use", busy, next(iter(shown.values())).processors),
+            ("waiting", "Processors asked for by waiting jobs", waiting, None),
+        )
+    ]
+    words = "The first run of each configuration; time counts from its first submission."
+    return Section("Over time", [Part(words, timeline=Timeline(frame.begin, frame.end, panels), is_wide=True)])
+
+
+def _means(series: Sequence[Steps]) -> str:
+    return "; ".join(f"{one.name}: {number(round(one.mean(0, float(one.times[-1])), 1))} in the mean" for one in series)
+
+
+def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
+    """How many jobs were suspended, how often and for how long, and whether both records agree on that."""
+    names = ("suspended_fraction", "suspensions_mean", "suspended_mean")
+    rows = [(label, *(figure(name, _mean(some, name)) for name in names)) for label, some in groups.items()]
+    headings = ("configuration", "jobs suspended", "suspensions of a job, mean", "time suspended, mean of all jobs")
+    told = {label: suspended_words([run.metrics["validity"] for run in some]) for label, some in groups.items()}
+    parts = [Part("", table=Table("Suspensions", headings, rows), is_wide=True)]
+    if any(told.values()):
+        parts.append(
+            Part("Over all runs of a configuration:", points=[f"{label}: {words}" for label, words in told.items() if words])
+        )
+    counts = {label: _times_suspended(some) for label, some in groups.items()}
+    if any(sum(times[1:]) for times in counts.values()):
+        often = ["never", *(f"{times} x" for times in range(1, _OFTEN)), f"{_OFTEN} x or more"]
+        lines = [(label, *map(number, times)) for label, times in counts.items()]
+        parts.append(
+            Part(
+                "", table=Table("Jobs of all runs, by how often each was suspended", ("configuration", *often), lines), is_wide=True
+            )
+        )
+    return parts
+
+
+def _times_suspended(some: Sequence[Run]) -> list[int]:
+    """How many measured jobs of all these runs were suspended 0, 1, 2, ... times, the last: that often or more."""
+    found = [0] * (_OFTEN + 1)
+    for run in some:
+        jobs = run.population.inside.select("id")
+        if (known := run.schedule.suspensions) is not None:
+            times = jobs.join(known.group_by("job").agg(times=pl.len()), left_on="id", right_on="job", how="left")["times"]
+            for often, count in times.fill_null(0).clip(0, _OFTEN).value_counts().iter_rows():
+                found[often] += count
+    return found
+
+
+def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
+    """Each configuration beside the log."""
+    first = {label: some[0] for label, some in groups.items()}
+    unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
+    if unknown is not None:
+        return Section("The real machine", lacks=[unknown])
+    rows, log = [], None
+    for label, run in first.items():
+        assert isinstance(run.recorded, pl.DataFrame)
+        log = agreement(run.pairs, run.recorded)
+        rows.append(
+            (
+                label,
+                duration(log["emulation_mean"]),
+                duration(log["emulation_median"]),
+                percent(log["within_minute"]),
+                "-" if log["rank_correlation"] is None else f"{log['rank_correlation']:.2f}",
+            )
+        )
+    if log is not None:
+        rows.insert(0, (LOG, duration(log["log_mean"]), duration(log["log_median"]), "-", "-"))
+    headings = ("", "mean wait", "median wait", "jobs that waited as in the log, to a minute", "rank correlation with the log")
+    words = (
+        "The log's waits come from another policy, other jobs beside these, outages and people: each run's page tells what "
+        "is known of it. "
+        "Of each configuration the first run."
+    )
+    return Section("The real machine", [Part(words, table=Table("Waits in the log and here", headings, rows), is_wide=True)])
+
+
+def _runs(content: Content, runs: Mapping[str, Run], experiment: Mapping[str, Any]) -> Table:
+    shifts = experiment.get("shifts") or {}
+    labels = {folder: one["label"] for one in content["configurations"] for folder in one["runs"]}
+    rows = [
+        (
+            folder,
+            labels[folder],
+            "valid" if run.metrics["validity"]["valid"] else "not valid",
+            *(figure(name, run.values.get(name)) for name in ("wait_mean", "bounded_slowdown_mean", "utilisation")),
+            "-" if folder not in shifts else f"{shifts[folder]:.1f} s",
+        )
+        for folder, run in runs.items()
+    ]
+    headings = ("run", "configuration", "verdict", "mean wait", "mean bounded slowdown", "utilisation", "submissions later by")
+    return Table("Runs", headings, rows, links=[f"{folder}/report.html" for folder in runs])
+
+
+def _commands(name: str) -> Table:
+    rows = [
+        ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={name}"),
+        ("this page, and those of the runs", f"make report RUN={name}"),
+        ("comparison.json and its table, from jobs.csv and metrics.json of the runs", f"make compare RUN={name}"),
+        ("a run's metrics", f"make metrics TRACE=results/{name}/RUN/jobs.csv, RUN being one of the runs"),
+    ]
+    return Table("Commands", ("what", "how"), rows, prose=(1,))

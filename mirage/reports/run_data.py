@@ -1,0 +1,209 @@
+"""What a report about a run is made of: the files in its folder, and, once, the log that its jobs come from."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mirage.metrics import metrics as definitions
+from mirage.metrics import usage_over_time as busy_profile
+from mirage.metrics.measured_jobs import Population, Window
+from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
+from mirage.records.schedule import Schedule, read_schedule
+from mirage.reports.node_map import Machine
+from mirage.reports.timeline import Steps
+from mirage.traces import log_text
+from mirage.traces.csv_frame import read_csv
+from mirage.traces.trace import read_trace
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_atomically
+
+# What the log says of the same jobs; made from the log when the first report is, so that later ones need it no more.
+RECORDED = "recorded.csv"
+# What the two schedules are called.
+EMULATION, LOG = "emulation", "log"
+# Knobs that submit jobs at other times than the log's: their waits are those of another workload.
+_OTHER_TIMES = ("PERIOD", "WARMUP")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run. recorded: columns of RECORDED_SCHEMA, or why nothing is known of the real machine."""
+
+    folder: Path
+    experiment: Mapping[str, Any]
+    status: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    schedule: Schedule
+    recorded: pl.DataFrame | str
+
+    @classmethod
+    def of(cls, folder: Path) -> Run:
+        """Read it. Raises WrongUse for a folder without a run that was measured."""
+        experiment, metrics = (read_json(folder / f"{name}.json") for name in ("experiment", "metrics"))
+        if experiment is None or metrics is None or "inputs" not in experiment or not (folder / "jobs.csv").is_file():
+            lacks = [name for name in ("experiment.json", "metrics.json", "jobs.csv") if not (folder / name).is_file()]
+            raise WrongUse(f"RUN: {folder.name} is no finished run ({', '.join(lacks) or 'experiment.json'} is not there)")
+        return cls(
+            folder,
+            experiment,
+            read_json(folder / "status.json") or {},
+            metrics,
+            read_schedule(folder / "jobs.csv"),
+            _recorded(folder, experiment),
+        )
+
+    @property
+    def name(self) -> str:
+        return str(self.experiment.get("run") or self.folder.name)
+
+    @property
+    def knobs(self) -> Mapping[str, str]:
+        """As they were for this run: of a sweep, the knobs tell all of its factors, the inputs this run's."""
+        return {**(self.experiment.get("knobs") or {}), **self.experiment["inputs"]}
+
+    @property
+    def values(self) -> Mapping[str, float | None]:
+        """The metrics."""
+        found: Mapping[str, float | None] = self.metrics["metrics"]
+        return found
+
+    @property
+    def processors(self) -> int:
+        return int(self.metrics["settings"]["processors"])
+
+    @property
+    def nodes(self) -> int:
+        return int(self.metrics["settings"]["nodes"] or self.schedule.nodes or 1)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The nodes of the slurm.conf that was in force; if that is not there equal ones."""
+        path = self.folder / "slurm.conf"
+        found = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else None
+        return found if found is not None and found.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
+
+    @cached_property
+    def population(self) -> Population:
+        """The jobs that can be measured; nothing is cut off."""
+        return Population.of(self.schedule.jobs, self.processors, self.nodes, 0.0, 0.0)
+
+    @cached_property
+    def window(self) -> Window | None:
+        """From the first submission to the last end."""
+        return self.population.window
+
+    @cached_property
+    def pairs(self) -> pl.DataFrame:
+        """Waits of the same jobs here and in the log; see `agreement.paired`. No rows if the log tells none."""
+        nothing = pl.DataFrame(schema={"id": pl.Int64, **dict.fromkeys(["log", "emulation", "difference"], pl.Float64)})
+        return nothing if isinstance(self.recorded, str) else paired(self.schedule.jobs, self.recorded)
+
+    @cached_property
+    def log_schedule(self) -> pl.DataFrame | None:
+        """The same jobs as the log records them, as a jobs frame."""
+        return None if isinstance(self.recorded, str) else schedule_of(self.recorded)
+
+    @cached_property
+    def log_metrics(self) -> Mapping[str, float | None]:
+        """Metrics of the log's schedule of these jobs, with the emulated machine's size; none without one."""
+        if self.log_schedule is None:
+            return {}
+        settings = self.metrics["settings"]
+        measured = definitions.compute(
+            self.log_schedule,
+            self.processors,
+            self.nodes,
+            settings["tau"],
+            w2_reading=settings["w2_reading"],
+            immediate_below=settings["immediate_below"],
+        )
+        found: Mapping[str, float | None] = measured["metrics"]
+        return found
+
+    @cached_property
+    def log_population(self) -> Population | None:
+        """Those of them that can be measured."""
+        return None if self.log_schedule is None else Population.of(self.log_schedule, self.processors, self.nodes, 0.0, 0.0)
+
+    def log_immediate(self, below: float) -> float | None:
+        """Share of these jobs that waited less than `below` seconds in the log."""
+        if self.log_population is None or self.log_population.inside.is_empty():
+            return None
+        waited = self.log_population.inside.select((pl.col("s") - pl.col("a") < below).mean()).item()
+        return float(waited)
+
+    def levels(self) -> tuple[Steps, Steps]:
+        """Processors in use, and processors asked for by waiting jobs, over time."""
+        return levels_of(self.population, self.schedule.suspensions)
+
+    def log_levels(self) -> tuple[Steps, Steps] | None:
+        """The same of these jobs by the log."""
+        return None if self.log_population is None or self.log_population.window is None else levels_of(self.log_population, None)
+
+    def figures(self, name: str) -> pl.DataFrame:
+        """A CSV file of samples, with the instants in trace seconds (`time`); empty if it or the clock's beginning is not known."""
+        path, began = self.folder / name, (self.experiment.get("clock") or {}).get("began")
+        if not path.is_file() or began is None or not (data := path.read_bytes()).strip():
+            return pl.DataFrame({"time": []}, schema={"time": pl.Float64})
+        lines = pl.read_csv(io.BytesIO(data), infer_schema_length=None, ignore_errors=True, truncate_ragged_lines=True)
+        shrink = float(self.experiment["inputs"]["SHRINK"])
+        time = self._first_submission() + (pl.col("virtual") - began["virtual"]) * 100 / shrink
+        return lines.with_columns(time=time).drop_nulls("time").sort("time").unique("time", keep="last", maintain_order=True)
+
+    def _first_submission(self) -> float:
+        """Trace second at which the replay began."""
+        path = self.folder / "workload.csv"
+        first = pl.read_csv(path, columns=["submit"], infer_schema_length=None)["submit"].min() if path.is_file() else None
+        window = self.window
+        found = first if isinstance(first, (int, float)) else None if window is None else window.begin
+        return float(found or 0.0)
+
+
+def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple[Steps, Steps]:
+    """Processors in use, and processors asked for by waiting jobs, from the first submission to the last end."""
+    window = population.window
+    if window is None or window.length <= 0:
+        nothing = Steps("", np.zeros(1), np.zeros(0))
+        return nothing, nothing
+    levels = busy_profile.profile(population, window, suspensions, with_nodes=False)
+    times = window.begin + np.concatenate([[0.0], np.cumsum(levels["dt"].to_numpy())])
+    return (
+        Steps("", times, levels["busy"].to_numpy().astype(np.float64)),
+        Steps("", times, levels["waiting"].to_numpy().astype(np.float64)),
+    )
+
+
+def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str:
+    """recorded.csv, which is made if it is not there yet; or why it cannot be, in words."""
+    source, knobs = experiment.get("trace") or {}, experiment["inputs"]
+    given = [name for name in _OTHER_TIMES if knobs.get(name, "0") not in ("", "0")]
+    if source.get("path") is None:
+        return "The jobs are generated: there is no real machine to compare with."
+    if given:
+        return f"Jobs were submitted at other times than in the log ({', '.join(given)}): the log's waits are of another workload."
+    path = folder / RECORDED
+    if not path.exists():
+        try:
+            made = _from_log(folder, Path(source["path"]), source["sha256"])
+        except WrongUse as error:
+            return f"How long these jobs waited on the real machine is not known: {str(error).removeprefix('TRACE: ')}."
+        write_atomically(path, made.write_csv())
+    return read_csv(path, RECORDED_SCHEMA, "RUN")
+
+
+def _from_log(folder: Path, log: Path, sha256: str) -> pl.DataFrame:
+    workload = folder / "workload.csv"
+    if not workload.is_file():
+        raise WrongUse(f"{workload.name} is not there")
+    if log_text.load(log).sha256 != sha256:
+        raise WrongUse(f"{log} is another file now")
+    columns = pl.read_csv(workload, infer_schema_length=None)
+    return recorded_of(read_trace(log), columns)

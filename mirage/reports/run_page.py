@@ -1,0 +1,251 @@
+"""The page about one run: the answer, what happened over time, waits and slowdowns, the real machine, the verdict, every input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+
+from mirage.metrics import metrics as definitions
+from mirage.metrics.metrics import meaning_of
+from mirage.reports import distributions
+from mirage.reports.measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of
+from mirage.reports.page import Part, Section, Table, Verdict, report
+from mirage.reports.real_machine import parts as real_machine
+from mirage.reports.run_data import EMULATION, LOG, Run
+from mirage.reports.run_timeline import over_time
+from mirage.reports.words import counted, duration, number, percent
+from mirage.statistics.comparison_text import noun
+from mirage.terminal.table import VALIDITY, value_text
+
+CHECK = "make check computes everything once more, writes nothing, and says which file differs. The others show a part of it."
+_MEANINGS = {
+    "wait_median": "half of the jobs waited no longer",
+    "wait_p95": "95 of 100 jobs waited no longer",
+    "wait_max": "of any job",
+    "bounded_slowdown_mean": "response over run time; run times below tau taken as tau, at least 1",
+}
+# Rows of tables that could be of any length.
+_MOST_SUSPENDED = 30
+
+
+def page(run: Run) -> str:
+    """The page as HTML."""
+    return report(f"Run {run.name}", summary(run), verdict(run), _sections(run))
+
+
+def summary(run: Run) -> list[str]:
+    """The run in a few sentences."""
+    knobs, jobs, values = run.knobs, run.metrics["jobs"], run.values
+    source = run.experiment.get("trace") or {}
+    path = source.get("path")
+    origin = f"of the log {Path(path).name}" if path else "that were generated"
+    machine = f"{counted(run.nodes, 'node')} with {counted(run.processors, 'processor')}"
+    slurm = (run.experiment.get("slurm") or {}).get("version", "")
+    speed, shrink = (run.experiment.get("clock") or {}).get("speed", 1), float(knobs.get("SHRINK", "100"))
+    clock = "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
+    shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
+    told = [
+        f"{counted(jobs['submitted'], 'job')} {origin} on an emulated machine of {machine}, scheduled by Slurm {slurm} "
+        f"with the configuration {knobs.get('CONFIG', '?')}, {clock}{shrunk}."
+    ]
+    if values.get("wait_mean") is not None:
+        told.append(
+            f"A job waited {figure('wait_mean', values['wait_mean'])} in the mean, half of them up to "
+            f"{figure('wait_median', values['wait_median'])}; the mean bounded slowdown is "
+            f"{figure('bounded_slowdown_mean', values['bounded_slowdown_mean'])}, and "
+            f"{percent(values['utilisation'])} of the machine was in use."
+        )
+    ends = [f"{number(jobs[state])} {state}" for state in ("failed", "cancelled", "timeout", "lost", "other") if jobs.get(state)]
+    told.append(f"{number(jobs['completed'])} jobs completed{', ' + ', '.join(ends) if ends else ''}.")
+    return told
+
+
+def verdict(run: Run) -> Verdict:
+    """Whether the run can be trusted, and why not."""
+    validity = run.metrics["validity"]
+    if validity["valid"]:
+        return Verdict(True, "This run can be trusted: nothing that was measured of the emulation is beyond its bound.")
+    answer = "This run cannot be trusted as it stands: the emulation got in the way of what it measures."
+    return Verdict(False, answer, validity["reasons"])
+
+
+def _sections(run: Run) -> Iterable[Section]:
+    lacks = [] if isinstance(run.recorded, pl.DataFrame) else [run.recorded]
+    yield Section("The answer", [Part(_main_words(run), table=main_table(run), is_wide=True)])
+    yield over_time(run)
+    yield Section("Waits and slowdowns", _distributions(run))
+    yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
+    yield Section("The real machine", list(real_machine(run)), lacks)
+    yield _suspensions(run)
+    yield Section("Can the run be trusted?", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
+    yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(run.experiment)])
+    yield Section("How to check this", [Part(CHECK, table=commands(run), is_wide=True)])
+
+
+# ---- the answer ----
+
+
+def main_table(run: Run) -> Table:
+    """The metrics that people ask for first; beside them those of the same jobs in the log."""
+    names = [name for name in MAIN if run.values.get(name) is not None]
+    headings = ["metric", "emulation", "log, the same jobs", "meaning"] if run.log_metrics else ["metric", "emulation", "meaning"]
+    rows, settings = [], run.metrics["settings"]
+    for name in names:
+        log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
+        rows.append((noun(name), figure(name, run.values[name]), *log, _MEANINGS.get(name) or meaning_of(name, settings)))
+    return Table("Main metrics, in the trace's own time", tuple(headings), rows, prose=(len(headings) - 1,))
+
+
+def _main_words(run: Run) -> str:
+    if not run.log_metrics:
+        return ""
+    return (
+        "The log's column is computed from the waits and run times that the log records of these jobs, as if they had had the "
+        "emulated machine to themselves; on the real one there were others (see The real machine). Its utilisation is over the "
+        "log's own time, from the first submission to the last end there."
+    )
+
+
+# ---- waits, slowdowns, classes ----
+
+
+def _distributions(run: Run) -> list[Part]:
+    inside = run.population.inside
+    if inside.is_empty():
+        return []
+    tau = float(run.metrics["settings"]["tau"])
+    waits, slowdowns = {EMULATION: waits_of(inside)}, {EMULATION: slowdowns_of(inside, tau)}
+    if run.log_population is not None:
+        log = run.log_population.inside
+        waits[LOG], slowdowns[LOG] = waits_of(log), slowdowns_of(log, tau)
+    pictures = [distributions.waits(waits), distributions.slowdowns(slowdowns, tau)]
+    return [Part(picture.description, picture) for picture in pictures]
+
+
+def classes(run: Run) -> Iterable[Part]:
+    """Tables of size by run time, the larger values darker."""
+    rows = {(row["size"], row["runtime"]): row for row in run.metrics.get("classes", [])}
+    if not rows:
+        return
+    yield Part("", table=class_table("Mean wait", rows, "wait_mean", duration, log_shade), is_wide=True)
+    yield Part(
+        "",
+        table=class_table("Mean bounded slowdown", rows, "bounded_slowdown_mean", lambda v: number(round(v, 2)), log_shade),
+        is_wide=True,
+    )
+    yield Part(
+        "The darker, the more, in logarithmic steps. Means of few jobs say little: how many there are is in this third table.",
+        table=class_table("Jobs", rows, "jobs", number, log_shade),
+        is_wide=True,
+    )
+
+
+# ---- suspensions ----
+
+
+def _suspensions(run: Run) -> Section:
+    known = run.schedule.suspensions
+    title = "Suspensions"
+    if known is None:
+        return Section(title, lacks=["Whether jobs were suspended is not recorded."])
+    if known.is_empty():
+        return Section(title, [Part("No job was suspended.")])
+    by_job = (
+        known.with_columns(length=pl.col("resume") - pl.col("suspend"))
+        .group_by("job")
+        .agg(pl.len().alias("times"), pl.col("suspend").min(), pl.col("length").sum(), pl.col("length").null_count().alias("open"))
+        .join(
+            run.schedule.jobs.select("id", "submit", "start", "end", "processors", "partition"),
+            left_on="job",
+            right_on="id",
+            how="left",
+        )
+        .sort("length", "job", descending=[True, False])
+    )
+    words = (
+        f"{counted(known.height, 'suspension')} of {counted(by_job.height, 'job')} "
+        f"({percent(by_job.height / run.schedule.jobs.height)}). "
+        f"A suspended job was stopped for {duration(float(by_job['length'].sum() or 0) / by_job.height)} in all, in the mean."
+    )
+    begin = 0.0 if run.window is None else run.window.begin
+    rows = [
+        (
+            f"{row['job']}",
+            number(row["processors"]),
+            row["partition"] or "-",
+            number(row["times"]),
+            duration(row["suspend"] - begin) if row["suspend"] is not None else "-",
+            duration(row["length"]) + (" and longer" if row["open"] else ""),
+            duration(row["start"] - row["submit"]) if row["start"] is not None else "-",
+        )
+        for row in by_job.head(_MOST_SUSPENDED).iter_rows(named=True)
+    ]
+    if by_job.height > _MOST_SUSPENDED:
+        words += f" The {_MOST_SUSPENDED} that were stopped longest are in the table, all of them in suspensions.csv."
+    words = f"{words} {suspended_words([run.metrics['validity']])}".rstrip()
+    table = Table(
+        "Suspended jobs, the longest suspended first",
+        ("job", "processors", "partition", "suspensions", "first after", "suspended in all", "wait before its start"),
+        rows,
+    )
+    return Section(title, [Part(words, table=table, is_wide=True)])
+
+
+# ---- the verdict, all metrics, inputs ----
+
+
+def _verdict_words(run: Run) -> str:
+    validity = run.metrics["validity"]
+    told = "It is valid." if validity["valid"] else f"It is not: {'; '.join(validity['reasons'])}."
+    return f"{told} What each figure is, and why its bound is what it is, is in docs/validity.md. Times are seconds of the trace."
+
+
+def _verdict_table(run: Run) -> Table:
+    validity = run.metrics["validity"]
+    bounds = validity.get("bounds", {})
+    rows = []
+    for name, words, unit in VALIDITY:
+        if name in validity:
+            bound, value = bounds.get(name), validity[name]
+            beyond = bound is not None and isinstance(value, (int, float)) and value > bound
+            judged = "beyond it" if beyond else "within" if bound is not None else ""
+            rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
+    return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)
+
+
+def _all_metrics(run: Run) -> Table:
+    rows = []
+    for name, value, unit, meaning in definitions.table(dict(run.metrics)):
+        log = [] if not run.log_metrics else [value_text(run.log_metrics.get(name), unit)]
+        rows.append((name, value_text(value, unit), *log, meaning))
+    headings = ("metric", "emulation", "log, the same jobs", "meaning") if run.log_metrics else ("metric", "emulation", "meaning")
+    return Table("All metrics (metrics.json)", headings, rows, prose=(len(headings) - 1,))
+
+
+def _left_out(run: Run) -> str:
+    told = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
+    return f"Left out: {', '.join(told)}." if told else "No job is left out."
+
+
+def commands(run: Run) -> Table:
+    """How every number of the page is computed again."""
+    campaign = run.folder.parent  # whose folder holds those of its runs
+    place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
+    asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
+    taus = "" if tau == 10 else f" TAU={tau:g}"
+    rows = [
+        ("all files and this page, from the records of the replay, Slurm and sigsleep", f"make check RUN={asked}"),
+        ("this page, from the files", f"make report RUN={asked}"),
+        ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
+        (
+            "those that need neither suspensions nor nodes of jobs, which SWF does not know, from schedule.swf",
+            f"make metrics TRACE=results/{place}/schedule.swf{taus}",
+        ),
+    ]
+    if isinstance(run.recorded, pl.DataFrame):
+        rows.append(("the metrics of the same jobs in the log", f"make metrics TRACE=results/{place}/recorded.csv{taus}"))
+    rows.append(("the run itself", "the same command again, with the inputs above and another RUN"))
+    return Table("Commands", ("what", "how"), rows, prose=(1,))

@@ -1,0 +1,116 @@
+"""The page about a sweep: metrics against SHRINK, with the runs' verdicts."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from mirage.metrics.metrics import MEANINGS
+from mirage.reports import theme
+from mirage.reports.measures import figure, inputs
+from mirage.reports.page import Part, Section, Table, Verdict, report
+from mirage.reports.pictures import Picture, draw
+from mirage.reports.run_page import CHECK
+from mirage.reports.words import counted
+from mirage.statistics.comparison_text import noun
+from mirage.traces.csv_frame import check_lines
+from slurm_mirage.base.files import read_json
+
+_DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+_VALID, _INVALID = "valid", "not valid"
+
+
+def page(folder: Path) -> str:
+    """The page as HTML, from sweep.csv, experiment.json and status.json."""
+    lines = lines_of(folder)
+    invalid = [line["run"] for line in lines if line["ending"] != "ok"]
+    answer = (
+        f"All {len(lines)} runs can be trusted."
+        if not invalid
+        else f"{len(invalid)} of {len(lines)} runs cannot be trusted: {', '.join(invalid)}. Their points are hollow."
+    )
+    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not invalid, answer), _sections(folder, lines))
+
+
+def lines_of(folder: Path) -> list[dict[str, str]]:
+    """The lines of sweep.csv, by the names of its columns."""
+    check_lines(folder / "sweep.csv", "RUN")
+    with (folder / "sweep.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _summary(lines: list[dict[str, str]]) -> str:
+    factors = ", ".join(line["shrink"] for line in lines)
+    return (
+        f"{counted(len(lines), 'run')} of the same jobs, with all times of the log multiplied by SHRINK = {factors} per cent. "
+        "Metrics are in the trace's own time: with an emulation that did not get in the way, and a scheduler without "
+        "constants of its own, "
+        "they would be the same at every factor."
+    )
+
+
+def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
+    rows = [
+        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in _DRAWN), line["completed"])
+        for line in lines
+    ]
+    headings = ("SHRINK", "verdict", *(noun(name) for name in _DRAWN), "jobs completed")
+    links = [f"../{line['run']}/report.html" for line in lines]
+    words = "Each line leads to the run's own page. All columns are in sweep.csv."
+    yield Section("The answer", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
+    drawn = [picture for name in _DRAWN if (picture := metric_picture(name, lines))]
+    yield Section("Metrics against SHRINK", [Part(picture.description, picture) for picture in drawn])
+    experiment = read_json(folder / "experiment.json") or {}
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
+    commands = [
+        ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={folder.name}"),
+        ("this page, from sweep.csv", f"make report RUN={folder.name}"),
+        ("a run's page", "make report RUN=its name"),
+        ("a run's metrics", "make metrics TRACE=results/its name/jobs.csv"),
+    ]
+    yield Section("How to check this", [Part(CHECK, table=Table("Commands", ("what", "how"), commands, prose=(1,)), is_wide=True)])
+
+
+def _value(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
+    """A metric against the shrink factor; None if no run has it."""
+    known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line[name])) is not None]
+    if not known:
+        return None
+    unit = MEANINGS[name][0]
+    rows = pl.DataFrame(
+        [(shrink, value, _VALID if ending == "ok" else _INVALID) for shrink, value, ending in known],
+        schema=["shrink", "value", "verdict"],
+        orient="row",
+    ).sort("shrink")
+    x = alt.X("shrink:Q", axis=alt.Axis(title="SHRINK in per cent", tickCount=6), scale=alt.Scale(zero=False, nice=True))
+    title = f"{noun(name)}{', seconds' if unit == 's' else ''}"
+    axis = theme.percent_axis(title) if name == "utilisation" else alt.Axis(title=title, tickCount=5)
+    y = alt.Y("value:Q", axis=axis, scale=theme.from_zero())
+    line = alt.Chart(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y)
+    points: Any = (
+        alt.Chart(rows)
+        .mark_point(size=90, stroke=theme.BLUE, strokeWidth=2, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            fill=alt.Fill(
+                "verdict:N",
+                scale=alt.Scale(domain=[_VALID, _INVALID], range=[theme.BLUE, "white"]),
+                legend=alt.Legend(symbolStrokeColor=theme.BLUE),
+            ),
+        )
+    )
+    told = "; ".join(
+        f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else ' (not valid)'}" for shrink, value, ending in known
+    )
+    chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
+    return draw(chart, name.replace("_", "-"), noun(name).capitalize(), f"{told}.")

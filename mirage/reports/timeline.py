@@ -1,0 +1,191 @@
+"""Pictures over time below each other, which one script zooms together; without the script they are still, and complete.
+
+Each is an SVG that is stretched to the width of the window, with its labels beside it as text, so that these are as large on a
+telephone as on paper. Values are read out of the drawn paths: nothing is in the page twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirage.reports.theme import COLOURS, DASHES
+from mirage.reports.words import duration as duration_words
+
+Floats = NDArray[np.float64]
+
+# The drawing's own coordinates: across the whole time, and from top to bottom.
+ACROSS, DOWN = 10_000, 1000
+# Of a line: with more changes it is drawn as means over so many equal stretches.
+MOST_CHANGES, STRETCHES = 3000, 2000
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_UNITS = (("d", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", 1))
+_STEPS = (
+    *(1, 2, 5, 10, 30, _MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE),
+    *(_HOUR, 2 * _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
+    *(days * _DAY for days in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)),
+)
+_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A quantity over time: values[k] holds from times[k] (seconds, ascending) to times[k + 1], which has one entry more.
+
+    mean_over: seconds, if each value is the mean of a stretch of that length.
+    """
+
+    name: str
+    times: Floats
+    values: Floats
+    mean_over: float | None = None
+
+    def reduced(self) -> Steps:
+        """The same, or means over equal stretches if it changes too often to be drawn."""
+        if self.values.size <= MOST_CHANGES:
+            return self
+        edges = np.linspace(self.times[0], self.times[-1], STRETCHES + 1)
+        sums = np.concatenate([[0], np.cumsum(self.values * np.diff(self.times))])
+        means = np.diff(np.interp(edges, self.times, sums)) / np.diff(edges)
+        return Steps(self.name, edges, means, float(edges[1] - edges[0]))
+
+    def mean(self, begin: float, end: float) -> float:
+        """Mean between two instants; what is before the first time or after the last counts as 0."""
+        sums = np.concatenate([[0], np.cumsum(self.values * np.diff(self.times))])
+        before, after = np.interp([begin, end], self.times, sums)
+        return float(after - before) / (end - begin) if end > begin else 0.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture. name: letters, digits and -; body: SVG in the drawing's coordinates; ticks: (share of the height from the
+    top, text); legend: (name, colour, dashes); notes: what is to be known of how it is drawn."""
+
+    name: str
+    title: str
+    description: str
+    body: str
+    ticks: Sequence[tuple[float, str]]
+    legend: Sequence[tuple[str, str, str]] = ()
+    notes: str = ""
+    height: int = 150
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """From `begin` to `end` (seconds); labels count from `begin`."""
+
+    begin: float
+    end: float
+    panels: Sequence[Panel] = field(default_factory=list)
+
+    @property
+    def length(self) -> float:
+        return max(self.end - self.begin, 1.0)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Place from 0 to 1, and text."""
+        step = next((step for step in _STEPS if self.length / step <= _TICKS), _STEPS[-1])
+        return [(second / self.length, moment(second)) for second in np.arange(0, self.length * 0.97, step).tolist()]
+
+    def x(self, times: Any) -> Floats:
+        """Instants in the drawing's coordinates."""
+        across = (np.asarray(times, np.float64) - self.begin) / self.length * ACROSS
+        return np.asarray(across.clip(0, ACROSS), np.float64)
+
+    def lines(
+        self, name: str, title: str, description: str, series: Sequence[Steps], unit: str, *, top: float | None = None
+    ) -> Panel:
+        """A picture of up to six quantities in one unit, from 0 to `top` or the largest that is drawn."""
+        drawn = [one.reduced() for one in series if one.values.size]
+        largest = max([float(one.values.max()) for one in drawn] + [top or 0.0]) or 1.0
+        ticks = y_ticks(largest)
+        height = max(largest, ticks[-1]) * 1.04
+        grid = "".join(f"M0 {_y(value, height):.0f}H{ACROSS}" for value in ticks)
+        body = [f'<path class="grid" d="{grid}"/>']
+        legend: list[tuple[str, str, str]] = []
+        # The first is drawn last, over the others.
+        for place, one in reversed(list(enumerate(drawn))):
+            dash = " ".join(str(part) for part in DASHES[place])
+            told = f'data-name="{escape(one.name)}" data-top="{height:.6g}" data-unit="{escape(unit)}"'
+            style = f'stroke="{COLOURS[place]}"' + (f' stroke-dasharray="{dash}"' if place else "")
+            body.append(f'<path class="line" {told} {style} d="{self._path(one, height)}"/>')
+            legend.insert(0, (one.name, COLOURS[place], dash if place else ""))
+        means = {duration for one in drawn if (duration := one.mean_over)}
+        notes = f"Each point is the mean of {duration_words(max(means))}." if means else ""
+        return Panel(
+            name,
+            title,
+            description,
+            "".join(body),
+            [(_y(value, height) / DOWN, axis_text(value)) for value in ticks],
+            legend,
+            notes,
+        )
+
+    def _path(self, one: Steps, height: float) -> str:
+        across, down = self.x(one.times), (DOWN * (1 - one.values / height)).clip(0, DOWN)
+        parts = [f"M{across[0]:.6g} {down[0]:.4g}"]
+        for place in range(1, len(down)):
+            if down[place] != down[place - 1]:
+                parts.append(f"H{across[place]:.6g}V{down[place]:.4g}")
+        parts.append(f"H{across[-1]:.6g}")
+        return "".join(parts)
+
+
+def y_ticks(largest: float, most: int = 4) -> list[float]:
+    """Round numbers from 0 up to about `largest`."""
+    rough = largest / most
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = float(next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999))
+    return [step * k for k in range(int(largest / step * 1.001) + 1)]
+
+
+def axis_text(value: float) -> str:
+    """12,000; 0.25; 1.5 M."""
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+
+
+def moment(seconds: float) -> str:
+    """A length of time in full: 1 d 6 h; what the script's own function of that name tells too."""
+    rest = round(seconds)
+    parts = []
+    for unit, length in _UNITS:
+        count, rest = divmod(rest, length)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:3]) or "0"
+
+
+def _y(value: float, height: float) -> float:
+    return DOWN * (1 - value / height)
+
+
+def grey_png(shares: Floats) -> str:
+    """Shares from 0 (white) to 1 (nearly black) as a data: address of a PNG, rows from top to bottom; 16 shades."""
+    levels = np.round(shares * 15).astype(np.uint8)
+    rows, columns = levels.shape
+    if columns % 2:
+        levels = np.pad(levels, ((0, 0), (0, 1)))
+    packed = (levels[:, 0::2] << 4) | levels[:, 1::2]
+    data = np.insert(packed, 0, 0, axis=1).tobytes()
+    # A palette from white to a dark blue, so that print without colours has as many shades.
+    palette = bytes(round(255 + (dark - 255) * level / 15) for level in range(16) for dark in (0, 52, 92))
+    header = struct.pack(">IIBBBBB", columns, rows, 4, 3, 0, 0, 0)
+    parts = (b"IHDR", header), (b"PLTE", palette), (b"IDAT", zlib.compress(data, 9)), (b"IEND", b"")
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content)) for kind, content in parts
+    )
+    return "data:image/png;base64," + base64.b64encode(png).decode()

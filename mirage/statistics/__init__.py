@@ -1,0 +1,1 @@
+"""Comparisons of schedules: resampling, confidence intervals and their wording."""

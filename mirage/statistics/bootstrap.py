@@ -1,0 +1,199 @@
+"""Resampling jobs and replicas: how far a difference between two schedules may be off by chance. docs/comparison.md has the method.
+
+Arrays: a column or entry a job, in order of submission. Needs numpy and scipy: for the control machine.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, stdtrit
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int32]
+Interval = tuple[float, float] | None
+
+LEVEL = 0.95
+_NORMAL = 1.959964  # 97.5 % quantile of the normal distribution
+_LONGER, _FEWEST_BLOCKS = 3, 5
+_AT_ONCE = 8_000_000  # counts held in memory at a time; products of large matrices are quicker, also on a busy host
+
+
+def student(freedom: float) -> float:
+    """97.5 % quantile of Student's t with so many degrees of freedom, whole or not, above 0."""
+    return float(stdtrit(freedom, 0.5 + LEVEL / 2))
+
+
+def automatic_length(series: Floats) -> float:
+    """Best length of circular blocks for the mean of `series`, by its autocorrelation: the rule of Politis and White (2004) as
+    corrected by Patton, Politis and White (2009). From 1 up to min(3 sqrt(n), n / 3).
+    """
+    count = len(series)
+    centred = series - series.mean()
+    variance = float(centred @ centred) / count
+    if count < 10 or variance <= 1e-20 * float(np.abs(series).max()) ** 2:
+        return 1.0
+    quiet = max(5, math.ceil(math.sqrt(math.log10(count))))  # so many lags without correlation: beyond them there is none
+    most = min(math.ceil(math.sqrt(count)) + quiet, count - 1)
+    covariance = np.array([variance, *(float(centred[:-lag] @ centred[lag:]) / count for lag in range(1, most + 1))])
+    loud = np.flatnonzero(np.abs(covariance) >= 2 * math.sqrt(math.log10(count) / count) * variance)
+    loud = np.union1d(loud, [0])
+    gaps = np.diff(np.append(loud, most + 1 + quiet))
+    last = int(loud[np.argmax(gaps > quiet)])
+    window = min(2 * max(last, 1), most)
+    lags = np.arange(1, window + 1)
+    weights = np.clip(2 * (1 - lags / window), 0, 1)  # the flat-top window
+    spectrum = variance + 2 * float(weights @ covariance[lags])
+    slope = 2 * float((weights * lags) @ covariance[lags])
+    if spectrum <= 0:
+        return 1.0
+    length = (2 * slope**2 / (4 / 3 * spectrum**2)) ** (1 / 3) * count ** (1 / 3)
+    return float(np.clip(length, 1, math.ceil(min(3 * math.sqrt(count), count / 3))))
+
+
+def block_length(series: Sequence[Floats]) -> int:
+    """Length of the blocks for several series of the same jobs: three times the longest that one of them asks for, and at least
+    three times n^(1/3), the rate at which lengths have to grow (Künsch 1989), but no more than a fifth of the jobs.
+
+    The automatic length makes the error of the variance smallest, and the variance a little too small: intervals are too narrow.
+    Longer blocks make that less, and that they are few is made up for by `Blocks.widening` (docs/comparison.md has figures).
+    """
+    count = len(series[0])
+    wanted = max(math.pow(count, 1 / 3), *(automatic_length(one) for one in series))
+    return max(1, min(math.ceil(_LONGER * wanted), count // _FEWEST_BLOCKS))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Resamples of `jobs` jobs by circular blocks of `length` successive ones (Politis and Romano 1992), as many jobs each."""
+
+    jobs: int
+    length: int
+    resamples: int
+    seed: int
+
+    @property
+    def number(self) -> float:
+        """Blocks of a resample; the last one may be cut short."""
+        return self.jobs / self.length
+
+    def counts(self) -> Iterator[tuple[slice, Counts]]:
+        """How often each job is in each resample, (resamples, jobs), some resamples at a time. The same for the same seed."""
+        random = np.random.default_rng(self.seed)
+        whole, rest = divmod(self.jobs, self.length)
+        step = max(1, _AT_ONCE // self.jobs)
+        for first in range(0, self.resamples, step):
+            rows = min(step, self.resamples - first)
+            counts = self._covered(random.integers(self.jobs, size=(rows, whole)), self.length)
+            if rest:
+                counts += self._covered(random.integers(self.jobs, size=(rows, 1)), rest)
+            yield slice(first, first + rows), counts
+
+    def _covered(self, starts: NDArray[np.int64], length: int) -> Counts:
+        """How many of the blocks that begin at `starts` (resamples, blocks) each job is in."""
+        rows = len(starts)
+        places = (starts + np.arange(rows)[:, None] * self.jobs).ravel()
+        begun = np.bincount(places, minlength=rows * self.jobs).astype(np.int32).reshape(rows, self.jobs)
+        sums = np.zeros((rows, self.jobs + length), np.int32)
+        np.cumsum(np.concatenate([begun[:, self.jobs - length + 1 :], begun], axis=1), axis=1, out=sums[:, 1:])
+        covered: Counts = sums[:, length:] - sums[:, : self.jobs]
+        return covered
+
+    def widening(self, blocks: float = math.inf) -> float:
+        """By how much draws of so few blocks (its own number at most) have to be expanded to be as wide as Student's t asks for.
+
+        NaN for a single block.
+        """
+        number = min(blocks, self.number)
+        return student(number - 1) / _NORMAL * math.sqrt(number / (number - 1)) if number > 1 else math.nan
+
+
+def ratios(above: Floats, below: Floats) -> Floats:
+    """One over the other; NaN where there is nothing below the line."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = above / below
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Values of the jobs, in ascending order; order: their places."""
+
+    order: NDArray[np.int64]
+    values: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Ordered:
+        order = np.argsort(values, kind="stable")
+        return cls(order, values[order])
+
+    def quantiles(self, counts: Counts, shares: Sequence[float]) -> Floats:
+        """Quantiles in each resample (resamples, shares), with linear interpolation between two jobs."""
+        rows, jobs = counts.shape
+        # Each row's ranks are lifted above those of the row before: one search for all.
+        lift = np.arange(rows) * (jobs + 1)
+        ranks = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int64)
+        ranks += lift[:, None]
+        found = []
+        for share in shares:
+            place = (jobs - 1) * share
+            low = math.floor(place)
+            lower, upper = (
+                self.values[np.searchsorted(ranks.ravel(), lift + rank, side="right") - np.arange(rows) * jobs]
+                for rank in (low, min(low + 1, jobs - 1))
+            )
+            found.append(lower + (place - low) * (upper - lower))
+        return np.stack(found, axis=1)
+
+
+def replica_weights(replicas: int, resamples: int, seed: int, label: str) -> Floats:
+    """What is added to the equal weights of a configuration's replicas when they are drawn with replacement (resamples, replicas).
+
+    Spread by sqrt(R / (R - 1)), so that the variance is right for few of them (Rao and Wu 1988). Each configuration, by its
+    `label`, has draws of its own, whatever it is compared with. One replica: none.
+    """
+    if replicas < 2:
+        return np.zeros((resamples, replicas))
+    random = np.random.default_rng([seed, zlib.crc32(label.encode())])
+    drawn = random.integers(replicas, size=(resamples, replicas))
+    counts = np.stack([(drawn == one).sum(axis=1) for one in range(replicas)], axis=1)
+    weights: Floats = (counts / replicas - 1 / replicas) * math.sqrt(replicas / (replicas - 1))
+    return weights
+
+
+def widen_replicas(values: Sequence[Floats]) -> float:
+    """By how much draws of replicas (values of each configuration) have to be spread to be as wide as Student's t, with Welch's
+    degrees of freedom, asks for.
+    """
+    terms = [(float(np.var(some, ddof=1)) / len(some), len(some) - 1) for some in values if len(some) > 1]
+    below = sum(term**2 / free for term, free in terms)
+    return student(sum(term for term, _ in terms) ** 2 / below) / _NORMAL if below > 0 else 1.0
+
+
+def expanded(draws: Floats, factor: float) -> Floats:
+    """Draws moved outwards among themselves: what was at the normal quantile z is at that of factor x z (Hesterberg 2015, expanded
+    percentile intervals). Unlike a spread about their middle that keeps what they have in common: a difference that no draw turns
+    round stays on its side. NaN stay.
+    """
+    found = np.full_like(draws, np.nan)
+    known = ~np.isnan(draws)
+    if known.any():
+        # Equal draws share the middle of their places.
+        _, group, times = np.unique(draws[known], return_inverse=True, return_counts=True)
+        shares = ((np.cumsum(times) - times / 2) / len(group))[group]
+        found[known] = np.quantile(draws[known], ndtr(factor * ndtri(shares)))
+    return found
+
+
+def interval(draws: Floats) -> Interval:
+    """The middle 95 % of the draws. None where more than a twentieth of them is unknown (NaN)."""
+    known = draws[~np.isnan(draws)]
+    if len(known) < LEVEL * len(draws):
+        return None
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)

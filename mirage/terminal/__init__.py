@@ -1,0 +1,1 @@
+"""What is shown on the terminal: progress, tables and the state of an instance."""

@@ -1,0 +1,125 @@
+"""The live line while Ansible waits for an instance on this machine: its modules cannot speak before they end.
+
+Each look of Ansible's costs the head more than half a second of processor time; these cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
+from slurm_mirage.base.files import read_json
+from slurm_mirage.clock import instance_clock
+from slurm_mirage.farm.farm import read_state
+from slurm_mirage.farm.pacing import Rate
+from slurm_mirage.instance.instance import active_run, commands_of
+from slurm_mirage.replay import prometheus as exposition
+from slurm_mirage.rm.slurm.node_states import are_well, count_states, registered
+
+# Seconds between two looks at least, by the module that is at work.
+EVERY = {
+    "slurm_farm": 1.0,
+    "slurm_farm_info": 2.0,
+    "slurm_replay_info": 2.0,
+}
+PATIENCE = 10.0  # seconds that sinfo gets
+
+
+def node_states(directory: Path) -> dict[str, int]:
+    """Number of nodes by state, as slurmctld of the instance in `directory` has it; empty when it does not answer in time."""
+    own = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
+    environment = {"PATH": os.environ.get("PATH", os.defpath), **own}
+    command = [str(commands_of(directory) / "sinfo"), "--noheader", "--format", "%T %D"]
+    try:
+        told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return count_states(told.stdout)
+
+
+def write_metrics(results: Path | None, progress: Mapping[str, Any]) -> None:
+    """Write metrics.prom of a run that is so far (content of progress.json) into the folder of its results, if there is one."""
+    if results is not None and results.is_dir():
+        # A full disk is not this file's to tell of: the run itself goes on.
+        with suppress(OSError):
+            exposition.write(results / exposition.NAME, progress)
+
+
+class LocalProgress:
+    """Shows how far the start or the replay is, in a thread of its own, while the module that waits for it runs."""
+
+    def __init__(self, directory: Path, screen: Screen, results: Path | None = None) -> None:
+        self.directory = directory
+        self.screen = screen
+        self.results = results
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def begin(self, action: str) -> None:
+        """Show how far it is while a task of the module `action` runs; nothing when it is another module."""
+        if action in EVERY:
+            self._stop = threading.Event()
+            look = {"slurm_farm": self._daemons, "slurm_farm_info": self._registrations, "slurm_replay_info": self._replay}[action]
+            threading.Thread(target=self._show, args=(look, EVERY[action], self._stop), daemon=True).start()
+
+    def end(self) -> None:
+        """Show nothing more."""
+        with self._lock:
+            self._stop.set()
+
+    def _show(self, look: Callable[[Rate], str | None], every: float, stop: threading.Event) -> None:
+        rate, took = Rate(), 0.0
+        while not stop.wait(max(every, 4 * took)):
+            began = time.monotonic()
+            line = look(rate)
+            took = time.monotonic() - began
+            with self._lock:
+                if line and not stop.is_set():
+                    self.screen.live(line)
+
+    def _daemons(self, _rate: Rate) -> str | None:
+        state = self._state()
+        return start_line(state) if state else None
+
+    def _registrations(self, rate: Rate) -> str | None:
+        state = self._state()
+        nodes = node_states(self.directory) if state else {}
+        if not nodes or are_well(nodes):
+            return None
+        done = registered(nodes)
+        return registration_line(done, sum(nodes.values()), rate.note(done, time.monotonic()))
+
+    def _replay(self, _rate: Rate) -> str | None:
+        run = active_run(self.directory)
+        progress = read_json(self.directory / "runs" / run / "progress.json") if run else None
+        if not progress:
+            return None
+        write_metrics(self.results, progress)
+        return progress_line(progress)
+
+    def _state(self) -> Mapping[str, Any] | None:
+        try:
+            return read_state(self.directory)
+        except (OSError, ValueError):
+            return None
+
+
+@contextmanager
+def local_progress(directory: Path | None, screen: Screen, results: Path | None = None) -> Iterator[LocalProgress | None]:
+    """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines.
+
+    results: the folder that metrics.prom of the run is kept in, None without a run.
+    """
+    progress = LocalProgress(directory, screen, results) if directory is not None else None
+    try:
+        yield progress
+    finally:
+        if progress is not None:
+            progress.end()

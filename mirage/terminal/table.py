@@ -1,0 +1,124 @@
+"""metrics.json as a table on the terminal, legible when it is piped into a file too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from mirage.metrics import metrics as definitions
+from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.terminal.screen import Screen, about
+
+# The run's own quality: value, how it is called here, and its unit.
+VALIDITY = (
+    ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
+    ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
+    ("launch_cost", "run time taken off each job, because a launch takes as long", "s"),
+    ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
+    ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
+    ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
+    ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
+    ("interrupted", "for how long the replay was down", "s"),
+    ("halted", "for how long slurmctld started nothing, because it had died", "s"),
+    ("clock_offset_max", "by how much the clock of a host differs from the head's, at most", "s"),
+    ("nodes_not_responding", "nodes not responding, at most", ""),
+    ("retries", "submissions tried again", ""),
+    ("resubmitted", "jobs submitted again after a restart", ""),
+    ("released", "launches after which Slurm held the job", ""),
+    ("requeued", "jobs that Slurm put back in the queue", ""),
+    ("broken", "jobs that the emulation broke, by kind", "counts"),
+    ("messages", "complaints of slurmctld and slurmd, by kind", "counts"),
+    ("limits_extended", "time limits extended", ""),
+    ("disagreements", "contradictions between the jobs' record and Slurm's", ""),
+    ("host_cpu", "processors of the host busy", "share"),
+    ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
+    ("clock_speed", "speed of Slurm's clock", ""),
+)
+
+
+def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
+    """A figure with its unit; - for one that is unknown. Of counts by kind those that are none are left out."""
+    if value is None:
+        return "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count} {kind}" for kind, count in value.items() if count) or "0"
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if unit == "s":
+        return f"{value:.2f} s" + (f" ({about(value)})" if value >= 90 else "")
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _with_bound(words: str, bound: float | None) -> str:
+    """The meaning of a figure, and what this run allows it."""
+    return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
+
+
+def _table(rows: list[tuple[str, str, str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("meaning")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_all(screen: Screen, *parts: RenderableType) -> None:
+    """Print texts and tables of rich. Without a terminal rich would take 80 columns for granted."""
+    width = None if screen.is_terminal else 110
+    console = Console(file=screen.stream, width=width, highlight=False, markup=False)
+    with console.capture() as printed:
+        for part in parts:
+            console.print(part)
+    # Tables are padded with blanks, which are seen where the text is selected, and in files.
+    screen.say("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+# Headings of the classes of run time (job_classes.RUNTIMES), which are too long for a row of the table.
+_SHORT = ("to 1 min", "to 10 min", "to 1 h", "to 6 h", "to 1 d", "over 1 d")
+
+
+def classes_table(classes: list[dict[str, Any]]) -> Table:
+    """Bounded slowdown by processors and run time, the mean of each class; and the jobs of each size and of each run time."""
+    rows = {(row["size"], row["runtime"]): row for row in classes}
+    sizes, runtimes = ([*dict.fromkeys(row[by] for row in classes if row[by] != ALL), ALL] for by in ("size", "runtime"))
+    runtimes = [name for name in (*RUNTIMES, ALL) if name in runtimes]
+    headings = dict(zip(RUNTIMES, _SHORT, strict=True))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("processors", no_wrap=True)
+    for name in [*(headings.get(name, name) for name in runtimes), "jobs"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for size in sizes:
+        means = [rows.get((size, runtime), {}).get("bounded_slowdown_mean") for runtime in runtimes]
+        table.add_row(size, *("" if mean is None else value_text(mean, "") for mean in means), str(rows[size, ALL]["jobs"]))
+    table.add_row("jobs", *(str(rows[ALL, runtime]["jobs"]) for runtime in runtimes), "")
+    return table
+
+
+def show(metrics: dict[str, Any], screen: Screen) -> None:
+    """Print the jobs by their end, the metrics (for a missing one, why), and how well the run itself went."""
+    jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
+    parts: list[RenderableType] = [f"\njobs: {jobs or 'none'} (times in seconds of the trace)"]
+    rows = definitions.table(metrics)
+    if all(value is None for _, value, _, _ in rows):
+        parts.append(f"no metrics: {', '.join(dict.fromkeys(why for _, _, _, why in rows))}")
+    else:
+        parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
+    parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
+    classes = metrics.get("classes", [])
+    if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:
+        parts += ["\nbounded slowdown, mean by processors and run time:", classes_table(classes)]
+    if validity := metrics.get("validity"):
+        bounds = validity.get("bounds", {})
+        known = [
+            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name)))
+            for name, words, unit in VALIDITY
+            if name in validity
+        ]
+        parts.append(_table(known))
+    print_all(screen, *parts)

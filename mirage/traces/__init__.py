@@ -1,0 +1,1 @@
+"""Readers and writers of recorded logs: SWF, sacct and CSV."""

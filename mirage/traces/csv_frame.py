@@ -1,0 +1,61 @@
+"""Reading CSV files that a run has left: whatever somebody has done to them, an error names the file and the line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from slurm_mirage.base.errors import WrongUse
+
+
+def read_csv(path: Path, schema: Mapping[str, pl.DataType], knob: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
+    """The columns of `schema`, empty fields as null; `optional` ones may be missing. `knob`: what has led to the file.
+
+    Raises WrongUse with the line for what is not of the schema.
+    """
+    check_lines(path, knob)
+    try:
+        text = pl.read_csv(path, infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise WrongUse(f"{knob}: {path}: is not a CSV file ({str(error).splitlines()[0]})") from error
+    text = text.with_columns(pl.lit(None, pl.String).alias(column) for column in optional if column not in text.columns)
+    missing = [column for column in schema if column not in text.columns]
+    if missing:
+        raise WrongUse(f"{knob}: {path} line 1: lacks the columns {', '.join(missing)}")
+    text = text.select(*schema)
+    frame = text.select(_cast(column, kind) for column, kind in schema.items())
+    for column, kind in schema.items():
+        bad = frame[column].is_null() & text[column].is_not_null()
+        if bad.any():
+            row = bad.arg_true()[0]
+            wanted = "true or false" if kind == pl.Boolean else "a number"
+            raise WrongUse(f"{knob}: {path} line {row + 2}: {column} {text[column][row]!r} is not {wanted}")
+    return frame
+
+
+def check_lines(path: Path, knob: str) -> None:
+    """Raises WrongUse for the first line that has not as many fields as the heading, and for a file that is not to be read.
+
+    polars would take a short line as one that ends with empty fields.
+    """
+    try:
+        with path.open(newline="", errors="surrogateescape") as stream:
+            lines = csv.reader(stream)
+            columns = len(next(lines, []))
+            for fields in lines:
+                if len(fields) != columns:
+                    told = f"has {len(fields)} fields, the heading has {columns}"
+                    raise WrongUse(f"{knob}: {path} line {lines.line_num}: {told}")
+    except csv.Error as error:
+        raise WrongUse(f"{knob}: {path} line {lines.line_num}: {error}") from error
+    except OSError as error:
+        raise WrongUse(f"{knob}: {path}: cannot be read ({error.strerror})") from error
+
+
+def _cast(column: str, kind: pl.DataType) -> pl.Expr:
+    if kind == pl.Boolean:
+        return pl.col(column).replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
+    return pl.col(column).cast(kind, strict=False)

@@ -1,0 +1,212 @@
+"""Reading what `sacct -P` or `sacct -p` prints, with any set of columns in any order (sacct(1)), as SWF.
+
+What sacct says of a job and SWF has a field for is kept. Times become seconds since the first submission;
+names of users, groups, partitions and QOS become numbers in alphabetical order (the header says which
+partition and QOS).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from mirage.traces import log_text, swf
+from mirage.traces.sacct_table import DURATION, MEMORY, date, read_table
+
+# How a job ended, as SWF says it.
+_STATUS = {
+    "COMPLETED": 1,
+    "CANCELLED": 5,
+    **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0),
+    **dict.fromkeys(["REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
+}
+# States of jobs that have not ended, even if sacct gives an end: with --truncate it is that of the time asked for.
+_LIVE = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
+    "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE",
+)  # fmt: skip
+_STATES = (*_STATUS, *_LIVE, "RESIZING")
+_TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
+_USED = (
+    *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
+    "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
+)  # fmt: skip
+# Of which columns the additional ones of the frame come.
+_ADDED = {"suspended": ("Suspended",), "nodes": ("AllocNodes", "NNodes", "AllocTRES")}
+_ARRAYS = ("array_job", "array_task", "array_limit")
+# sbatch takes any beginning of a long option that no other has, and the word after an option as its value. A bare number after -d
+# is left to scripts, which have options of their own.
+_DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
+_ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|$)"
+
+
+def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+    """Reads `sacct -P` or `-p` text, plain or gzip.
+
+    Needed are the columns JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of
+    AllocCPUS, NCPUS, ReqCPUS, AllocTRES and ReqTRES; docs/formats.md says which others are used if there.
+
+    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the oddities
+    found, counted. What SWF has no field for comes in further columns, if sacct's output has it: `suspended`, seconds
+    (`run_time` is without them, as sacct's Elapsed is), `nodes`, allocated, -1 if none or unknown; where there are arrays, null of
+    other jobs, `array_job`, `array_task` (JobID 7_3: 7 and 3) and `array_limit`, tasks that may run at once; and where there are
+    dependencies `dependency`, as sbatch was given it, null of other jobs. Raises WrongUse, with the line number, for what cannot
+    be read with certainty.
+    """
+    return parse_sacct(log_text.load(path).data, str(path))
+
+
+def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+    """`read_sacct` of a file's content; `name` is what errors call the file."""
+    table = read_table(data, name)
+    facts = _facts(table.jobs)
+    known = facts.filter(pl.col("submit").is_not_null())
+    frame = _as_swf(known)
+    notes = {
+        **table.notes,
+        "submission_unknown": facts.height - known.height,
+        "pending_arrays": known.filter("several").height,
+        "cancelled_before_start": known.filter("unused").height,
+        "not_ended": known.filter(~pl.col("over")).height,
+        "requeued": known.filter(pl.col("state") == "REQUEUED").height,
+        "state_unknown": known.filter(~pl.col("state").is_in(_STATES)).height,
+        "suspended": frame.filter(pl.col("suspended") > 0).height,
+        **swf.oddities(frame),
+    }
+    frame = frame.drop(name for name, sources in _ADDED.items() if not set(sources) & set(table.jobs.columns))
+    for columns in (_ARRAYS, ("dependency",)):
+        if frame[columns[0]].null_count() == frame.height:
+            frame = frame.drop(columns)
+    return frame, _header(known), {reason: count for reason, count in notes.items() if count}
+
+
+def _duration(column: str) -> pl.Expr:
+    """Seconds; null for UNLIMITED, Partition_Limit and nothing."""
+    parts = pl.col(column).str.extract_groups(f"^{DURATION}$")
+    days, hours, minutes, seconds = (parts.struct.field(part).cast(pl.Float64) for part in "1234")
+    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
+
+
+def _number(column: str) -> pl.Expr:
+    return pl.col(column).cast(pl.Float64, strict=False)
+
+
+def _whole(column: str, pattern: str) -> pl.Expr:
+    return pl.col(column).str.extract(pattern).cast(pl.Int64)
+
+
+def _resource(column: str, kind: str) -> pl.Expr:
+    """Of trackable resources (`cpu=16,mem=4000M,node=2`) those of a kind."""
+    return pl.col(column).str.extract(rf"(?:^|,){kind}=([0-9]{{1,15}})(?:,|$)").cast(pl.Float64)
+
+
+def _scaled(number: pl.Expr, unit: pl.Expr, units: str) -> pl.Expr:
+    """A number with a unit (1K is 1024), in the unit of nothing."""
+    powers = {letter: 1024.0**power for power, letter in enumerate(units)}
+    return number.cast(pl.Float64) * unit.replace_strict(powers, default=1.0, return_dtype=pl.Float64)
+
+
+def _nodes(column: str) -> pl.Expr:
+    text = pl.col(column).str
+    return _scaled(text.extract(r"^([0-9.]+)"), text.extract(r"([KMG])$"), " KMG")
+
+
+def _first_above_0(*values: pl.Expr) -> pl.Expr:
+    return pl.coalesce(pl.when(value > 0).then(value) for value in values)
+
+
+def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
+    """kB that were requested per processor."""
+    parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
+    number, unit, each = (parts.struct.field(part) for part in "123")
+    memory = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
+    asked = pl.when(each == "c").then(memory).when(each == "n").then(memory * nodes / processors).otherwise(memory / processors)
+    parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:,|$)")
+    number, unit = parts.struct.field("1"), parts.struct.field("2")
+    of_job = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
+    # ReqMem may be 0: all of a node's, which ReqTRES says in numbers.
+    return _first_above_0(asked, of_job / processors)
+
+
+def _facts(rows: pl.DataFrame) -> pl.DataFrame:
+    """What is used of each job, as numbers, null where unknown.
+
+    `over`: it has ended; `unused`: it was cancelled while it waited. For the latter sacct gives no start, or, in older
+    versions, the end as the start. `several`: the line is of an array's tasks that wait, however many they are.
+    """
+    col = pl.col
+    rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in rows.columns)
+    state = col("State").str.extract(r"^([A-Z_]+|\?)")
+    # A state that was cut off (OUT_OF_ME+) is the one that begins so.
+    cut = {word[:9]: word for word in _STATES}
+    state = pl.when(col("State").str.ends_with("+")).then(state.replace(cut)).otherwise(state)
+    allocated = _first_above_0(_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))
+    asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
+    asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
+    facts = (
+        rows.lazy()
+        .select(
+            *(pl.when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
+            state=state,
+            number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
+            several=col("JobID").str.contains("[", literal=True),
+            # The parts of a heterogeneous job (7+0) are found by its number too.
+            array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
+            array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
+            array_limit=pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$")),
+            dependency=pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2)),
+            submit=date("Submit"),
+            start=date("Start"),
+            end=date("End"),
+            suspended=_duration("Suspended").fill_null(0),
+            elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
+            limit=pl.coalesce(_number("TimelimitRaw") * 60, _duration("Timelimit")),
+            allocated=allocated,
+            asked=asked,
+            nodes=_first_above_0(_nodes("AllocNodes"), _nodes("NNodes"), _resource("AllocTRES", "node")),
+            memory=_memory(asked_nodes, asked),
+        )
+        .with_columns(
+            elapsed=pl.coalesce("elapsed", col("end") - col("start") - col("suspended")),
+            status=col("state").replace_strict(_STATUS, default=-1, return_dtype=pl.Int64),
+            over=col("state").is_null() | col("state").is_in(_STATUS) | (~col("state").is_in(_LIVE) & col("end").is_not_null()),
+        )
+    )
+    nothing = col("start").is_null() | (col("elapsed").fill_null(0) <= 0)
+    return facts.with_columns(unused=(col("status") == 5) & nothing).collect()
+
+
+def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
+    """The facts as SWF columns and the additional ones; the wait of a job that never ran is its time in the queue."""
+    col, when = pl.col, pl.when
+    ran = ~col("unused")
+    columns = {
+        "job_number": col("number"),
+        "submit": col("submit") - col("submit").min(),
+        "wait": when(ran).then("start").otherwise("end") - col("submit"),
+        "run_time": when(col("over") & ran).then("elapsed"),
+        "allocated_processors": when(ran).then("allocated"),
+        "requested_processors": col("asked"),
+        "requested_time": when(col("limit") > 0).then("limit"),
+        "requested_memory": when(col("memory") > 0).then("memory"),
+        "status": col("status"),
+        "user": pl.coalesce("User", "UID").rank("dense"),
+        "group": pl.coalesce("Group", "GID").rank("dense"),
+        "queue": col("QOS").rank("dense"),
+        "partition": col("Partition").rank("dense"),
+    }
+    values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
+    nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
+    return facts.select(*values, "suspended", *_ARRAYS, "dependency", nodes=nodes)
+
+
+def _header(facts: pl.DataFrame) -> dict[str, str]:
+    """The SWF header: when the log begins, and which number is which queue (QOS) and partition."""
+    first = facts.select(pl.col("submit").min()).item()
+    header = {"UnixStartTime": f"{first:.0f}", "Conversion": "from sacct; its times, taken as UTC"}
+    for label, column in (("Queue", "QOS"), ("Partition", "Partition")):
+        names = facts[column].drop_nulls().unique().sort().to_list()
+        if names:
+            header[label] = "\n".join(f"{number} {name}" for number, name in enumerate(names, 1))
+    return header

@@ -1,0 +1,260 @@
+"""What `sacct -P` or `sacct -p` printed as a table of text: the fields that are used, of jobs, checked.
+
+A `|` or a line break inside a field (both occur in SubmitLine, which says what the user typed) shifts what follows.
+They are put back where that can be done in one way only.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import polars as pl
+
+from slurm_mirage.base.errors import WrongUse
+
+_WHOLE = "[0-9]{1,15}"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})?|[0-9]{9,11}"
+DURATION = r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+"""Days, hours, minutes, seconds of `[[D-]HH:]MM:SS[.mmm]`."""
+MEMORY = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)([nc]?)"
+"""Number, unit (none: M), and of what: n of a node, c of a processor, as before 21.08; else of the job."""
+_NO_DATE = ("Unknown", "None", "")
+_DATES = ("Submit", "Start", "End")
+
+# What a column's text looks like, where sacct(1) fixes it. All of them tell where fields are when a `|`
+# inside free text has shifted columns; the ones in _USED are checked in every line.
+_FORMS = {
+    **dict.fromkeys(["Submit", "Eligible", "Start", "End"], f"{_DATE}|{'|'.join(_NO_DATE)}"),
+    **dict.fromkeys(["Elapsed", "CPUTime", "Suspended", "Reserved", "Planned"], f"{DURATION}|INVALID|"),
+    **dict.fromkeys(["ElapsedRaw", "CPUTimeRAW", "Priority", "UID", "GID"], f"{_WHOLE}|"),
+    **dict.fromkeys(["AssocID", "DBIndex", "QOSRAW", "NTasks"], f"{_WHOLE}|"),
+    **dict.fromkeys(["AllocCPUS", "NCPUS", "ReqCPUS"], _WHOLE),
+    **dict.fromkeys(["NNodes", "AllocNodes", "ReqNodes"], r"[0-9]{1,15}(?:\.[0-9]{1,9})?[KMG]?"),
+    **dict.fromkeys(["AllocTRES", "ReqTRES"], r"(?:[^=,|]+=[^=,|]*,)*[^=,|]+=[^=,|]*|"),
+    "ReqMem": rf"{MEMORY}|\?|",
+    "JobID": rf"{_WHOLE}([_+]({_WHOLE}|\[.*\]))?(\..+)?",
+    "JobIDRaw": rf"{_WHOLE}(\..+)?",
+    "ExitCode": r"[0-9]+:[0-9]+|",
+    "State": r"[A-Z_]+( by \S+)?\+?|\?",
+    "Timelimit": f"{DURATION}|UNLIMITED|Partition_Limit|INVALID|",
+    "TimelimitRaw": rf"{_WHOLE}|UNLIMITED|Partition_Limit|",
+}
+# Text that users write, in which a `|` or a line break can occur.
+_FREE = (
+    "SubmitLine", "JobName", "Comment", "AdminComment", "SystemComment", "Constraints", "WorkDir", "WCKey",
+)  # fmt: skip
+_USED = (
+    "JobID", "JobIDRaw", "Submit", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit",
+    "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes",
+    "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
+)  # fmt: skip
+# Taken as well, but where its text ends decides nothing: two ways to undo a `|` may differ in it.
+_TAKEN = (*_USED, "SubmitLine")
+_NEEDED = (
+    ("JobID", "JobIDRaw"),
+    ("Submit",),
+    ("Start",),
+    ("End", "Elapsed", "ElapsedRaw"),
+    ("AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES"),
+)
+_MOST_COLUMNS = 300  # sacct of Slurm 24.05 knows some 120
+_MOST_LINES = 1000  # of one job's, that line breaks in its fields make
+_MOST_BARS = 100  # in one line that is mended: each is a choice of where a field ends
+_LIKE_A_DATE = "; SLURM_TIME_FORMAT, if set, may be standard, %s or '%FT%T%z'"
+
+
+@dataclass(frozen=True)
+class SacctTable:
+    """jobs: columns `line` and those of `_TAKEN` that there are; all of them but `line` are text.
+
+    notes: oddities of the text, each with the number of lines
+    """
+
+    jobs: pl.DataFrame
+    notes: dict[str, int]
+
+
+# Of polars.read_csv: every field as it is.
+_AS_TEXT: dict[str, Any] = {
+    "has_header": False, "quote_char": None, "empty_string_is_null": False, "encoding": "utf8-lossy",
+}  # fmt: skip
+
+# Goes before a text, because polars.read_csv unpacks what begins like one of the packed formats that it knows: `x^` is one.
+_LINE_0 = b"\n"
+
+
+def read_table(data: bytes, name: str) -> SacctTable:
+    """Jobs as sacct printed them; WrongUse, with the line, for what has not sacct's form. Errors call the file `name`."""
+    # A separator that no text has makes a line one field.
+    lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
+    lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
+    _, first, heading = lines.row(0)
+    columns = _columns(heading, f"TRACE: {name} line {first}:")
+    used = {column: columns.index(column) for column in _TAKEN if column in columns}
+    # The heading comes again where several outputs were put into one file.
+    lines = lines.filter(pl.col("text") != heading)
+    bars = heading.count("|")
+    lines = lines.with_columns(bars=pl.col("text").str.count_matches("|", literal=True))
+    lines, endings = _without_endings(lines, columns, bars, data.endswith(b"\n"))
+    whole = pl.col("bars") == bars
+    rows = _split(lines.filter(whole), bars + 1, used)
+    notes = {"lines_with_bars_mended": 0, "lines_with_breaks_mended": endings}
+    mended = []
+    for line, note, fields in _mended(lines.filter(~whole), columns, bars, name):
+        notes[note] += 1
+        mended.append((line, *(fields[place] for place in used.values())))
+    if mended:
+        rows = pl.concat([rows, pl.DataFrame(mended, schema=rows.schema, orient="row")]).sort("line")
+    number = "JobID" if "JobID" in used else "JobIDRaw"
+    jobs = rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))  # a step's number has a dot: 7.batch, 7.0
+    if jobs.height == 0:
+        raise WrongUse(f"TRACE: {name}: has no jobs, only a heading or steps")
+    _check(jobs, name)
+    return SacctTable(jobs, {"steps_left_out": rows.height - jobs.height, **notes})
+
+
+def _columns(heading: str, where: str) -> list[str]:
+    columns = heading.removesuffix("|").split("|")
+    missing = [" or ".join(names) for names in _NEEDED if not set(names) & set(columns)]
+    if missing:
+        raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}")
+    if len(columns) > _MOST_COLUMNS:
+        raise WrongUse(f"{where} the heading has {len(columns)} columns, sacct's output may have {_MOST_COLUMNS}")
+    return columns
+
+
+def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFrame:
+    """`line` and the used fields of lines that have so many fields."""
+    if lines.height == 0:
+        return pl.DataFrame(schema={"line": pl.UInt32, **dict.fromkeys(used, pl.String)})
+    text = io.BytesIO()
+    text.write(_LINE_0)
+    lines.select("text").write_csv(text, include_header=False, quote_style="never", separator="\1")
+    schema = {f"column_{place + 1}": pl.String for place in range(count)}
+    wanted = {f"column_{place + 1}": column for column, place in used.items()}
+    fields = pl.read_csv(text.getvalue(), schema=schema, columns=list(wanted), separator="|", skip_lines=1, **_AS_TEXT)
+    return lines.select("line").hstack(fields.select(list(wanted)).rename(wanted))
+
+
+def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complete: bool) -> tuple[pl.DataFrame, int]:
+    """The lines without those that go on with the last field of the line before, whose rest nobody uses, and in how many places.
+
+    They have no bar, as no other line but one that is cut off: the file's last, if it does not end in a line break.
+    """
+    if bars == len(columns) or columns[-1] not in _FREE or columns[0] in _FREE:
+        return lines, 0
+    begins = pl.col("text").str.contains(f"^(?:{_FORMS[columns[0]]})$") if columns[0] in _FORMS else pl.lit(False)
+    loose = (pl.col("bars") == 0) & ~begins & (complete | (pl.int_range(pl.len()) < pl.len() - 1))
+    ending = loose & (pl.when(~loose).then("bars").forward_fill().fill_null(0) >= bars)
+    lines = lines.with_columns(ending=ending)
+    places = lines.select((pl.col("ending") & ~pl.col("ending").shift(fill_value=False)).sum()).item()
+    return lines.filter(~pl.col("ending")), places
+
+
+def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Line, note and fields of those lines that have not as many bars as the heading has.
+
+    Lines with fewer are put together with the ones that follow, as long as these have fewer too.
+    """
+    begun: list[str] = []
+    begin = end = has = 0
+
+    def fields_of(text: str) -> list[str]:
+        return (text.removesuffix("|") if bars == len(columns) else text).split("|")
+
+    for place, line, text, more in lines.select("place", "line", "text", "bars").iter_rows():
+        if begun and (place != end + 1 or len(begun) == _MOST_LINES):
+            raise _too_few(begin, begun, columns, name)
+        begin, has = (begin, has + more) if begun else (line, more)
+        end = place
+        begun.append(text)
+        if has < bars:
+            continue
+        fields = fields_of("\n".join(begun))
+        if len(begun) == 1:
+            yield line, "lines_with_bars_mended", _mend(line, fields, columns, name)
+        else:
+            broken = {column for column, field in zip(columns, fields, strict=False) if "\n" in field}
+            if has > bars or not broken <= set(_FREE):
+                raise _too_few(begin, begun, columns, name)
+            yield begin, "lines_with_breaks_mended", fields
+        begun.clear()
+    if begun:
+        raise _too_few(begin, begun, columns, name)
+
+
+def _too_few(line: int, begun: list[str], columns: list[str], name: str) -> WrongUse:
+    has = begun[0].count("|") + 1
+    told = f"has {has} fields, the heading has {len(columns)}; is a line break inside a field, or the file cut off?"
+    return WrongUse(f"TRACE: {name} line {line}: {told}")
+
+
+def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
+    """The line's fields, those that a `|` inside free text has split put together again.
+
+    Nearly always SubmitLine is the one, but any free text may be. The way taken is the only one under which
+    every column of a fixed form has that form; WrongUse if there is none, or several that differ in a column
+    that is used.
+    """
+    ways = _ways(fields, columns) if len(fields) <= len(columns) + _MOST_BARS else []
+    if len(ways) == 1:
+        return ways[0]
+    told = "a '|' inside a field; no single way to undo it fits, so leave out that column"
+    raise WrongUse(f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: {told}")
+
+
+def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
+    """Ways to share the fields among the columns; of those that agree on the columns used, the first.
+
+    Two are enough to know that there is more than one.
+    """
+
+    @cache
+    def rest(column: int, start: int) -> dict[tuple[str, ...], tuple[str, ...]]:
+        if column == len(columns):
+            return {(): ()} if start == len(fields) else {}
+        spare = len(fields) - start - (len(columns) - column)
+        form = _FORMS.get(columns[column])
+        found: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for more in range(spare + 1 if columns[column] in _FREE else 1):
+            text = "|".join(fields[start : start + more + 1])
+            if form and not re.fullmatch(form, text):
+                continue
+            for key, texts in rest(column + 1, start + more + 1).items():
+                found.setdefault((text, *key) if columns[column] in _USED else key, (text, *texts))
+            if len(found) > 1:
+                break
+        return found
+
+    return [list(way) for way in rest(0, 0).values()]
+
+
+def _check(jobs: pl.DataFrame, name: str) -> None:
+    """WrongUse with the first line in which a column that is used has not the form that sacct gives it, but may be empty."""
+    for column in [column for column in jobs.columns if column in _FORMS]:
+        fits = pl.col(column).str.contains(f"^(?:{_FORMS[column]})$")
+        if column in _DATES:
+            fits &= date(column).is_not_null() | pl.col(column).is_in(_NO_DATE)
+        bad = jobs.filter(~fits & ((pl.col(column) != "") | (column in ("JobID", "JobIDRaw"))))
+        if bad.height:
+            line, text = bad.select("line", column).row(0)
+            hint = _LIKE_A_DATE if column in _DATES else ""
+            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there{hint}")
+
+
+def date(column: str) -> pl.Expr:
+    """Seconds since 1970 of a date (taken as UTC if it does not say its zone) or of Unix time; null if it is none."""
+    text = pl.col(column).str
+    local = text.slice(0, 19).str.replace(" ", "T", literal=True).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
+    sign = pl.when(text.slice(19, 1) == "-").then(-1).when(text.slice(19, 1) == "+").then(1)
+    ahead = sign * (_integer(text.slice(20, 2)) * 3600 + _integer(text.slice(-2)) * 60)
+    return pl.coalesce(local.dt.epoch("s") - ahead.fill_null(0), _integer(text.extract("^([0-9]+)$"))).cast(pl.Float64)
+
+
+def _integer(text: pl.Expr) -> pl.Expr:
+    return text.cast(pl.Int64, strict=False)

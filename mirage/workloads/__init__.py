@@ -1,0 +1,1 @@
+"""Workloads: selection from logs, models, characterisation, and what is submitted."""

@@ -1,0 +1,1 @@
+"""Errors, files, processes and host lists: what every other package may use."""

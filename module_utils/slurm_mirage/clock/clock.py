@@ -1,0 +1,150 @@
+"""The three kinds of time in an experiment, and the only code that converts between them.
+
+* trace seconds: the workload log's own;
+* virtual seconds: those that Slurm and the jobs see, trace seconds * shrink / 100;
+* real seconds: those of the machine, virtual seconds / speed.
+
+An instant of virtual time follows from an anchor: one moment of which both the real and the virtual time are
+known. The anchor and the speed are what all processes of a cluster share, by way of a file of one text line
+
+    mirage-clock 1 REAL_NS VIRTUAL_NS SPEED
+
+that sigsleep reads too (files/sigsleep/README.md). The shrink factor is not in it, being the workload's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from ..base.errors import WrongUse
+
+MAX_SPEED = 1_000_000
+_BILLION = 1_000_000_000
+_MAX_NS = 2**63 - 1
+_LINE = re.compile(r"mirage-clock 1 (\d{1,19}) (\d{1,19}) (\d{1,7}(?:\.\d{1,9})?)\n?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A virtual clock, which runs `speed` times faster than the real one.
+
+    real_ns and virtual_ns (nanoseconds since the epoch) are one moment on both. `shrink` (per cent) turns
+    trace time into virtual time.
+
+    The default is real time and an unshrunk trace. The speed is kept to nine decimals, as in the clock file.
+    Raises WrongUse if a value is out of its range.
+    """
+
+    real_ns: int = 0
+    virtual_ns: int = 0
+    speed: float = 1.0
+    shrink: float = 100.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.real_ns <= _MAX_NS and 0 <= self.virtual_ns <= _MAX_NS):
+            raise WrongUse("clock: the anchor may be nanoseconds since the epoch, from 0 to 2^63 - 1")
+        if not (math.isfinite(self.speed) and 1 / _BILLION <= self.speed <= MAX_SPEED):
+            raise WrongUse(f"SPEED: may be a number from 0.000000001 to {MAX_SPEED}, not {self.speed}")
+        if not (math.isfinite(self.shrink) and self.shrink > 0):
+            raise WrongUse(f"SHRINK: may be a number of per cent above 0, not {self.shrink}")
+        object.__setattr__(self, "speed", round(self.speed * _BILLION) / _BILLION)
+
+    # ---- lengths, in seconds ----
+
+    def trace_to_virtual(self, seconds: float) -> float:
+        """Trace seconds as virtual seconds."""
+        return seconds * self.shrink / 100
+
+    def virtual_to_trace(self, seconds: float) -> float:
+        """Virtual seconds as trace seconds."""
+        return seconds * 100 / self.shrink
+
+    def virtual_to_real(self, seconds: float) -> float:
+        """Virtual seconds as real seconds."""
+        return seconds / self.speed
+
+    def real_to_virtual(self, seconds: float) -> float:
+        """Real seconds as virtual seconds."""
+        return seconds * self.speed
+
+    def trace_to_real(self, seconds: float) -> float:
+        """Trace seconds as real seconds."""
+        return self.virtual_to_real(self.trace_to_virtual(seconds))
+
+    def real_to_trace(self, seconds: float) -> float:
+        """Real seconds as trace seconds."""
+        return self.virtual_to_trace(self.real_to_virtual(seconds))
+
+    # ---- instants, in nanoseconds since the epoch ----
+
+    def virtual_at(self, real_ns: int) -> int:
+        """The virtual instant of a real one, rounded down.
+
+        In whole numbers, as sigsleep does it: a float of today's nanoseconds is off by a hundred or more.
+        """
+        return self.virtual_ns + (real_ns - self.real_ns) * self._speed_billionths // _BILLION
+
+    def real_at(self, virtual_ns: int) -> int:
+        """The first real instant at which it is `virtual_ns` or later."""
+        return self.real_ns - (self.virtual_ns - virtual_ns) * _BILLION // self._speed_billionths
+
+    def virtual_now(self) -> int:
+        """The virtual instant of now."""
+        return self.virtual_at(time.time_ns())
+
+    # ---- the clock file ----
+
+    @classmethod
+    def start_now(cls, speed: float = 1.0, shrink: float = 100.0) -> Clock:
+        """A clock whose virtual time equals real time now."""
+        now = time.time_ns()
+        return cls(now, now, speed, shrink)
+
+    @classmethod
+    def read(cls, path: str | Path, shrink: float = 100.0) -> Clock:
+        """Read a clock file. Raises WrongUse if it is not there or not one line as above."""
+        try:
+            text = Path(path).read_bytes().decode("ascii")
+        except OSError as error:
+            raise WrongUse(f"clock file {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise WrongUse(f"clock file {path}: not a text file") from error
+        match = _LINE.fullmatch(text)
+        if match is None:
+            raise WrongUse(f"clock file {path}: may be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED")
+        try:
+            return cls(int(match[1]), int(match[2]), float(match[3]), shrink)
+        except WrongUse as error:
+            raise WrongUse(f"clock file {path}: {error}") from error
+
+    def write(self, path: str | Path) -> None:
+        """Write the clock file in one step: a reader finds the old file, the new one or none, never a part.
+
+        Readable by all users, because jobs read it. Raises OSError.
+        """
+        path = Path(path)
+        with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            try:
+                file.write(self.line())
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).chmod(0o644)
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def line(self) -> str:
+        """The clock file's text."""
+        speed = f"{self.speed:.9f}".rstrip("0").rstrip(".")
+        return f"mirage-clock 1 {self.real_ns} {self.virtual_ns} {speed}\n"
+
+    @property
+    def _speed_billionths(self) -> int:
+        return round(self.speed * _BILLION)

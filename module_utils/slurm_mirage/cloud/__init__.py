@@ -1,0 +1,1 @@
+"""Servers in an OpenStack cloud for the hosts of a cluster."""

@@ -1,0 +1,235 @@
+"""When each job of a workload is due, and the plan of a replay (plan.csv): pure functions, seconds of the cluster's own time.
+
+The grouped scheme is runworkload's, the submission script of the thesis this project comes from (Algorithm 3.2): a number of
+warm-up jobs at once, then groups of jobs at regular instants, anchored to the start of the replay, so that a slow submission
+never shifts the next group. The instants are those of a wall clock in the cluster: shrinking does not move them, and a faster
+virtual clock makes them shorter as it does everything else.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from ..base.errors import WrongUse
+from ..base.files import write_atomically
+
+
+def due_times(
+    submits_virtual: Sequence[float],
+    warmup: int = 0,
+    group: int = 1,
+    period: float = 0.0,
+    drift: float = 0.0,
+    warmup_period: float | None = None,
+) -> list[float]:
+    """Seconds after the start of the replay at which each job is due, in the order of submission, never decreasing.
+
+    `submits_virtual` are the jobs' own submissions in the cluster's seconds, never decreasing, from any origin. Without
+    `period` they are kept: the result is the distance to the first one. With it only their order counts: the first `warmup`
+    jobs are due at 0, and group k = 0, 1, ... of the following jobs, `group` of them each, at
+    warm-up period + (drift + period) * k.
+
+    Two readings of Algorithm 3.2 were settled here. Its text counts the warm-up jobs before the groups, its listing lets
+    job number `warmup` (from 1) already wait and aligns the groups to multiples of `group`: the text is followed, so exactly
+    `warmup` jobs go at once and every group but the last is full. It has a warm-up period of its own, which is no knob here:
+    without `warmup_period` the warm-up takes as long as a group does, period + drift, and no time when there are no warm-up
+    jobs. `drift` is the correction of the period that the thesis needs to keep step with the scheduler's own cycles.
+
+    Raises WrongUse, naming the knob.
+    """
+    _check_knobs(warmup, group, period, drift, warmup_period)
+    _check_order(submits_virtual)
+    if period == 0:
+        return [submit - submits_virtual[0] for submit in submits_virtual]
+    step = period + drift
+    if warmup_period is None:
+        warmup_period = step if warmup else 0.0
+    count = len(submits_virtual)
+    return [0.0 if i < warmup else warmup_period + step * ((i - warmup) // group) for i in range(count)]
+
+
+def _check_knobs(warmup: int, group: int, period: float, drift: float, warmup_period: float | None) -> None:
+    if warmup < 0:
+        raise WrongUse(f"WARMUP: {warmup}: 0 or more jobs")
+    if group < 1:
+        raise WrongUse(f"GROUP: {group}: 1 or more jobs")
+    if not (math.isfinite(period) and period >= 0):
+        raise WrongUse(f"PERIOD: {period}: seconds, 0 (jobs keep their own times) or more")
+    if not math.isfinite(drift) or (period > 0 and drift + period < 0):
+        raise WrongUse(f"DRIFT: {drift}: seconds, not below -PERIOD ({-period})")
+    if warmup_period is not None and not (math.isfinite(warmup_period) and warmup_period >= 0):
+        raise WrongUse(f"WARMUP: a warm-up period of {warmup_period}: 0 seconds or more")
+
+
+def _check_order(submits: Sequence[float]) -> None:
+    before = -math.inf
+    for number, submit in enumerate(submits, start=1):
+        if not (math.isfinite(submit) and submit >= before):
+            raise WrongUse(f"TRACE: job number {number} in it was submitted at {submit}: not before the one above it ({before})")
+        before = submit
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One job of a plan. Times are seconds of the cluster's own (virtual) time."""
+
+    index: int
+    """Position in the plan, from 0: the order of submission."""
+    id: int
+    """The job's number in the trace."""
+    due: float
+    """When it is to be submitted, after the start of the replay."""
+    processors: int
+    nodes: int | None
+    """Whole nodes wanted; None: processors of shared nodes."""
+    runtime: float
+    limit_minutes: int
+    cancel_after: float | None
+    """When it is to be cancelled, after its submission; None: never."""
+    partition: str
+    """Empty: the cluster's default partition."""
+    name: str
+    """Name of the job in the resource manager, which no other job has: RUN.ID."""
+    account: str = ""
+    """Account that the job's use is charged to; empty: the default one, or none where there is no accounting."""
+    qos: str = ""
+    """Empty: the account's default QOS."""
+    memory: int | None = None
+    """MiB for each processor; None: what the cluster gives."""
+    dependency: str = ""
+    """What the job waits for in the resource manager, with the trace's numbers of the others (afterany:12:14,after:15+2, or never);
+    empty: nothing."""
+    follows: int | None = None
+    """The trace's number of the job after whose end this one is submitted, instead of at `due`; None: none."""
+    think: float = 0.0
+    """How long after that."""
+
+
+NEVER = "never"
+"""Dependency of a job that is to wait until it is cancelled."""
+_WAITS = r"(after|afterany)(:\d+(\+\d+)?)+"
+_DEPENDENCY = re.compile(rf"({NEVER}|{_WAITS}([,?]{_WAITS})*)?\Z")
+COLUMNS = tuple(field.name for field in fields(PlanRow))
+FIRST_COLUMNS = 12
+"""So many a plan of an earlier release has at least."""
+
+
+def plan_text(rows: Sequence[PlanRow]) -> str:
+    """The content of plan.csv."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow("" if (value := getattr(row, name)) is None else value for name in COLUMNS)
+    return stream.getvalue()
+
+
+def write_plan(path: Path, rows: Sequence[PlanRow]) -> None:
+    """Write plan.csv in one step."""
+    write_atomically(path, plan_text(rows))
+
+
+def parse_plan(text: str, name: str = "plan.csv") -> list[PlanRow]:
+    """The rows of a plan, checked: indices count from 0, dues never decrease, names and trace numbers are unique.
+
+    Raises WrongUse with `name` and the line number.
+    """
+    reader = csv.reader(io.StringIO(text))
+    heading = tuple(next(reader, []))
+    if len(heading) < FIRST_COLUMNS or heading != COLUMNS[: len(heading)]:
+        raise WrongUse(f"{name}:1: the columns may be {','.join(COLUMNS)}")
+    rows: list[PlanRow] = []
+    above: dict[int, PlanRow] = {}
+    for cells in reader:
+        try:
+            if len(cells) != len(heading):
+                raise ValueError(f"{len(cells)} columns instead of {len(heading)}")
+            row = _row(dict(zip(heading, cells)))
+            _check_row(row, rows[-1] if rows else None)
+            _check_others(row, above)
+            above[row.id] = row
+        except ValueError as error:
+            raise WrongUse(f"{name}:{reader.line_num}: {error}") from error
+        rows.append(row)
+    for column, distinct in (("name", {row.name for row in rows}), ("id", {row.id for row in rows})):
+        if len(distinct) < len(rows):
+            raise WrongUse(f"{name}: two jobs have the same {column}")
+    return rows
+
+
+def read_plan(path: Path) -> list[PlanRow]:
+    """The rows of the plan in `path`; see parse_plan."""
+    try:
+        return parse_plan(path.read_text(), str(path))
+    except FileNotFoundError as error:
+        raise WrongUse(f"{path}: there is no plan there") from error
+
+
+def _row(cells: Mapping[str, str]) -> PlanRow:
+    return PlanRow(
+        index=int(cells["index"]),
+        id=int(cells["id"]),
+        due=float(cells["due"]),
+        processors=int(cells["processors"]),
+        nodes=int(cells["nodes"]) if cells["nodes"] else None,
+        runtime=float(cells["runtime"]),
+        limit_minutes=int(cells["limit_minutes"]),
+        cancel_after=float(cells["cancel_after"]) if cells["cancel_after"] else None,
+        partition=cells["partition"],
+        name=cells["name"],
+        account=cells["account"],
+        qos=cells["qos"],
+        memory=int(cells["memory"]) if cells.get("memory") else None,
+        dependency=cells.get("dependency", ""),
+        follows=int(cells["follows"]) if cells.get("follows") else None,
+        think=float(cells.get("think", 0)),
+    )
+
+
+def _check_row(row: PlanRow, before: PlanRow | None) -> None:
+    if row.index != (before.index + 1 if before else 0):
+        raise ValueError(f"index {row.index}: they count from 0")
+    if not (math.isfinite(row.due) and row.due >= (before.due if before else 0)):
+        raise ValueError(f"due {row.due}: 0 or more, and not before the job above")
+    if row.processors < 1 or (row.nodes is not None and row.nodes < 1) or row.limit_minutes < 1:
+        raise ValueError("processors, nodes and limit_minutes may be 1 or more")
+    if not (math.isfinite(row.runtime) and row.runtime >= 0):
+        raise ValueError(f"runtime {row.runtime}: seconds, 0 or more")
+    if row.cancel_after is not None and not (math.isfinite(row.cancel_after) and row.cancel_after >= 0):
+        raise ValueError(f"cancel_after {row.cancel_after}: seconds, 0 or more, or empty")
+    if not row.name or any(letter.isspace() or letter == "|" for letter in row.name):
+        raise ValueError(f"name {row.name!r}: one word")
+    for column in ("account", "qos"):
+        if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
+            raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")
+    if row.memory is not None and row.memory < 1:
+        raise ValueError(f"memory {row.memory}: 1 MiB or more, or empty")
+    if not (math.isfinite(row.think) and row.think >= 0):
+        raise ValueError(f"think {row.think}: seconds, 0 or more")
+
+
+def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
+    """That a job waits for jobs above it only, and in the resource manager for those that are surely submitted before it."""
+    if not _DEPENDENCY.match(row.dependency):
+        raise ValueError(f"dependency {row.dependency!r}: empty, {NEVER}, or like afterany:12:14,after:15+2")
+    if row.follows is not None and row.follows not in above:
+        raise ValueError(f"follows job {row.follows}, which is not above")
+    for number in targets(row.dependency):
+        if number not in above or above[number].follows is not None:
+            raise ValueError(f"waits for job {number}, which is not above, or follows another itself")
+
+
+def targets(dependency: str) -> list[int]:
+    """The trace's numbers of the jobs that a plan's dependency names."""
+    return [int(number) for number in re.findall(r":(\d+)", dependency)]
+
+
+def with_ids(dependency: str, ids: Mapping[int, int]) -> str:
+    """A plan's dependency with the ids that the jobs have in the resource manager, by the trace's numbers."""
+    return re.sub(r":(\d+)", lambda match: f":{ids[int(match[1])]}", dependency)

@@ -1,0 +1,191 @@
+"""The log of sigsleep: binary records that many processes append to one file.
+
+The layout is described in files/sigsleep/README.md. A writer that met a full disk, or another program's
+output, leaves bytes that are no record: they are reported as damage, with their offset, and reading goes on
+at the next record (found by its magic number and proved by its checksum).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ..base.errors import WrongUse
+
+MAGIC = b"SSLP"
+VERSION = 1
+MAX_SUSPENSIONS = 4096  # of version 1: a larger count is not a record
+COMPLETED, INFERRED, OVERFLOWED = 1, 2, 4
+
+HEADER = struct.Struct("<4sHHIIqIIII32sqqqqq")
+PERIOD = struct.Struct("<qq")
+_CRC_OFFSET = 36
+_NO_CRC = bytes(4)
+
+
+class Suspension(NamedTuple):
+    """When the job was stopped and when it went on: virtual nanoseconds since the epoch."""
+
+    suspend_ns: int
+    resume_ns: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one sigsleep wrote at its end. All times are virtual nanoseconds, instants since the epoch.
+
+    executed_ns leaves out the suspensions; a completed job has executed_ns >= runtime_ns.
+    slurm_job_id and restart are 0 outside Slurm.
+    inferred: a suspension came without SIGTSTP, and its start was found from the time left.
+    overflowed: there were more suspensions than there was room for; executed_ns leaves out those too.
+    offset is the record's place in the log, and does not count when records are compared.
+    """
+
+    id: int
+    cores: int
+    priority: str
+    submission_ns: int
+    start_ns: int
+    end_ns: int
+    runtime_ns: int
+    executed_ns: int
+    completed: bool
+    suspensions: tuple[Suspension, ...] = ()
+    slurm_job_id: int = 0
+    restart: int = 0
+    inferred: bool = False
+    overflowed: bool = False
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class LogDamage:
+    """Bytes of a log, from `offset` on for `length`, that are no record, and why."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+def scan(data: bytes) -> Iterator[Record | LogDamage]:
+    """Yield every record of a log's bytes, and every stretch between records, in order of their offsets.
+
+    Never raises on any content.
+    """
+    bad_from: int | None = None
+    reason = ""
+    position = 0
+    while position < len(data):
+        found = _record_at(data, position)
+        if isinstance(found, Record):
+            if bad_from is not None:
+                yield LogDamage(bad_from, position - bad_from, reason)
+                bad_from = None
+            yield found
+            position += HEADER.size + PERIOD.size * len(found.suspensions)
+            continue
+        if bad_from is None:
+            bad_from, reason = position, found
+        next_magic = data.find(MAGIC, position + 1)
+        position = next_magic if next_magic >= 0 else len(data)
+    if bad_from is not None:
+        yield LogDamage(bad_from, len(data) - bad_from, reason)
+
+
+def read_log(source: str | Path | BinaryIO) -> tuple[list[Record], list[LogDamage]]:
+    """Read a log file, or a binary stream to its end: (records, damage), each in order of offsets.
+
+    Raises WrongUse if the file cannot be read.
+    """
+    if isinstance(source, (str, Path)):
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise WrongUse(f"sigsleep log {source}: {error.strerror}") from error
+    else:
+        data = source.read()
+    records: list[Record] = []
+    damage: list[LogDamage] = []
+    for found in scan(data):
+        if isinstance(found, Record):
+            records.append(found)
+        else:
+            damage.append(found)
+    return records, damage
+
+
+def pack(record: Record) -> bytes:
+    """The bytes that sigsleep would write for `record`, for tests and for tools that make logs.
+
+    Raises ValueError if a field does not fit the layout.
+    """
+    priority = record.priority.encode()
+    if not 1 <= len(priority) <= 31 or 0 in priority:
+        raise ValueError("priority may be 1 to 31 bytes without NUL")
+    if len(record.suspensions) > MAX_SUSPENSIONS:
+        raise ValueError(f"a record holds up to {MAX_SUSPENSIONS} suspensions")
+    flags = COMPLETED * record.completed | INFERRED * record.inferred | OVERFLOWED * record.overflowed
+    try:
+        header = HEADER.pack(
+            MAGIC,
+            VERSION,
+            HEADER.size,
+            len(record.suspensions),
+            flags,
+            record.id,
+            record.slurm_job_id,
+            record.restart,
+            record.cores,
+            0,
+            priority,
+            record.submission_ns,
+            record.start_ns,
+            record.end_ns,
+            record.runtime_ns,
+            record.executed_ns,
+        )
+        body = header + b"".join(PERIOD.pack(*period) for period in record.suspensions)
+    except struct.error as error:
+        raise ValueError(f"a number does not fit the record: {error}") from error
+    return body[:_CRC_OFFSET] + zlib.crc32(body).to_bytes(4, "little") + body[_CRC_OFFSET + 4 :]
+
+
+def _record_at(data: bytes, offset: int) -> Record | str:
+    """The record that begins at `offset`, or the reason why none does."""
+    if not data.startswith(MAGIC, offset):
+        return "foreign bytes: no magic number"
+    if offset + HEADER.size > len(data):
+        return f"torn record: {len(data) - offset} bytes of at least {HEADER.size}"
+    fields = HEADER.unpack_from(data, offset)
+    version, header_size, n_suspensions, flags = fields[1:5]
+    if version != VERSION or header_size != HEADER.size:
+        return f"record of version {version} with a header of {header_size} bytes, which is not known here"
+    if n_suspensions > MAX_SUSPENSIONS:
+        return f"torn record: {n_suspensions} suspensions, at most {MAX_SUSPENSIONS} are possible"
+    size = HEADER.size + PERIOD.size * n_suspensions
+    raw = data[offset : offset + size]
+    if len(raw) < size:
+        return f"torn record: {len(raw)} bytes of {size}"
+    if zlib.crc32(raw[:_CRC_OFFSET] + _NO_CRC + raw[_CRC_OFFSET + 4 :]) != fields[9]:
+        return "torn record: the checksum differs"
+    return Record(
+        id=fields[5],
+        slurm_job_id=fields[6],
+        restart=fields[7],
+        cores=fields[8],
+        priority=fields[10].rstrip(b"\0").decode(errors="replace"),
+        submission_ns=fields[11],
+        start_ns=fields[12],
+        end_ns=fields[13],
+        runtime_ns=fields[14],
+        executed_ns=fields[15],
+        completed=bool(flags & COMPLETED),
+        inferred=bool(flags & INFERRED),
+        overflowed=bool(flags & OVERFLOWED),
+        suspensions=tuple(Suspension(*period) for period in PERIOD.iter_unpack(raw[HEADER.size :])),
+        offset=offset,
+    )

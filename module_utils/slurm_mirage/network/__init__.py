@@ -1,0 +1,1 @@
+"""Firewall rules of an instance, by nftables or ufw."""

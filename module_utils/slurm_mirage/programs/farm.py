@@ -1,0 +1,41 @@
+"""The farm of an instance, as a process of its own.
+
+    python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise until SIGTERM (what the systemd unit starts)
+    python3 -m slurm_mirage.programs.farm status DIRECTORY   print the state as JSON
+
+Exit code: 0; 1 when another farm runs in DIRECTORY; 2 for wrong arguments; 3 from `status` when no farm runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+
+from ..farm.farm import Farm, read_state
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point; see the module's docstring."""
+    if len(arguments) != 2 or arguments[0] not in ("run", "status"):
+        print("usage: python3 -m slurm_mirage.programs.farm run|status DIRECTORY", file=sys.stderr)
+        return 2
+    directory = Path(arguments[1]).resolve()
+    if arguments[0] == "status":
+        state = read_state(directory)
+        print(json.dumps(state or {"phase": "stopped"}, indent=1))
+        return 0 if state else 3
+    # The folder is the instance's user's: root follows no link that he may have put there.
+    lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"farm: another farm runs in {directory}", file=sys.stderr)
+        return 1
+    return Farm(directory).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,36 @@
+"""The replay of a workload, as a process of its own: `python3 -m slurm_mirage.programs.replay RUNDIR`.
+
+Runs as the instance's user on the head host. Exit code: 0 finished, 1 failed, 2 wrong use, 3 stopped by SIGTERM or SIGINT.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..base.errors import WrongUse
+from ..replay.process import Failed, Stopped
+from ..replay.replay import replay
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The program: the exit code."""
+    if len(arguments) != 1:
+        print("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
+        return 2
+    try:
+        replay(Path(arguments[0]))
+    except Stopped:
+        return 3
+    except Failed as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    except WrongUse as error:
+        print(f"wrong use: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The replay of a workload: submission, monitoring, recovery and the journal."""

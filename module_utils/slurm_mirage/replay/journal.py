@@ -1,0 +1,159 @@
+"""The journal of a replay.
+
+journal.jsonl is only ever appended to, one JSON object a line, each on disk (fsync) before the replay goes on. A line that
+was torn by a crash can only be the last one; it is dropped, and the job that it told of is found again by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import WrongUse
+
+Event = dict[str, Any]
+
+
+@dataclass
+class History:
+    """What a journal amounts to. Instants are real seconds since the epoch, lengths real seconds."""
+
+    start: Event | None = None
+    slurm_ids: dict[int, int] = field(default_factory=dict)
+    """The id under which each submitted job is known now, by index."""
+    submitted_at: dict[int, float] = field(default_factory=dict)
+    """When each job was submitted (the last time, if it was lost in between), by index."""
+    lags: dict[int, float] = field(default_factory=dict)
+    """How much later than due each job was accepted the first time, by index."""
+    cancelled: set[int] = field(default_factory=set)
+    resubmitted: int = 0
+    retries: int = 0
+    shift: float = 0.0
+    """By how much the interruptions so far moved the schedule."""
+    interruptions: list[Event] = field(default_factory=list)
+    restarts: list[Event] = field(default_factory=list)
+    boot_time: int | None = None
+    """Start of the controller with which the journal last agreed."""
+    highest_id: int = 0
+    """The highest id that the controller is known to have given to anybody."""
+    surplus: int = 0
+    """Second copies of jobs that were cancelled."""
+    closed: list[str] = field(default_factory=list)
+    """Partitions in which no job may start until the nodes have registered with a new controller."""
+    halted: float = 0.0
+    """For how long no job could start, because a controller had died, until partitions were opened again."""
+    halted_since: float | None = None
+    """Since when that is so now."""
+    moved: set[int] = field(default_factory=set)
+    """Jobs that are known under another id than at first: the controller had lost them."""
+    ended: dict[int, float] = field(default_factory=dict)
+    """When those jobs ended that others follow, without the shift until then, by index."""
+    stale: set[int] = field(default_factory=set)
+    """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
+    last_sign: float = 0.0
+    finished: bool = False
+
+    def apply(self, event: Event) -> None:
+        """Take one more event into account. Raises KeyError or TypeError if it is not one."""
+        kind = event["event"]
+        if kind == "start":
+            self.start = event
+            self.boot_time = event["boot_time"]
+            self.highest_id = event["next_id"] - 1
+        elif kind in ("submitted", "resubmitted"):
+            index = event["index"]
+            if self.slurm_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
+                self.moved.add(index)
+            self.slurm_ids[index] = event["slurm_id"]
+            self.submitted_at[index] = event["real"]
+            self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))
+            self.retries += event["retries"]
+            self.resubmitted += kind == "resubmitted"
+            self.cancelled.discard(index)
+            self.highest_id = max(self.highest_id, event["slurm_id"])
+        elif kind == "ended":
+            self.ended.setdefault(event["index"], event["real"] - self.shift)
+        elif kind == "cancelled":
+            self.cancelled.add(event["index"])
+        elif kind == "resumed":
+            self.shift += event["gap"]
+            self.interruptions.append(event)
+        elif kind == "restarted":
+            self.boot_time = event["boot_time"]
+            self.restarts.append(event)
+            if self.halted_since is not None:
+                self.halted_since = min(self.halted_since, event["since"] if "since" in event else event["real"])
+        elif kind == "closed":
+            self.closed = event["partitions"]
+            if self.closed and self.halted_since is None:
+                self.halted_since = event["real"]
+        elif kind == "opened":
+            self.closed = []
+            if self.halted_since is not None:
+                self.halted += event["real"] - self.halted_since
+                self.halted_since = None
+        elif kind == "compared":
+            self.stale.update(index for index, _ in event["stale"])
+            self.surplus += len(event["surplus"])
+        elif kind == "finished":
+            self.finished = True
+        elif kind not in ("stopped", "failed"):
+            raise KeyError(kind)
+        self.last_sign = max(self.last_sign, event["real"])
+
+
+def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int]:
+    """The history that `data` tells, and how many of its bytes are whole lines.
+
+    A last line without its end is dropped. Raises WrongUse with `name` and the line number for any other damage.
+    """
+    history = History()
+    whole = data[: data.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+        try:
+            history.apply(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise WrongUse(f"{name}:{number}: not a line of a journal ({error}); move the run's folder away") from error
+        if history.start is None:
+            raise WrongUse(f"{name}:{number}: a journal begins with its start event")
+    return history, len(whole)
+
+
+def start_of(path: Path) -> Event | None:
+    """The start event of a journal, without reading the rest; None without a journal of a run that has begun. Raises WrongUse."""
+    if not path.exists():
+        return None
+    with path.open("rb") as stream:
+        return replay_lines(stream.readline())[0].start
+
+
+class Journal:
+    """An open journal: its history, and appending to it. One process at a time may have it open."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            self.history, whole = replay_lines(_read_all(self._descriptor), str(path))
+            os.ftruncate(self._descriptor, whole)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def append(self, event: str, **values: Any) -> None:
+        """Add an event; on return it is on disk and part of the history."""
+        line = {"event": event, **values}
+        os.write(self._descriptor, (json.dumps(line) + "\n").encode())
+        os.fsync(self._descriptor)
+        self.history.apply(line)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        return stream.read()

@@ -1,0 +1,392 @@
+"""Watching a replay from beside: progress.json, metrics.prom, samples.csv, sdiag.csv, suspended.jsonl, and what makes it stall.
+
+Two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
+life; every few seconds it says the same for Prometheus.
+The other asks the resource manager and may be held up by it. Neither ever submits, cancels or writes the journal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ..base.files import write_json
+from ..clock.clock import Clock
+from ..jobs.plan import PlanRow
+from ..rm.slurm.commands import DIAGNOSTICS, HELD_REASONS, CompletionLog, Controller, QueuedJob, Slurm, SlurmError
+from . import prometheus as exposition
+
+log = logging.getLogger("replay")
+
+POLL_INTERVAL = 1.0
+"""Real seconds between two looks at the queue, at least."""
+POLL_SHARE = 0.05
+"""Part of the time that these looks may take: of a long queue they are made less often."""
+DESCRIBED_WITHIN = 60.0
+"""Real seconds in which a job that has ended is asked for, at the latest: MinJobAge after its end Slurm forgets it."""
+MANY, FEW = 5, 20
+"""Ended jobs are asked for when they are one in MANY of all, together with all others if they are one in FEW of them."""
+STALL_AFTER = 60.0
+"""Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
+STATES = {"PD": "pending", "R": "running", "S": "suspended", "CG": "completing", "CF": "configuring"}
+"""Words for the states of jobs that have not ended (squeue(1)); what is in none of them is told as `other`."""
+IDLE_STATES = frozenset({"PD", "S"})
+"""States in which a job keeps no processor busy."""
+MAX_RELEASES = 5
+"""How often a job that Slurm put on hold after a failed launch is let go on."""
+
+
+@dataclass
+class Status:
+    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant on
+    the cluster's clock.
+
+    `running` are all jobs that have started and not ended, whatever their state; `states` tells them apart, `ended` the others.
+    What the last sample found (nodes, scheduler, host) is up to a sample interval old.
+    """
+
+    run: str
+    jobs: int
+    cluster: str = ""
+    speed: float = 1.0
+    pid: int = field(default_factory=os.getpid)
+    phase: str = "waiting"
+    submitted: int = 0
+    running: int = 0
+    pending: int = 0
+    done: int = 0
+    lag: float = 0.0
+    retries: int = 0
+    resubmitted: int = 0
+    elapsed: float = 0.0
+    time_left: float | None = None
+    nodes_not_responding: int | None = None
+    states: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, int] = field(default_factory=dict)
+    processors: int | None = None
+    processors_busy: int | None = None
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    scheduler: Mapping[str, int | None] = field(default_factory=dict)
+    cpu_busy: float | None = None
+    memory_available_bytes: int | None = None
+    message: str = ""
+    real: float = 0.0
+    virtual: float = 0.0
+
+    def write(self, path: Path, clock: Clock) -> None:
+        """Rewrite progress.json."""
+        now = time.time_ns()
+        self.real, self.virtual = now / 1e9, clock.virtual_at(now) / 1e9
+        write_json(path, asdict(self))
+
+
+class Heartbeat(threading.Thread):
+    """Writes the status once a second until it is stopped; the last state is written by whoever stops it."""
+
+    def __init__(self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None]) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._status, self._clock, self._began = status, clock, began
+        self._path, self._metrics = folder / "progress.json", folder / exposition.NAME
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """The thread's work."""
+        beats = 0
+        while not self._over.is_set():
+            self.beat(beats % exposition.EVERY == 0)
+            beats += 1
+            self._over.wait(1.0)
+
+    def beat(self, with_metrics: bool) -> None:
+        """Write the status now."""
+        began = self._began()
+        self._status.elapsed = round(time.time() - began, 3) if began else 0.0
+        try:
+            self._status.write(self._path, self._clock)
+            if with_metrics:
+                exposition.write(self._metrics, asdict(self._status))
+        except OSError as error:
+            log.error("cannot write %s: %s", error.filename or self._path, error.strerror)
+
+    def stop(self) -> None:
+        """End the thread and write the status a last time."""
+        self._over.set()
+        self.join()
+        self.beat(with_metrics=True)
+
+
+class Monitor(threading.Thread):
+    """Looks at the queue, the completion log and the nodes. `poke` is called after each look.
+
+    `answered` gets the real instant of the last answer of each controller, by the controller's start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        slurm: Slurm,
+        completion_log: CompletionLog,
+        plan: Sequence[PlanRow],
+        clock: Clock,
+        sample_interval: float,
+        status: Status,
+        answered: MutableMapping[int | None, float],
+        poke: Callable[[], None],
+    ) -> None:
+        super().__init__(name="monitor", daemon=True)
+        self._answered = answered
+        self._folder, self._slurm, self._completions = folder, slurm, completion_log
+        self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
+        self._status, self._poke = status, poke
+        self._indices: Mapping[str, int] = {row.name: row.index for row in plan}
+        self._over = threading.Event()
+        self._seen: dict[int, str] = {}
+        self._runs: Counter[int] = Counter()
+        self._described = _described(folder / "suspended.jsonl")
+        self._described_at = time.monotonic()
+        self._releases: Counter[int] = Counter()
+        self._processor = ProcessorTime()
+        self._stall = StallDetector()
+        self._next_sample = 0.0
+        self.controller: Controller | None = None
+        self.ended: frozenset[int] = frozenset()
+        """Indices of jobs that have ended, as of `looked_at`."""
+        self.looked_at = 0.0
+        """Real instant at which the last complete look began."""
+        self.released = 0
+
+    def run(self) -> None:
+        """The thread's work."""
+        while not self._over.is_set():
+            began = time.monotonic()
+            try:
+                self.look()
+            except SlurmError as error:
+                log.warning("monitor: %s", error)
+            except OSError as error:
+                log.error("monitor: %s", error)
+            self._poke()
+            self._over.wait(max(POLL_INTERVAL, (time.monotonic() - began) / POLL_SHARE))
+
+    def stop(self) -> None:
+        """End the thread after the look it is at."""
+        self._over.set()
+        self.join()
+
+    def look(self) -> None:
+        """One look at everything that is due. Raises SlurmError."""
+        now = time.time()
+        self.controller = self._slurm.controller()
+        self._answered[self.controller.boot_time] = now
+        active = [job for job in self._slurm.queue() if job.name in self._indices]
+        for job in self._completions.read():
+            if job.name in self._indices:
+                self._seen[self._indices[job.name]] = job.state
+                self._runs[job.slurm_id] += 1
+        self.ended = frozenset(self._seen.keys() - {self._indices[job.name] for job in active})
+        self.looked_at = now
+        self._count(active)
+        self._watch_for_stall(active, now)
+        self._release_held(active)
+        self._describe({job.slurm_id for job in active})
+        if now >= self._next_sample:
+            self._next_sample = now + self._sample_interval
+            self._sample(now, active)
+
+    def _count(self, active: Sequence[QueuedJob]) -> None:
+        states = Counter(job.state for job in active)
+        self._status.pending = states["PD"]
+        self._status.running = len(active) - states["PD"]
+        self._status.done = len(self.ended)
+        self._status.states = dict(Counter(STATES.get(job.state, "other") for job in active))
+        self._status.ended = dict(Counter(self._seen[index].lower() for index in self.ended))
+        self._status.processors_busy = _busy_processors(active)
+        self._status.time_left = round(self._time_left(active), 1)
+
+    def _time_left(self, active: Sequence[QueuedJob]) -> float:
+        """Real seconds until the jobs in the queue have run, if each starts at once, and at least until the last is due."""
+        virtual_now = self._clock.virtual_now() / 1e9
+        left = [0.0]
+        for job in active:
+            runtime = self._plan[self._indices[job.name]].runtime
+            left.append(runtime if job.start is None or job.state == "PD" else job.start + runtime - virtual_now)
+        submitted = self._status.submitted
+        if submitted < len(self._plan):
+            last = self._plan[-1]
+            left.append(last.due + last.runtime - self._clock.real_to_virtual(self._status.elapsed))
+        return self._clock.virtual_to_real(max(left))
+
+    def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
+        limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state != "PD"]
+        patience = STALL_AFTER + self._clock.virtual_to_real(60.0 * max(limits, default=0))
+        message = self._stall.look(active, len(self.ended), now, patience)
+        if message and not self._status.message:
+            log.warning("%s", message)
+        if message or self._status.message.startswith(StallDetector.PREFIX):
+            self._status.message = message
+
+    def _release_held(self, active: Sequence[QueuedJob]) -> None:
+        """Jobs of a replay are never held by anyone but Slurm itself, after a launch that failed on its node's side."""
+        held = [job for job in active if job.state == "PD" and job.reason in HELD_REASONS]
+        again = [job.slurm_id for job in held if self._releases[job.slurm_id] < MAX_RELEASES]
+        if again:
+            self._slurm.release(again)
+            self._releases.update(again)
+            self.released += len(again)
+            log.warning("released %d jobs that Slurm held (%s)", len(again), held[0].reason)
+
+    def _describe(self, active: set[int]) -> None:
+        """Keep the controller's last word on each run of a job that has ended; once asked for, whatever the answer."""
+        wanted = sorted(
+            slurm_id for slurm_id, runs in self._runs.items() if self._described[slurm_id] < runs and slurm_id not in active
+        )
+        known = self._status.submitted
+        is_urgent = not active or time.monotonic() > self._described_at + DESCRIBED_WITHIN
+        if not wanted or not (is_urgent or len(wanted) * MANY >= known):
+            return
+        self._described_at = time.monotonic()
+        everything = len(wanted) * FEW >= known
+        size = len(wanted) if everything else 500
+        for first in range(0, len(wanted), size):
+            chunk = wanted[first : first + size]
+            answer = self._slurm.details(chunk, everything)
+            lines = "".join(json.dumps(job) + "\n" for job in answer if job["name"] in self._indices)
+            _append(self._folder / "suspended.jsonl", lines)
+            for slurm_id in chunk:
+                self._described[slurm_id] = self._runs[slurm_id]
+
+    def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
+        virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        found = self._slurm.nodes()
+        nodes = found.groups
+        if nodes["drained"] and (resumed := self._slurm.resume_nodes()):
+            log.warning("resumed nodes that Slurm had drained because of a job id that came twice: %s", resumed)
+        self._status.nodes_not_responding = nodes["not_responding"]
+        self._status.nodes, self._status.processors = found.states, found.processors
+        self._status.cpu_busy = round(self._processor.busy(), 3)
+        memory = _memory_available()
+        self._status.memory_available_bytes = 1024 * memory
+        states = Counter(job.state for job in active)
+        sample: dict[str, object] = {
+            "real": f"{now:.3f}",
+            "virtual": f"{virtual:.3f}",
+            "running": states["R"],
+            "pending": states["PD"],
+            "suspended": states["S"],
+            "done": len(self.ended),
+            **{f"nodes_{state}": count for state, count in nodes.items()},
+            "cpu_busy": f"{self._status.cpu_busy:.3f}",
+            "memory_available_kb": memory,
+            "processes": _own_processes(),
+            "processors_busy": _busy_processors(active),
+        }
+        _append_row(self._folder / "samples.csv", sample)
+        figures = self._slurm.diagnostics()
+        self._status.scheduler = figures
+        head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
+        _append_row(self._folder / "sdiag.csv", {**head, **{column: figures[column] for column in DIAGNOSTICS}})
+
+
+class StallDetector:
+    """Notices that nothing starts or ends any more; it only says so."""
+
+    PREFIX = "stalled: "
+
+    def __init__(self) -> None:
+        self._state: object = None
+        self._since = 0.0
+
+    def look(self, active: Sequence[QueuedJob], done: int, now: float, patience: float) -> str:
+        """One line about a stall, or nothing. `patience`: real seconds without any change that are none yet."""
+        state = (done, frozenset((job.slurm_id, job.start) for job in active if job.state != "PD"))
+        if state != self._state or not active:
+            self._state, self._since = state, now
+        if now - self._since <= patience:
+            return ""
+        waiting = [job for job in active if job.state == "PD"]
+        first = f", the first is {waiting[0].name} ({waiting[0].reason})" if waiting else ""
+        return (
+            f"{self.PREFIX}no job has started or ended for {now - self._since:.0f} s: "
+            f"{len(active) - len(waiting)} run, {len(waiting)} wait{first}"
+        )
+
+
+class ProcessorTime:
+    """How busy the host's processors are, from /proc/stat (proc(5)): the fraction between two calls."""
+
+    def __init__(self) -> None:
+        self._before = self._read()
+
+    def busy(self) -> float:
+        """Busy fraction, from 0 to 1, since the last call."""
+        now = self._read()
+        total, idle = now[0] - self._before[0], now[1] - self._before[1]
+        self._before = now
+        return 1 - idle / total if total else 0.0
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]
+
+
+def _busy_processors(active: Sequence[QueuedJob]) -> int:
+    return sum(job.processors for job in active if job.state not in IDLE_STATES)
+
+
+def _memory_available() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _own_processes() -> int:
+    """Processes of this user, whom the instance has for itself: cheaper than reading every environment."""
+    user, count = os.getuid(), 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                count += entry.stat().st_uid == user
+            except OSError:
+                continue
+    return count
+
+
+def _described(path: Path) -> Counter[int]:
+    """How many runs of each job suspended.jsonl tells of already; a torn last line counts for nothing, and is ended."""
+    runs: Counter[int] = Counter()
+    if path.exists():
+        text = path.read_text()
+        if text and not text.endswith("\n"):
+            _append(path, "\n")
+        for line in text.splitlines():
+            try:
+                runs[json.loads(line)["slurm_id"]] += 1
+            except (ValueError, KeyError, TypeError):
+                continue
+    return runs
+
+
+def _append(path: Path, text: str) -> None:
+    if text:
+        with path.open("a") as stream:
+            stream.write(text)
+
+
+def _append_row(path: Path, row: Mapping[str, object]) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if not path.exists():
+        writer.writerow(row)
+    writer.writerow(row.values())
+    _append(path, stream.getvalue())

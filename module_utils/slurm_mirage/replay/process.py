@@ -1,0 +1,131 @@
+"""What makes the replay a well-behaved process: its settings, its lock, and waits that a signal ends."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..base.errors import WrongUse
+from ..base.processes import start_time
+from ..base.run_lock import lock_holder
+from ..rm.slurm.commands import SUBMIT_TIMEOUT
+
+
+class Stopped(Exception):
+    """SIGTERM or SIGINT: leave everything as it is; the same command goes on."""
+
+
+class Failed(Exception):
+    """The run cannot go on; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """run.json; more keys than these may be in it."""
+
+    run: str
+    instance: str
+    plan_sha256: str
+    slurm_conf: str
+    bin: str
+    sigsleep: str
+    sigsleep_log: str
+    clock: str | None
+    speed: float
+    sample_interval: float
+
+    @classmethod
+    def read(cls, path: Path) -> Settings:
+        """Raises WrongUse if a key is missing or of another kind."""
+        try:
+            content = json.loads(path.read_text())
+            settings = cls(**{name: content[name] for name in cls.__dataclass_fields__})
+        except (OSError, ValueError) as error:
+            raise WrongUse(f"{path}: cannot be read: {error}") from error
+        except (KeyError, TypeError) as error:
+            raise WrongUse(f"{path}: {error} is missing") from error
+        for name, value in vars(settings).items():
+            if name in ("speed", "sample_interval"):
+                good = isinstance(value, (int, float)) and value > 0
+            else:
+                good = isinstance(value, str) or (name == "clock" and value is None)
+            if not good:
+                raise WrongUse(f"{path}: {name} may not be {value!r}")
+        return settings
+
+
+class Waker:
+    """Lets signals and other threads interrupt a wait of the main thread, without losing a wake-up."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.stopping = False
+
+    def install(self) -> None:
+        """Take SIGTERM and SIGINT as the wish to stop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: object) -> None:
+        self.stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait that is going on, or the next one."""
+        with suppress(BlockingIOError):  # the pipe is full of wake-ups already
+            os.write(self._writer, b".")
+
+    def check(self) -> None:
+        """Raises Stopped if someone asked for it."""
+        if self.stopping:
+            raise Stopped
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so long, or until someone wakes this. Raises Stopped."""
+        self.check()
+        if seconds > 0:
+            ready, _, _ = select.select([self._reader], [], [], min(seconds, 3600.0))
+            if ready:
+                os.read(self._reader, 4096)
+        self.check()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for so long, whoever wakes this. Raises Stopped."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.wait(left)
+
+
+def take_lock(path: Path, waker: Waker) -> int:
+    """Lock the run folder for this process, namelessly; the descriptor keeps it. Raises WrongUse if a replay is going on there.
+
+    A submission that a killed replay left under way holds the lock too: it is waited for, because until it has ended
+    nobody can say whether its job exists.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + SUBMIT_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            holder = lock_holder(path)
+            if holder is not None:
+                raise WrongUse(f"{path.parent}: is being replayed by process {holder}") from None
+            if time.monotonic() > deadline:
+                raise WrongUse(f"{path.parent}: a submission of an earlier replay has not ended") from None
+            waker.wait(0.1)
+    os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def sign_lock(descriptor: int) -> None:
+    """Say who holds the lock: from now on the replay has begun, for whoever asks lock_holder."""
+    os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)

@@ -1,0 +1,124 @@
+"""metrics.prom: a run's progress in Prometheus' text exposition format (version 0.0.4), for node_exporter's textfile collector
+or any other scraper.
+
+All of it follows from progress.json, so that the head and whoever has a copy of that file write the same.
+docs/live.md lists the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.files import write_atomically
+
+NAME = "metrics.prom"
+EVERY = 5
+"""Real seconds between two writings."""
+PREFIX = "slurm_mirage_"
+PHASES = ("waiting", "submitting", "draining", "finished", "failed", "stopped")
+ALWAYS = {
+    "states": ("pending", "running", "suspended", "completing", "configuring", "other"),
+    "ended": ("completed", "cancelled", "failed", "timeout"),
+}
+_MICRO = 1e-6
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric family: its name without PREFIX, and where its value stands in progress.json (`outer.inner`)."""
+
+    name: str
+    kind: str
+    help: str
+    place: str
+    unit: float = 1.0
+    """What the value is multiplied by, to be in the base unit that the name says."""
+
+
+METRICS = (
+    Metric("workload_jobs", "gauge", "Jobs of the workload, those that are yet to be submitted included.", "jobs"),
+    Metric("jobs_submitted_total", "counter", "Jobs that Slurm has accepted.", "submitted"),
+    Metric("jobs_resubmitted_total", "counter", "Jobs submitted again: a killed slurmctld had forgotten them.", "resubmitted"),
+    Metric("submit_retries_total", "counter", "Submissions that were tried again.", "retries"),
+    Metric("submit_lag_seconds", "gauge", "By how much the last job was accepted later than due, in real time.", "lag"),
+    Metric("processors", "gauge", "Processors of all emulated nodes.", "processors"),
+    Metric("processors_busy", "gauge", "Processors of jobs that run, suspended ones excluded.", "processors_busy"),
+    Metric("nodes_not_responding", "gauge", "Nodes that do not respond to slurmctld.", "nodes_not_responding"),
+    Metric("backfill_last_cycle_seconds", "gauge", "Length of the last backfill cycle, on the cluster's clock.",
+           "scheduler.bf_last_cycle_us", _MICRO),
+    Metric("backfill_max_cycle_seconds", "gauge", "The same of the longest cycle since slurmctld's start.",
+           "scheduler.bf_max_cycle_us", _MICRO),
+    Metric("backfill_depth_jobs", "gauge", "Jobs that the last backfill cycle looked at.", "scheduler.bf_last_depth"),
+    Metric("backfill_queue_jobs", "gauge", "Jobs that waited when the last backfill cycle began.", "scheduler.bf_queue_length"),
+    Metric("main_last_cycle_seconds", "gauge", "Length of the main scheduler's last cycle, on the cluster's clock.",
+           "scheduler.main_last_cycle_us", _MICRO),
+    Metric("controller_threads", "gauge", "Threads in which slurmctld answers requests.", "scheduler.server_threads"),
+    Metric("controller_agent_queue", "gauge", "Messages that slurmctld has yet to send to nodes.", "scheduler.agent_queue"),
+    Metric("virtual_time_seconds", "gauge", "Time on the cluster's clock, since the Unix epoch.", "virtual"),
+    Metric("clock_speed_ratio", "gauge", "How many times faster than real time the cluster's clock runs (SPEED).", "speed"),
+    Metric("run_elapsed_seconds", "gauge", "Real time since the start of the replay.", "elapsed"),
+    Metric("run_left_seconds", "gauge", "Real time until the end of the run, if no waiting job waits any longer.", "time_left"),
+    Metric("host_cpu_busy_ratio", "gauge", "Busy part of the head host's processors, from 0 to 1.", "cpu_busy"),
+    Metric("host_memory_available_bytes", "gauge", "Available memory of the head host.", "memory_available_bytes"),
+    Metric("last_update_timestamp_seconds", "gauge", "Real time at which this was written, since the Unix epoch.", "real"),
+)  # fmt: skip
+BY_STATE = (
+    Metric("jobs", "gauge", "Jobs in Slurm that have not ended, by state.", "states"),
+    Metric("jobs_ended_total", "counter", "Jobs that have ended, by the state that Slurm recorded.", "ended"),
+    Metric("nodes", "gauge", "Emulated nodes, by state.", "nodes"),
+)
+PHASE = Metric("run_phase", "gauge", "1 for the phase that the replay is in, 0 for the others.", "phase")
+
+
+def write(path: Path, progress: Mapping[str, Any]) -> None:
+    """Replace the file `path` by what `progress` (content of progress.json) says. Raises OSError."""
+    write_atomically(path, render(progress))
+
+
+def render(progress: Mapping[str, Any]) -> str:
+    """The text. What `progress` does not say, or not yet, is left out."""
+    labels = {"cluster": str(progress.get("cluster", "")), "run": str(progress.get("run", ""))}
+    return "".join(_families(progress, labels))
+
+
+def _families(progress: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
+    for metric in METRICS:
+        value = _value(progress, metric.place)
+        if value is not None:
+            yield _head(metric) + _sample(metric, labels, value * metric.unit)
+    for metric in BY_STATE:
+        if counts := _by_state(metric, progress):
+            states = (_sample(metric, {**labels, "state": state}, count) for state, count in sorted(counts.items()))
+            yield _head(metric) + "".join(states)
+    phases = (_sample(PHASE, {**labels, "phase": phase}, float(progress.get("phase") == phase)) for phase in PHASES)
+    yield _head(PHASE) + "".join(phases)
+
+
+def _by_state(metric: Metric, progress: Mapping[str, Any]) -> dict[str, int]:
+    """Numbers by state. States that jobs are often in are all there: one that is left falls to 0, and a counter begins with 0."""
+    counts: Mapping[str, int] | None = progress.get(metric.place)
+    return {} if counts is None else {**dict.fromkeys(ALWAYS.get(metric.place, ()), 0), **counts}
+
+
+def _value(progress: Mapping[str, Any], place: str) -> float | None:
+    value: Any = progress
+    for key in place.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return None if value is None else float(value)
+
+
+def _head(metric: Metric) -> str:
+    return f"# HELP {PREFIX}{metric.name} {metric.help}\n# TYPE {PREFIX}{metric.name} {metric.kind}\n"
+
+
+def _sample(metric: Metric, labels: Mapping[str, str], value: float) -> str:
+    words = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    return f"{PREFIX}{metric.name}{{{words}}} {value:.12g}\n"
+
+
+def _escaped(text: str) -> str:
+    """A label's value as the format wants it."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,285 @@
+"""The replay of a workload, in a run folder RUNDIR on the head host.
+
+Submits the jobs of RUNDIR/plan.csv one after the other, each at its due instant, with one sbatch process per job, cancels
+those that the plan says, waits until all have ended, and writes RUNDIR/result.json. It can be killed at any instant, and so
+can the controller: the same command goes on, and no job is submitted twice or forgotten (docs/replay.md).
+
+One process per run folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import WrongUse
+from ..base.files import read_json, write_json
+from ..base.processes import INSTANCE_VARIABLE
+from ..clock.clock import Clock
+from ..jobs.plan import read_plan
+from ..rm.slurm import daemon_log
+from ..rm.slurm.commands import ENDED_FOR_GOOD, Slurm, SlurmError
+from .journal import Journal
+from .monitor import Heartbeat, Monitor, Status
+from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
+from .recovery import Recovery
+from .submitter import Submitter
+
+log = logging.getLogger("replay")
+
+ENDS_INTERVAL = 0.02
+"""Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds."""
+
+
+class Replay:
+    """One run of the program over a run folder; `lock` is the locked file descriptor that a running sbatch shares."""
+
+    def __init__(self, folder: Path, lock: int, waker: Waker) -> None:
+        self.folder, self.waker = folder, waker
+        self.settings = settings = Settings.read(folder / "run.json")
+        self.plan = read_plan(folder / "plan.csv")
+        digest = hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest()
+        if digest != settings.plan_sha256:
+            raise WrongUse(f"{folder}/plan.csv: is not the plan of run.json (its sha256 is {digest})")
+        self.clock = Clock.read(settings.clock) if settings.clock else Clock()
+        if not math.isclose(self.clock.speed, settings.speed, rel_tol=1e-6):
+            raise WrongUse(f"SPEED: {settings.speed} in run.json, {self.clock.speed} in {settings.clock}")
+        self.slurm = Slurm(settings.slurm_conf, settings.bin, settings.instance, lock)
+        self.journal = Journal(folder / "journal.jsonl")
+        self.history = self.journal.history
+        self.status = Status(settings.run, len(self.plan), Path(settings.instance).name, self.clock.speed)
+        self.submitter = Submitter(folder, settings, self.plan, self.clock, self.slurm, self.journal, waker, self.status)
+        self.recovery = Recovery(self.submitter)
+
+    def run(self) -> None:
+        """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse."""
+        last_sign = self._last_sign()
+        if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
+            raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
+        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began)
+        heartbeat.start()
+        monitor = None
+        try:
+            if self.history.start is None:
+                self._start()
+            else:
+                self._resume(last_sign)
+            monitor = self._monitor()
+            monitor.start()
+            self._play(monitor)
+            self._finish(monitor)
+        except Stopped:
+            self._end("stopped", "stopped; the same command goes on")
+            raise
+        except Exception as error:
+            log.error("%s", error, exc_info=not isinstance(error, (Failed, WrongUse)))
+            self._end("failed", str(error))
+            raise
+        finally:
+            if monitor is not None:
+                monitor.stop()
+            heartbeat.stop()
+            self.journal.close()
+
+    def _end(self, phase: str, message: str) -> None:
+        """Leave a run that has not come to its end."""
+        try:
+            self.recovery.open_partitions()
+        except (SlurmError, WrongUse) as error:
+            log.error("partitions stay closed until the run goes on: %s", error)
+        self.status.phase, self.status.message = phase, message
+        if self.history.start:
+            self.journal.append(phase, real=time.time(), message=message)
+
+    def say_finished(self) -> None:
+        """Make progress.json say so too, if the replay was killed between the journal's last line and that."""
+        progress = read_json(self.folder / "progress.json") or {}
+        if progress.get("phase") != "finished":
+            write_json(self.folder / "progress.json", {**progress, "phase": "finished", "message": ""})
+        self.journal.close()
+
+    # ---- the course of a run ----
+
+    def _start(self) -> None:
+        """Wait for the controller, and set the instant to which all dues are anchored."""
+        submitter = self.submitter
+        path = submitter.completion_path()
+        submitter.patiently(self.slurm.controller)
+        launch_cost = submitter.measure_launch_cost()
+        offset = daemon_log.size(path)
+        controller = submitter.patiently(self.slurm.controller)
+        queue = submitter.patiently(lambda: self.slurm.queue(ended=True))
+        earlier = [job for job in queue if job.name in submitter.indices]
+        if active := [job.name for job in earlier if job.active]:
+            raise WrongUse(f"RUN: Slurm still has jobs of an earlier run of this name, such as {active[0]}: cancel them")
+        now = time.time_ns()
+        self.journal.append(
+            "start",
+            real=now / 1e9,
+            virtual=self.clock.virtual_at(now) / 1e9,
+            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            boot_time=controller.boot_time,
+            next_id=controller.next_id,
+            slurm_version=controller.version,
+            plan_sha256=self.settings.plan_sha256,
+            completion_offset=offset,
+            controller_log_offset=daemon_log.size(self._daemon_logs() / "slurmctld.log"),
+            launch_cost=launch_cost,
+            earlier_ids=[job.slurm_id for job in earlier],
+        )
+        log.info("started: %d jobs, Slurm %s", len(self.plan), controller.version)
+
+    def _resume(self, last_sign: float) -> None:
+        """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
+        stay. What was overdue at the last sign of life goes at once, in order."""
+        now = time.time()
+        gap = max(0.0, now - last_sign)
+        self.journal.append("resumed", real=now, gap=gap, submitted=len(self.history.slurm_ids))
+        log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.slurm_ids), len(self.plan))
+        for index in self.history.submitted_at:
+            self.submitter.plan_cancel(index)
+        self.submitter.count()
+        self.recovery.unsettle()
+        self.recovery.compare()
+
+    def _last_sign(self) -> float:
+        """The last instant at which this run is known to have been alive: the journal's last line, or the progress."""
+        try:
+            seen = json.loads((self.folder / "progress.json").read_text())["real"]
+        except (OSError, ValueError, KeyError):
+            seen = 0.0
+        return max(self.history.last_sign, float(seen))
+
+    def _play(self, monitor: Monitor) -> None:
+        """Submit and cancel at the due instants, until all jobs have ended and everybody agrees on it."""
+        submitter, recovery = self.submitter, self.recovery
+        while True:
+            self.waker.check()
+            if self._doubts(monitor):
+                recovery.compare()
+            submitter.note_ends(monitor.ended, recovery.unrecorded)
+            following = submitter.next_index()
+            submission, cancel = submitter.due(following), submitter.next_cancel()
+            self.status.phase = "submitting" if len(self.history.slurm_ids) < len(self.plan) else "draining"
+            now = time.time()
+            if submission <= min(now, cancel):
+                submitter.submit(self.plan[following], "submitted")
+            elif cancel <= now:
+                submitter.cancel_next(monitor.ended)
+            elif self._all_ended(monitor) and recovery.compare():
+                return
+            else:
+                look = ENDS_INTERVAL if submitter.awaits_ends() else 1.0
+                self.waker.wait(min(submission, cancel, recovery.again_at, now + look) - now)
+
+    def _doubts(self, monitor: Monitor) -> bool:
+        """Whether journal and controller may disagree."""
+        seen = monitor.controller
+        fresh = monitor.looked_at > self.recovery.compared_at
+        restarted = fresh and seen is not None and seen.boot_time != self.history.boot_time
+        return restarted or self.submitter.doubtful or time.time() >= self.recovery.again_at
+
+    def _all_ended(self, monitor: Monitor) -> bool:
+        """Whether a look at everything, taken since the last comparison, found all jobs ended and nothing to wait for."""
+        ended = monitor.ended | self.recovery.unrecorded
+        looked = monitor.looked_at > self.recovery.compared_at
+        return looked and len(ended) == len(self.plan) and self.recovery.again_at == math.inf
+
+    def _monitor(self) -> Monitor:
+        return Monitor(
+            self.folder,
+            self.slurm,
+            self.submitter.completion_log(),
+            self.plan,
+            self.clock,
+            self.settings.sample_interval,
+            self.status,
+            self.submitter.answered,
+            self.waker.wake,
+        )
+
+    # ---- the outcome ----
+
+    def _finish(self, monitor: Monitor) -> None:
+        monitor.stop()
+        write_json(self.folder / "result.json", self._result(monitor))
+        self.journal.append("finished", real=time.time())
+        self.status.phase, self.status.message, self.status.time_left = "finished", "", 0.0
+        log.info("finished: %s", dict(self._states()))
+
+    def _states(self) -> Counter[str]:
+        """Jobs by the state in which Slurm recorded their end; of several runs of a job, by the one that counts."""
+        states: dict[int, str] = {}
+        for job in self.submitter.completed:
+            index = self.submitter.indices[job.name]
+            if states.get(index) not in ENDED_FOR_GOOD:
+                states[index] = job.state
+        own_record_only = self.recovery.unrecorded - states.keys() | self.history.stale
+        states.update(dict.fromkeys(own_record_only, "UNRECORDED"))
+        return Counter(states.values())
+
+    def _result(self, monitor: Monitor) -> dict[str, Any]:
+        """What result.json says. Lengths and instants are real."""
+        history = self.history
+        lags = sorted(history.lags.values())
+        return {
+            "run": self.settings.run,
+            "jobs": len(self.plan),
+            "submitted": len(history.slurm_ids),
+            "resubmitted": history.resubmitted,
+            "retries": history.retries,
+            "cancelled": len(history.cancelled),
+            "states": dict(self._states()),
+            "launch_cost": self.submitter.launch_cost(),
+            "lag_p50": lags[len(lags) // 2] if lags else None,
+            "lag_p99": lags[len(lags) * 99 // 100] if lags else None,
+            "lag_max": lags[-1] if lags else None,
+            "interruptions": history.interruptions,
+            "restarts": history.restarts,
+            "halted": round(history.halted, 3),
+            "copies_cancelled": history.surplus,
+            "stale_runs_cancelled": len(history.stale),
+            "played_twice": len(self.recovery.played.twice),
+            "released": monitor.released,
+            "messages": self._complaints(),
+            "began": self.submitter.began(),
+            "last_submission": max(history.submitted_at.values(), default=None),
+            "ended": time.time(),
+        }
+
+    def _daemon_logs(self) -> Path:
+        return Path(self.settings.instance) / "log"
+
+    def _complaints(self) -> dict[str, int]:
+        """What the daemons complained about during the run, by kind."""
+        start = self.history.start
+        assert start is not None
+        span = daemon_log.Span(start["real"], start["virtual"])
+        return daemon_log.by_kind(daemon_log.complaints(self._daemon_logs(), span, start["controller_log_offset"]))
+
+
+def replay(folder: Path) -> None:
+    """Replay the run in `folder`, or go on with it; nothing if it is finished. Raises WrongUse, Failed or Stopped."""
+    if not folder.is_dir():
+        raise WrongUse(f"{folder}: there is no such run folder")
+    waker = Waker()
+    waker.install()
+    lock = take_lock(folder / "replay.lock", waker)
+    try:
+        logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        run = Replay(folder, lock, waker)
+        sign_lock(lock)
+        os.environ[INSTANCE_VARIABLE] = run.settings.instance
+        if run.history.finished:
+            run.say_finished()
+        else:
+            run.run()
+    finally:
+        os.close(lock)

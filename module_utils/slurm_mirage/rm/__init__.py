@@ -1,0 +1,1 @@
+"""Resource managers: a neutral interface (api) and a package for each implementation."""

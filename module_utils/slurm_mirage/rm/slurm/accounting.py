@@ -1,0 +1,172 @@
+"""What an instance with accounting has in its database: accounts, associations and QOS, as sacctmgr(1) shows and makes them.
+
+Fair share is by account: a workload's user 12 is the account u12 under root, and the instance's user, who submits all jobs, has an
+association with each. So no Unix user is needed for a user of a log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from ...base.errors import WrongUse
+from .conf import value_of
+
+DEFAULT_ACCOUNT = "default"
+"""Account of jobs that name none."""
+FIRST_QOS = "normal"
+"""The QOS that Slurm makes itself, which jobs that name none have."""
+CHUNK = 250
+"""Names in one call of sacctmgr: a call takes half a second, but one of all users of a log would take longer than slurmdbd may."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")  # Slurm keeps names in lower case
+
+
+def account_of(user: int) -> str:
+    """The account of a user of a log; empty, which is the default account, for the unknown one (-1)."""
+    return f"u{user}" if user >= 0 else ""
+
+
+def qos_of(entries: Any, where: str) -> dict[str, dict[str, str]]:
+    """Words for sacctmgr by name of QOS, from a configuration's list of mappings with `name`. WrongUse begins with `where`."""
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise WrongUse(f"{where}: qos is not a list of mappings")
+    found: dict[str, dict[str, str]] = {}
+    for number, entry in enumerate(entries, 1):
+        name = str(entry.get("name", ""))
+        if not _NAME.match(name) or name in found:
+            raise WrongUse(f"{where}: qos {number}: name {name!r}: lower-case letters, digits, '_', '-', and no other's name")
+        words = {str(key): value_of(value) for key, value in entry.items() if key != "name"}
+        for key, text in words.items():
+            if not key.isidentifier() or not text or re.search(r"\s", text):
+                raise WrongUse(f"{where}: qos {name}: {key}={text}: a word that sacctmgr knows, and its value, without blanks")
+        found[name] = words
+    return found
+
+
+def shares_of(shares: Any, where: str) -> dict[str, int]:
+    """Shares by account from a configuration's mapping of the log's users to whole numbers."""
+    if not isinstance(shares, Mapping):
+        raise WrongUse(f"{where}: shares is not a mapping of users to shares")
+    found = {}
+    for user, share in shares.items():
+        if not str(user).isdecimal() or not str(share).isdecimal() or isinstance(share, bool):
+            raise WrongUse(f"{where}: shares: {user}: {share}: the number of a user, and a whole number of shares")
+        found[account_of(int(user))] = int(share)
+    return found
+
+
+@dataclass(frozen=True)
+class Present:
+    """What the database has of a cluster: shares by account, the accounts that the user is associated with, the QOS of the
+    cluster's root, and all QOS with the words that they were given."""
+
+    shares: Mapping[str, int] = field(default_factory=dict)
+    associated: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
+    qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+ASSOCIATION_FORMAT = "account,user,share,qos"
+
+
+def parse_associations(text: str, user: str, qos: Mapping[str, Mapping[str, str]]) -> Present:
+    """Answer of `sacctmgr --noheader --parsable2 show associations` in ASSOCIATION_FORMAT; `qos` is what is known of these."""
+    shares: dict[str, int] = {}
+    associated = set()
+    allowed: frozenset[str] = frozenset()
+    for line in text.splitlines():
+        account, whose, share, names = line.split("|")
+        if whose == user:
+            associated.add(account)
+        elif not whose and account == "root":
+            allowed = frozenset(names.split(",")) - {""}
+        elif not whose:
+            shares[account] = int(share) if share.isdecimal() else 0
+    return Present(shares, frozenset(associated), allowed, qos)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the database shall have of `cluster`: accounts that `user` may submit with, their shares (1 by default), and QOS."""
+
+    cluster: str
+    user: str
+    accounts: Sequence[str]
+    shares: Mapping[str, int] = field(default_factory=dict)
+    qos: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def commands(self, present: Present) -> Iterator[list[str]]:
+        """The words after `sacctmgr --immediate` for all that is missing, in order. What is there beyond it stays."""
+        yield from self._qos(present)
+        accounts = list(dict.fromkeys([DEFAULT_ACCOUNT, *filter(None, self.accounts)]))
+        of_cluster = f"cluster={self.cluster}"
+        for share, names in self._by_share(name for name in accounts if name not in present.shares):
+            yield ["add", "account", f"name={names}", of_cluster, "parent=root", f"fairshare={share}"]
+        changed = [name for name in accounts if present.shares.get(name, self._share(name)) != self._share(name)]
+        for share, names in self._by_share(changed):
+            yield ["modify", "account", "where", f"name={names}", of_cluster, "set", f"fairshare={share}"]
+        user = ["add", "user", f"name={self.user}", of_cluster, "fairshare=1"]
+        if DEFAULT_ACCOUNT not in present.associated:
+            yield [*user, f"account={DEFAULT_ACCOUNT}", f"defaultaccount={DEFAULT_ACCOUNT}"]
+        # Slurm 22.05 numbers all that lies beyond an account anew for each user that it gets (as_mysql_assoc.c), and puts new
+        # accounts before the old ones: to begin with the last ones halves that.
+        for names in reversed(list(_chunks([name for name in accounts[1:] if name not in present.associated]))):
+            yield [*user, f"account={names}"]
+
+    def _share(self, account: str) -> int:
+        return self.shares.get(account, 1)
+
+    def _by_share(self, accounts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        groups: dict[int, list[str]] = {}
+        for name in accounts:
+            groups.setdefault(self._share(name), []).append(name)
+        for share, names in groups.items():
+            for chunk in _chunks(names):
+                yield share, chunk
+
+    def _qos(self, present: Present) -> Iterator[list[str]]:
+        for name, words in self.qos.items():
+            before = present.qos.get(name)
+            if before is None:
+                yield ["add", "qos", f"name={name}", *_assignments(words)]
+            elif before != words:
+                # -1 takes a word back (sacctmgr(1)).
+                gone = dict.fromkeys(before.keys() - words.keys(), "-1")
+                yield ["modify", "qos", "where", f"name={name}", "set", *_assignments({**gone, **words})]
+        names = [FIRST_QOS, *(name for name in self.qos if name != FIRST_QOS)]
+        if self.qos and present.allowed != set(names):
+            yield ["modify", "cluster", "where", f"name={self.cluster}", "set", f"qos={','.join(names)}"]
+
+
+def _assignments(words: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in sorted(words.items())]
+
+
+def _chunks(names: Sequence[str]) -> Iterator[str]:
+    for first in range(0, len(names), CHUNK):
+        yield ",".join(names[first : first + CHUNK])
+
+
+RECORD = (
+    "JobID", "JobIDRaw", "JobName", "Account", "Partition", "QOS", "Priority", "Submit", "Eligible", "Start", "End", "Elapsed",
+    "Suspended", "State", "ExitCode", "Timelimit", "ReqCPUS", "AllocCPUS", "ReqNodes", "NNodes", "NodeList",
+)  # fmt: skip
+"""Columns of a run's sacct.txt."""
+
+
+def record_command(programs: str, since: float) -> list[str]:
+    """The words that ask sacct for all jobs that there were from that instant on (virtual seconds since the epoch), in UTC."""
+    begin = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+    words = ["--parsable2", "--allusers", "--allocations", "--duplicates", f"--starttime={begin}", "--endtime=now"]
+    return [f"{programs}/sacct", *words, f"--format={','.join(RECORD)}"]
+
+
+def lines_of_run(text: str, run: str) -> list[str]:
+    """The heading of sacct's answer, and the lines of jobs that have names of the run: RUN.NUMBER."""
+    heading, *lines = text.splitlines()
+    name = heading.split("|").index("JobName")
+    pattern = re.compile(rf"{re.escape(run)}\.\d+\Z")
+    return [heading, *(line for line in lines if pattern.match(line.split("|")[name]))]

@@ -1,0 +1,124 @@
+"""Further words of a class's NodeName line that more depends on than that line: its arrangement of processors, and GRES.
+
+slurmd drops GPUs that have no device file (common/gres.c, _find_fileless_gres), and slurmctld then takes the node out of
+service. So each emulated GPU has one, a link to /dev/null; a job finds the number at its end in CUDA_VISIBLE_DEVICES.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import WrongUse
+from .conf import OMIT, names_of, value_of
+
+GPU = "gpu"
+SHARED = ("mps", "shard")
+"""GRES that are shares of a GPU."""
+MOST_GPUS = 64
+OURS = ("nodename", "nodehostname", "nodeaddr", "port", "cpus", "procs")
+"""Words that a class has no say in, or says otherwise."""
+_GRES = re.compile(r"(?P<name>[A-Za-z_]\w*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d*[KMGTP]?))?\Z")
+
+Words = tuple[tuple[str, str], ...]
+
+
+def words_of(extra: Mapping[str, Any], where: str) -> Words:
+    """The words of a class's `extra` as slurm.conf has them. Raises WrongUse, beginning with `where`, for what it cannot have."""
+    words = []
+    for key, value in extra.items():
+        text = value_of(value)
+        if not isinstance(key, str) or not key.isidentifier() or value is None or not text or re.search(r"\s", text):
+            raise WrongUse(f"{where}: extra: {key!r} is not a word of a NodeName line with a value on one line, without blanks")
+        if key.lower() in OURS:
+            raise WrongUse(f"{where}: extra: {key} may not be given; count, cpus, prefix and first say it")
+        if text != OMIT:
+            words.append((key, text))
+    return tuple(words)
+
+
+def word(words: Words, name: str, default: str = "") -> str:
+    """The value of a word; Slurm does not look at the case of its name."""
+    return {key.lower(): value for key, value in words}.get(name.lower(), default)
+
+
+# ---- processors ----
+
+
+def arrangement(cpus: int, words: Words, where: str = "nodes") -> tuple[int, int, int]:
+    """Sockets, cores of each, and threads of each core, as Slurm works them out (common/read_config.c, _parse_nodename).
+
+    Raises WrongUse for numbers with which Slurm would take another number of processors than `cpus`.
+    """
+
+    def number(name: str, default: int) -> int:
+        text = word(words, name, str(default))
+        if not text.isdecimal() or int(text) < 1:
+            raise WrongUse(f"{where}: extra: {name} {text!r}: a whole number from 1 on")
+        return int(text)
+
+    cores, threads = number("CoresPerSocket", 1), number("ThreadsPerCore", 1)
+    sockets = number("Sockets", max(cpus // (cores * threads), 1))
+    if word(words, "SocketsPerBoard"):
+        sockets = number("Boards", 1) * number("SocketsPerBoard", 1)
+    if cpus not in (sockets, sockets * cores, sockets * cores * threads):
+        raise WrongUse(f"{where}: cpus {cpus}: {sockets} sockets of {cores} cores of {threads} threads make another number")
+    return sockets, cores, threads
+
+
+# ---- GRES ----
+
+
+@dataclass(frozen=True)
+class Gres:
+    """An item of a node's Gres: so many of that name and perhaps type. `count` is as it was written (4, 10K)."""
+
+    name: str
+    type: str
+    count: str
+
+
+def gres_of(words: Words, where: str = "nodes") -> list[Gres]:
+    """The node's GRES. Raises WrongUse for what cannot be emulated or what slurmd would not start with."""
+    text = word(words, "Gres")
+    found: list[Gres] = []
+    for item in text.split(",") if text else []:
+        match = _GRES.match(item)
+        if match is None:
+            raise WrongUse(f"{where}: extra: Gres {item!r}: NAME:COUNT or NAME:TYPE:COUNT, several joined by commas")
+        found.append(Gres(match["name"], match["type"] or "", match["count"] or "1"))
+    for gres in found:
+        others = [other for other in found if other.name == gres.name and other is not gres]
+        if gres.name in SHARED:
+            raise WrongUse(f"{where}: extra: Gres {gres.name}: shares of a GPU are not emulated")
+        if any(gres.type in ("", other.type) for other in others):
+            raise WrongUse(f"{where}: extra: Gres {text!r}: several of one name need a type each")
+    if not all(gres.count.isdecimal() for gres in found if gres.name == GPU) or not gpus(found) <= MOST_GPUS:
+        raise WrongUse(f"{where}: extra: Gres {text!r}: a node may have up to {MOST_GPUS} GPUs")
+    return found
+
+
+def gpus(found: Iterable[Gres]) -> int:
+    """How many GPUs these are."""
+    return sum(int(gres.count) for gres in found if gres.name == GPU)
+
+
+def gres_types(classes: Iterable[Words]) -> str:
+    """The setting GresTypes for nodes with these words; empty when they have none."""
+    return ",".join(dict.fromkeys(gres.name for words in classes for gres in gres_of(words)))
+
+
+def gres_lines(names: str, words: Words, devices: Path) -> str:
+    """The lines of gres.conf(5) for the nodes `names`, whose device files gpu0, gpu1, ... are in the folder `devices`."""
+    lines, first = "", 0
+    for gres in gres_of(words):
+        kind = f" Type={gres.type}" if gres.type else ""
+        what = f"Count={gres.count}"
+        if gres.name == GPU:
+            what = f"File={devices}/{names_of(GPU, first, int(gres.count))}"
+            first += int(gres.count)
+        lines += f"NodeName={names} Name={gres.name}{kind} {what}\n"
+    return lines

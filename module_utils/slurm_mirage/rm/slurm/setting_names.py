@@ -1,0 +1,106 @@
+"""What a setting of slurm.conf(5) is called in which release of Slurm, from 16.05 on.
+
+The project writes settings as Slurm 22.05 knows them; `translated` gives them the names and values that another release has for the
+same thing. What a release has nothing for is left as it is: Slurm says then which word it does not know.
+
+Since when there is what was read in the sources of the releases 16.05 to 26.05 (common/read_config.c, slurmctld/read_config.c,
+common/slurm_protocol_api.c, src/plugins).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.errors import WrongUse
+from .conf import OMIT, value_of
+
+Release = tuple[int, int]
+"""Year and month: (22, 5)."""
+
+OLDEST: Release = (16, 5)
+NEVER: Release = (0, 0)
+ALWAYS: Release = (9999, 0)
+
+CGROUPS_BY_DEFAULT: Release = (24, 11)
+"""From then on each slurmd starts with cgroups, whatever plugins it is told to use, unless cgroup.conf says `disabled`."""
+
+
+def release_of(text: str) -> Release:
+    """The release in what `slurmctld -V` answers (`slurm 16.05.6`, `slurm-wlm 22.05.8`), or in a version."""
+    found = re.fullmatch(r"(?:slurm(?:-wlm)? )?(\d\d)\.(\d\d)(?:[.-]\S*)?", text.strip())
+    if found is None:
+        raise WrongUse(f"slurm_version={text.strip() or 'nothing'}: it may be a release of Slurm, like 22.05.8")
+    release = (int(found[1]), int(found[2]))
+    if release < OLDEST:
+        raise WrongUse(f"slurm_version={text.strip()}: it may be {OLDEST[0]}.{OLDEST[1]:02} or later")
+    return release
+
+
+@dataclass(frozen=True)
+class Rename:
+    """A setting that releases from `since` on, and before `until`, have in other words: what `instead` makes of its value."""
+
+    setting: str
+    instead: Callable[[str], Mapping[str, str]]
+    since: Release = NEVER
+    until: Release = ALWAYS
+
+
+def _machine(value: str) -> Mapping[str, str]:
+    """`host(address)`."""
+    host, _, address = value.partition("(")
+    return {"ControlMachine": host, **({"ControlAddr": address.rstrip(")")} if address else {})}
+
+
+def _without_overrides(value: str) -> Mapping[str, str]:
+    """FastSchedule=2 is what the word config_overrides became; the others go where there is a setting for them."""
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    rest = [word for word in words if word.lower() != "config_overrides"]
+    fast = {"FastSchedule": "2"} if len(rest) < len(words) else {}
+    return {**fast, **({"SlurmdParameters": ",".join(rest)} if rest else {})}
+
+
+RENAMES = (
+    Rename("SlurmctldHost", _machine, until=(18, 8)),
+    Rename("CommunicationParameters", lambda value: {"TopologyParam": value}, until=(18, 8)),
+    Rename("CredType", lambda value: {"CryptoType": value.replace("cred/", "crypto/")}, until=(19, 5)),
+    Rename("SelectType", lambda value: {"SelectType": value.replace("cons_tres", "cons_res")}, until=(19, 5)),
+    Rename("SelectType", lambda value: {"SelectType": value.replace("cons_res", "cons_tres")}, since=(23, 11)),
+    Rename("SlurmdParameters", _without_overrides, until=(20, 2)),
+)
+
+
+def translated(settings: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The settings as the release `version` has them; as they are where it is not known (an empty text).
+
+    A setting whose name in that release is given as well gets both values, as lists of words do; a given one word stays.
+    """
+    if not version:
+        return dict(settings)
+    release = release_of(version)
+    result = dict(settings)
+    for rename in RENAMES:
+        if rename.since <= release < rename.until:
+            _apply(rename, result)
+    return result
+
+
+def _apply(rename: Rename, settings: dict[str, Any]) -> None:
+    keys = {key.lower(): key for key in settings}
+    key = keys.get(rename.setting.lower())
+    if key is None or settings[key] == OMIT:
+        return
+    instead = rename.instead(value_of(settings.pop(key)))
+    for name, value in instead.items():
+        there = keys.get(name.lower(), name)
+        settings[there] = f"{value_of(settings[there])},{value}" if there in settings else value
+
+
+def files_beside(version: str) -> dict[str, str]:
+    """Further files beside slurm.conf that the release `version` wants, and what they hold."""
+    if version and release_of(version) >= CGROUPS_BY_DEFAULT:
+        return {"cgroup.conf": "CgroupPlugin=disabled\n"}
+    return {}

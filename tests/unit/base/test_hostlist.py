@@ -1,0 +1,52 @@
+"""Slurm's lists of names, there and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_mirage.base.hostlist import compress, expand
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[1-2,7],fat2", ["n1", "n2", "n7", "fat2"]),
+        ("n[08-11]", ["n08", "n09", "n10", "n11"]),
+        ("rack1n[9-10],login", ["rack1n9", "rack1n10", "login"]),
+    ],
+)
+def test_expand(text: str, names: list[str]) -> None:
+    assert expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["n[", "n[1-2", ",", "n[1-2]x[3]", "n[a]"])
+def test_what_is_no_list(text: str) -> None:
+    with pytest.raises(ValueError):
+        expand(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["n10", "n9", "n8"], "n[8-10]"),
+        (["n1", "n3", "fat2", "fat1", "login"], "login,fat[1-2],n[1,3]"),
+        (["n1"], "n1"),
+        (["n0", "n1"], "n[0-1]"),
+    ],
+)
+def test_compress(names: list[str], text: str) -> None:
+    assert compress(names) == text
+
+
+@given(st.sets(st.tuples(st.sampled_from(["n", "fat-", "r2n"]), st.integers(0, 300))))
+def test_there_and_back(places: set[tuple[str, int]]) -> None:
+    names = {f"{prefix}{number}" for prefix, number in places}
+    text = compress(names)
+    assert set(expand(text)) == names
+    assert compress(expand(text)) == text

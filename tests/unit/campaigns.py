@@ -1,0 +1,65 @@
+"""Schedules of a campaign whose differences are known, for tests of statistics and of comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mirage.metrics import metrics
+from mirage.statistics.bootstrap import Floats
+from mirage.statistics.comparison import Run
+
+NODES = 64
+
+
+def correlated(random: np.random.Generator, count: int, correlation: float) -> Floats:
+    """An autoregressive series of mean 0 and variance 1."""
+    noise = random.normal(size=count + 100) * math.sqrt(1 - correlation**2)
+    series = np.zeros(count + 100)
+    for k in range(1, count + 100):
+        series[k] = correlation * series[k - 1] + noise[k]
+    return series[100:]
+
+
+def run_of(
+    label: str, replica: int, waits: Floats, *, runtimes: Floats | None = None, like: Run | None = None, **change: Any
+) -> Run:
+    """A run of jobs that are submitted each minute; its metrics are those of `metrics.compute`, or those of another run, where only
+    what is computed from the jobs themselves is looked at.
+    """
+    count = len(waits)
+    submit = 60.0 * np.arange(count)
+    executed = 100.0 + 977.0 * (np.arange(count) % 13) if runtimes is None else runtimes
+    columns: dict[str, Any] = {
+        "id": np.arange(count) + 1,
+        "submit": submit,
+        "start": submit + waits,
+        "end": submit + waits + executed,
+        "suspended": np.zeros(count),
+        "processors": 1 + np.arange(count) % 7,
+        "nodes": 1 + np.arange(count) % 7,
+        "state": ["COMPLETED"] * count,
+    }
+    jobs = pl.DataFrame({**dict.fromkeys(metrics.JOBS_SCHEMA), **columns, **change}).select(
+        pl.col(name).cast(kind) for name, kind in metrics.JOBS_SCHEMA.items()
+    )
+    if like is not None:
+        return Run(label, replica, f"{label}-{replica}", jobs, like.metrics)
+    none = pl.DataFrame(schema=metrics.SUSPENSIONS_SCHEMA)
+    found = metrics.compute(jobs, NODES, NODES, suspensions=none) | {"validity": {"valid": True, "reasons": []}}
+    return Run(label, replica, f"{label}-{replica}", jobs, found)
+
+
+def campaign(seed: int, count: int = 60, replicas: int = 2, labels: Sequence[str] = ("a", "b"), gain: float = 0.2) -> list[Run]:
+    """Each configuration after the first waits for less than the first by `gain`, more or less."""
+    random = np.random.default_rng(seed)
+    base = random.lognormal(5, 1.5, count)
+    return [
+        run_of(label, replica, base * (1 - gain * place) * random.uniform(0.9, 1.1, count))
+        for replica in range(1, replicas + 1)
+        for place, label in enumerate(labels)
+    ]

@@ -1,0 +1,119 @@
+"""`make metrics`: what its knobs do to the metrics of a recorded schedule."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schedules import log
+
+from mirage.commands.metrics import metrics
+from mirage.knobs import table as knobs
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+# Submitted every 100 s, on 4 of 8 processors, for 50 s; the wait is the job's number.
+LOG = "; MaxProcs: 8\n; MaxNodes: 2\n" + "".join(
+    f"{n} {100 * n} {n} 50 4 -1 -1 4 60 -1 1 {1 + n % 2} 1 -1 {1 + n // 6} -1 -1 -1\n" for n in range(10)
+)
+JOBS = (
+    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag\n"
+    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01\n"
+)
+
+
+def measured(folder: Path, trace: Path, **given: str) -> tuple[dict[str, Any], str]:
+    """metrics.json, and what was printed."""
+    stream = io.StringIO()
+    values = knobs.resolve({"TRACE": str(trace), "OUT": str(folder / "m.json"), **given})
+    assert metrics(values, Screen(stream)).word == "ok"
+    return json.loads((folder / "m.json").read_text()), stream.getvalue()
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Path:
+    (tmp_path / "ten.swf").write_text(LOG)
+    return tmp_path / "ten.swf"
+
+
+def test_settings(tmp_path: Path, ten: Path) -> None:
+    found, said = measured(tmp_path, ten, TAU="60", W2="log", WARMUP_CUT="10%", COOLDOWN_CUT="200")
+    settings = found["settings"]
+    assert (settings["tau"], settings["w2_reading"]) == (60, "log")
+    # From 0 to 959.
+    assert settings["window"] == pytest.approx([95.9, 759])
+    assert found["metrics"]["wait_mean"] == pytest.approx(sum(range(1, 8)) / 7)
+    assert found["metrics"]["makespan"] == pytest.approx(759 - 95.9)
+    assert "left out: 1 (submitted in the warm-up: not in metrics over jobs)" in said.splitlines()
+    assert "left out: 2 (submitted in the cool-down: not in metrics over jobs)" in said.splitlines()
+    assert "machine: 8 processors, 2 nodes (the log's header)" in said.splitlines()
+
+
+@pytest.mark.parametrize(("given", "share"), [({}, 0.1), ({"IMMEDIATE": "5"}, 0.5)])
+def test_jobs_that_started_at_once(tmp_path: Path, ten: Path, given: dict[str, str], share: float) -> None:
+    assert measured(tmp_path, ten, **given)[0]["metrics"]["immediate_fraction"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [
+        ({"FROM": "200", "TO": "500"}, [2, 3, 4]),
+        ({"OFFSET": "8"}, [8, 9]),
+        ({"JOBS": "3"}, [0, 1, 2]),
+        ({"QUEUES": "2"}, [6, 7, 8, 9]),
+        ({"USERS": "2", "QUEUES": "2"}, [7, 9]),
+    ],
+)
+def test_selection(tmp_path: Path, ten: Path, given: dict[str, str], waits: list[int]) -> None:
+    found, _ = measured(tmp_path, ten, **given)
+    assert found["jobs"]["submitted"] == len(waits)
+    assert found["metrics"]["wait_mean"] == pytest.approx(sum(waits) / len(waits))
+
+
+def test_what_is_not_selected_is_told(tmp_path: Path, ten: Path) -> None:
+    _, said = measured(tmp_path, ten, USERS="2")
+    assert "not selected: 5 jobs (of another user)" in said.splitlines()
+
+
+def test_a_runs_own_machine(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "jobs.csv").write_text(JOBS)
+    (run / "experiment.json").write_text('{"inputs": {"NODES": "3", "CPUS": "2", "SHRINK": "100"}}')
+    found, said = measured(tmp_path, run / "jobs.csv")
+    assert (found["settings"]["processors"], found["settings"]["nodes"]) == (6, 3)
+    assert "machine: 6 processors, 3 nodes (experiment.json)" in said.splitlines()
+    (run / "experiment.json").unlink()
+    found, _ = measured(tmp_path, run / "jobs.csv")
+    assert (found["settings"]["processors"], found["settings"]["nodes"]) == (5760, 360)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"TAU": "0"}, "TAU: 0 may be any number of seconds above 0"),
+        ({"IMMEDIATE": "0"}, "IMMEDIATE: 0 may be any number of seconds above 0"),
+        ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "WARMUP_CUT, COOLDOWN_CUT: 479.5 s and 479.5 s leave nothing"),
+        ({"USERS": "7"}, "USERS: the log has no job of the user '7'"),
+    ],
+)
+def test_wrong_use(ten: Path, given: dict[str, str], message: str) -> None:
+    with pytest.raises(WrongUse, match=f"^{message}"):
+        metrics(knobs.resolve({"TRACE": str(ten), **given}), Screen(io.StringIO()))
+
+
+def test_a_machine_that_is_too_small_is_told(tmp_path: Path, ten: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPUS", "1")
+    _, said = measured(tmp_path, ten, NODES="1", CPUS="1")
+    assert "machine: 1 node of 1 CPUs (NODES, CPUS)" in said.splitlines()
+    assert "more was in use than the machine has: it was larger (NODES and CPUS say so)" in said.splitlines()
+
+
+def test_nasas_log_has_no_waits(tmp_path: Path) -> None:
+    found, said = measured(tmp_path, log("NASA-iPSC-1993-3.1-cln.swf.gz"))
+    assert set(found["metrics"].values()) == {None}
+    assert "no metrics: no job has a recorded submission, start and end" in said.splitlines()
+    assert found["excluded"] == {"no start": 18239}

@@ -1,0 +1,230 @@
+"""A campaign as far as it needs no cluster: what is planned, what is refused, and comparison.json from finished runs."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from campaigns import campaign
+
+from mirage.commands import compare
+from mirage.experiment import configuration, runs
+from mirage.experiment.campaign import Member, conclude, show
+from mirage.experiment.endings import Ending
+from mirage.knobs import table as knobs
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_json
+
+SWF = """; MaxProcs: 8
+1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 5 30 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    monkeypatch.setattr(runs, "RESULTS", folder)
+    (tmp_path / "two.swf").write_text(SWF)
+    return folder
+
+
+def values(results: Path, **given: str) -> dict[str, knobs.Value]:
+    told = {
+        "CONFIGS": "fifo backfill",
+        "TRACE": str(results.parent / "two.swf"),
+        "NODES": "4",
+        "CPUS": "2",
+        "RUN": "r",
+        "SPEED": "20",
+    }
+    return knobs.resolve(told | given)
+
+
+def finished(folder: Path, labels: str = "ab", replicas: int = 2) -> list[Member]:
+    """Run folders as a campaign leaves them, as far as a comparison reads them."""
+    members = []
+    for run in campaign(1, replicas=replicas, labels=labels):
+        (folder / run.folder).mkdir(parents=True)
+        run.jobs.write_csv(folder / run.folder / "jobs.csv")
+        write_json(folder / run.folder / "metrics.json", run.metrics)
+        Ending("ok", "done").store(folder / run.folder)
+        members.append(Member(run.label, run.replica, run.folder))
+    return members
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["fifo", "backfill"], ["fifo", "backfill"]),
+        (["backfill", "backfill", "backfill"], ["backfill", "backfill-b", "backfill-c"]),
+        (["a", "a", "a-b"], ["a", "a-c", "a-b"]),
+    ],
+)
+def test_a_configuration_that_is_there_again_has_a_letter(names: list[str], expected: list[str]) -> None:
+    assert compare.labels(names) == expected
+
+
+def test_the_phase_varies_by_replica_and_seed_only() -> None:
+    shifts = [compare.shift_of(seed, replica) for seed in (1, 2) for replica in range(1, 30)]
+    assert len(set(shifts)) == len(shifts) and all(0 <= shift <= compare.PHASE for shift in shifts)
+    assert max(shifts) > 25 and min(shifts) < 5
+    assert shifts[0] == compare.shift_of(1, 1)
+
+
+def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path) -> None:
+    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    assert [part.folder.relative_to(results).as_posix() for part in planned.parts] == [
+        "r/fifo-1", "r/backfill-1", "r/fifo-2", "r/backfill-2",
+    ]  # fmt: skip
+    assert [part.name() for part in planned.parts] == ["r.fifo-1", "r.backfill-1", "r.fifo-2", "r.backfill-2"]
+    one, other, *rest = [part.shift for part in planned.parts]
+    assert one == other and rest[0] == rest[1] != one
+    assert planned.inputs["CONFIGS"] == "fifo backfill" and planned.inputs["REPLICAS"] == "2"
+    assert "CONFIG" not in planned.inputs and planned.inputs["fifo content"] != planned.inputs["backfill content"]
+    assert planned.prepared["fifo"].dues == planned.prepared["backfill"].dues
+    assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"CONFIGS": "fifo nosuch"}, r"^CONFIGS: there is no configs/nosuch.yml; it may be one of: .*fifo"),
+        ({"SHRINK": "100:50:10"}, "^SHRINK: a sweep is not possible here"),
+        ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^RUN: {'r' * 81} is too long for runs like"),
+        ({"CONFIGS": ""}, "^CONFIGS: nothing is given; it may be two names"),
+        ({"CONFIGS": "", "RUN": ""}, "^CONFIGS: nothing is given; it may be two names"),
+    ],
+)
+def test_wrong_use_writes_nothing(results: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], words: str) -> None:
+    if "xx" in change.get("CONFIGS", ""):
+        (results.parent / "configs").mkdir()
+        for name in ("fifo", "x" * 61):
+            (results.parent / f"configs/{name}.yml").write_text("settings: {}")
+        monkeypatch.setattr(configuration, "ROOT", results.parent)
+    with pytest.raises(WrongUse, match=words):
+        compare.compare(values(results, **change), Screen(io.StringIO()))
+    assert list(results.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["fifo", "fifo ../x", "fifo,", "a b/c"])
+def test_configs_are_two_names_or_more(text: str) -> None:
+    with pytest.raises(WrongUse, match=r"^CONFIGS: .* it may be two names or more"):
+        knobs.parse("CONFIGS", text)
+
+
+def test_configs_are_separated_by_blanks_or_commas() -> None:
+    assert {knobs.parse("CONFIGS", text) for text in ("fifo backfill", "fifo,backfill", " fifo ,  backfill ")} == {"fifo backfill"}
+
+
+def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
+    before = compare.Campaign.of(values(results, REPLICAS="3"))
+    (results / "r").mkdir()
+    write_json(results / "r/experiment.json", {"inputs": before.inputs})
+    with pytest.raises(WrongUse, match="RUN: results/r has other inputs: REPLICAS was 3, is 2"):
+        compare.compare(values(results, REPLICAS="2"), Screen(io.StringIO()))
+
+
+def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> None:
+    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    folder = results / "r"
+    for run, part in zip(campaign(1, labels=("fifo", "backfill"), gain=0.4), planned.parts, strict=True):
+        part.folder.mkdir(parents=True)
+        run.jobs.write_csv(part.folder / "jobs.csv")
+        write_json(part.folder / "metrics.json", run.metrics)
+    members = [vars(part.member) for part in planned.parts]
+    write_json(folder / "experiment.json", {"inputs": planned.inputs, "comparison": members})
+    only_run = knobs.resolve({"RUN": "r"})
+    for part in planned.parts[:3]:
+        Ending("ok", "done").store(part.folder)
+    with pytest.raises(WrongUse, match=r"results/r is not finished \(backfill-2 is not\)"):
+        compare.compare(only_run, Screen(io.StringIO()))
+    Ending("ok", "done").store(planned.parts[3].folder)
+    ending = compare.compare(only_run, Screen(io.StringIO()))
+    assert ending.word == "ok" and "backfill against fifo: 4" in ending.message and "% shorter mean wait" in ending.message
+    first = (folder / "comparison.json").read_bytes()
+    (folder / "comparison.json").unlink()
+    screen = Screen(stream := io.StringIO())
+    assert compare.compare(values(results, REPLICAS="2"), screen) == ending
+    assert (folder / "comparison.json").read_bytes() == first
+    assert "results/r is finished: nothing is run again" in stream.getvalue()
+    stored = Ending.load(folder)
+    assert stored is not None and stored.line == ending.line
+
+
+@pytest.mark.parametrize(
+    ("validity", "anew"),
+    [
+        ({"valid": True, "interrupted": 9.0, "halted": 0.0}, False),
+        ({"valid": False, "interrupted": 0.0, "halted": 0.0}, False),
+        ({"valid": False, "interrupted": 0.0, "halted": 531.0}, True),
+        ({"valid": False, "interrupted": 9.0, "halted": None}, True),
+    ],
+)
+def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, validity: dict[str, object], anew: bool) -> None:
+    part = compare.Campaign.of(values(results)).parts[0]
+    part.folder.mkdir(parents=True)
+    write_json(part.folder / "experiment.json", {"run": "r.fifo-1", "inputs": {"SEED": "1"}})
+    for attempt in range(1, compare.ATTEMPTS + 1):
+        assert part.ending() is None
+        (part.folder / "jobs.csv").write_text("id")
+        (part.folder / "ansible.log").write_text("what was done")
+        write_json(part.folder / "metrics.json", {"validity": validity})
+        Ending("ok" if validity["valid"] else "invalid", "done").store(part.folder)
+        if not (anew and attempt < compare.ATTEMPTS):
+            assert part.ending() is not None and not part.is_spoiled()
+            break
+        assert part.ending() is None and part.is_spoiled()
+        part.begin_anew()
+        assert {path.name for path in part.folder.iterdir()} == {"experiment.json", "ansible.log"}
+        experiment = {"run": f"r.fifo-1.{attempt + 1}", "attempt": attempt + 1, "inputs": {"SEED": "1"}}
+        assert read_json(part.folder / "experiment.json") == experiment
+        assert part.name() == f"r.fifo-1.{attempt + 1}"
+    assert part.attempt() == (compare.ATTEMPTS if anew else 1)
+
+
+def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
+    folder = results / "r"
+    members = finished(folder)
+    metrics = read_json(folder / "b-2/metrics.json") | {"validity": {"valid": False, "reasons": ["too late", "too slow"]}}
+    write_json(folder / "b-2/metrics.json", metrics)
+    ending = conclude(folder, members, 1, Screen(io.StringIO()))
+    assert ending.line == "invalid: 1 of 4 runs: b-2: too late, too slow; results/r/comparison.json"
+    assert json.loads((folder / "comparison.json").read_text())["validity"]["invalid"] == {"b-2": ["too late", "too slow"]}
+
+
+@pytest.mark.parametrize(("labels", "replicas"), [("ab", 1), ("abc", 2), ("abcde", 1)])
+def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
+    folder = results / "r"
+    conclude(folder, finished(folder, labels, replicas), 1, Screen(stream := io.StringIO()))
+    told = stream.getvalue()
+    assert "60 jobs (times in seconds of the trace)" in told
+    for other in labels[1:]:
+        assert f"{other} against a:" in told
+    assert "\n 1 processor (9) " in told and "10 min to 1 h (" in told
+    assert max(map(len, told.splitlines())) <= 110
+    content = read_json(folder / "comparison.json")
+    content["metrics"]["wait_mean"]["pairs"][0] |= {"verdict": "unknown", "mean": None, "difference": None, "percent": None}
+    content["metrics"]["wait_mean"]["pairs"][0] |= {"interval": None, "noise_floor": None}
+    show(content, Screen(again := io.StringIO()))
+    assert " not known" in again.getvalue()
+
+
+def test_the_live_line_tells_which_run_it_is_about() -> None:
+    stream = io.StringIO()
+    screen = compare.RunScreen(Screen(stream), "run 3 of 6, backfill-1")
+    screen.live("  experiment: Replay the workload", always=True)
+    assert stream.getvalue() == "run 3 of 6, backfill-1: experiment: Replay the workload\n"
+
+
+def test_estimates_are_for_all_runs(results: Path) -> None:
+    planned = compare.Campaign.of(values(results, REPLICAS="3"))
+    stream = io.StringIO()
+    planned._announce(Screen(stream))
+    assert "comparison of fifo, backfill: 6 runs of about 22 s: about 2 min if no job waits for others" in stream.getvalue()
+    assert Decimal(20) == planned.knobs["SPEED"]

@@ -1,0 +1,49 @@
+"""Studies are sets of knobs that can be played."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from mirage.commands import studies
+from mirage.commands.main import TARGETS
+from mirage.experiment.prepare import Prepared, source
+from mirage.knobs import table as knobs
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+ROOT = Path(__file__).parents[3]
+
+
+def values_of(own: dict[str, str]) -> dict[str, knobs.Value]:
+    return knobs.resolve({}) | {name: knobs.parse(name, text) for name, text in own.items()}
+
+
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_the_small_size_is_a_workload_for_its_machine_of_less_than_an_hour(name: str) -> None:
+    study = studies.STUDIES[name]
+    values = values_of({**study.knobs, **study.smoke})
+    prepared = Prepared.make(values, source(values).trace, Decimal(100))
+    assert prepared.workload.jobs.height == int(study.smoke["JOBS"])
+    hours = prepared.real_estimate()
+    assert hours is not None
+    assert hours * len(study.knobs["CONFIGS"].split()) < 3600
+    plan = prepared.plan("x")
+    assert len(plan) == int(study.smoke["JOBS"])
+
+
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
+    study = studies.STUDIES[name]
+    assert name in TARGETS
+    for own in (study.smoke, study.full):
+        values_of({**study.knobs, **own})
+        assert not [knob for knob in {**study.knobs, **own} if name not in knobs.BY_NAME[knob].targets and knob != "RUN"]
+    assert f"make {name} FULL=yes" in (ROOT / "docs/studies.md").read_text()
+
+
+def test_another_log_is_refused() -> None:
+    with pytest.raises(WrongUse, match=r"^TRACE: study-scms has a workload"):
+        studies.study("study-scms", values_of({"TRACE": "x.swf"}), Screen())

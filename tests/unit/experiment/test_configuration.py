@@ -1,0 +1,64 @@
+"""Scheduler configurations: those that are there can be used, and what is wrong in one is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.experiment import configuration
+from mirage.knobs.table import Value
+from slurm_mirage.base.errors import WrongUse
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem != "site"], ids=lambda path: path.stem)
+def test_those_that_are_there(path: Path) -> None:
+    content = configuration.read(path)
+    assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")
+    assert [partition for partition in content.partitions if partition.get("Default") is True]
+
+
+def test_over_a_site(tmp_path: Path) -> None:
+    """Its partitions stay, rules are for them, and slurmdbd is wanted where the site has it."""
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=a[1-4] CPUs=8\nPartitionName=day Nodes=ALL\nAccountingStorageType=accounting_storage/slurmdbd\n"
+    )
+    knobs: dict[str, Value] = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site", "ACCOUNTING": "auto"}
+    content = configuration.of(knobs)
+    assert [partition["name"] for partition in content.partitions] == ["day"]
+    assert content.has_accounting(knobs)
+    with pytest.raises(WrongUse, match="'urgent' is none of day"):
+        configuration.of({**knobs, "CONFIG": "suspend"})
+    assert not configuration.of({**knobs, "SLURM_CONF": ""}).has_accounting(knobs)
+
+
+def test_they_are_all_described() -> None:
+    text = (Path(__file__).parents[3] / "docs/configurations.md").read_text()
+    assert [path.stem for path in CONFIGS if f"| `{path.stem}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "line 2: is not YAML"),
+        ("[]", "is no mapping"),
+        ("setting: {}", "there is no 'setting'"),
+        ("settings: [1]", "settings is no mapping"),
+        ("partitions: {}\n", None),
+        ("partitions: [a]", "partitions is no list of mappings with a name"),
+        ("qos: [{}]", "qos 1: name ''"),
+        ("accounting: auto", "accounting is neither true nor false"),
+        ("shares: {u1: 2}", "shares: u1: 2"),
+        ("routing: [{qos: b}]", "routing rule 1: qos 'b' is none of normal"),
+        ("routing: [{partition: b}]", "routing rule 1: partition 'b' is none of batch"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, text: str, words: str | None) -> None:
+    (tmp_path / "x.yml").write_text(text + "\n")
+    if words is None:
+        assert configuration.read(tmp_path / "x.yml").partitions == configuration.PARTITIONS
+        return
+    with pytest.raises(WrongUse, match=rf"^CONFIG: .*/x\.yml.*{words}"):
+        configuration.read(tmp_path / "x.yml")

@@ -1,0 +1,52 @@
+"""What inventories of other hosts say, by Ansible's own reading of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirage.experiment import hosts
+from mirage.knobs.table import GIVEN, resolve
+from slurm_mirage.base.errors import WrongUse
+
+
+def knobs_of(**given: str) -> dict[str, object]:
+    values = resolve({GIVEN: " ".join(given), **given})
+    return values | hosts.knobs_of(values, given)
+
+
+def test_a_layout_of_hosts_brings_its_nodes() -> None:
+    found = knobs_of(INVENTORY="inventories/raijin")
+    assert (found["NODES"], found["CPUS"]) == (3600, 16)
+    found = knobs_of(INVENTORY="inventories/raijin", NODES="40")
+    assert (found["NODES"], found["CPUS"]) == (40, 16)
+    found = knobs_of(INVENTORY="inventories/hosts.example")
+    assert (found["NODES"], found["CPUS"]) == (360, 16)
+
+
+def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nc1\n")
+    (tmp_path / "group_vars").mkdir()
+    variables = tmp_path / "group_vars/all.yml"
+    variables.write_text("mirage_speed: 20\nmirage_steps: yes\nmirage_config: fifo\nmirage_accounting: no\n")
+    found = knobs_of(INVENTORY=str(tmp_path), CONFIG="backfill")
+    assert (found["SPEED"], found["STEPS"], found["CONFIG"], found["ACCOUNTING"]) == (20, "yes", "backfill", "no")
+
+    variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
+    with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
+        knobs_of(INVENTORY=str(tmp_path))
+
+
+def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nc1\n")
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text("mirage_nodes: many\n")
+    with pytest.raises(WrongUse, match=r"^NODES: 'many' \(mirage_nodes of .*\) is not possible; it may be a whole number"):
+        knobs_of(INVENTORY=str(tmp_path))
+
+
+def test_an_inventory_without_a_head_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[compute]\nc1\n")
+    with pytest.raises(WrongUse, match=r"^INVENTORY: .* has no host in its group head"):
+        knobs_of(INVENTORY=str(tmp_path))

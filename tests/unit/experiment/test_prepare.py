@@ -1,0 +1,162 @@
+"""What is told and set before a run starts: times at a speed, slack, sampling, and what shrinking leaves of the time limits."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of
+from mirage.experiment.remarks import remarks, shrink_in_words
+from mirage.knobs import table as knobs
+from mirage.traces.swf import parse_swf
+from mirage.traces.trace import Trace
+from mirage.workloads.selection import Selection
+
+
+def log(*jobs: tuple[float, float, float]) -> Trace:
+    """An SWF log of jobs with one processor: submission, run time, requested time."""
+    lines = (f"{n} {submit} 0 {run} 1 -1 -1 1 {asked} -1 1 1 1 -1 -1 -1 -1 -1\n" for n, (submit, run, asked) in enumerate(jobs, 1))
+    return Trace(parse_swf("".join(lines).encode(), "log")[0], {}, {}, "swf", "")
+
+
+def prepared(trace: Trace, **given: object) -> Prepared:
+    values = knobs.resolve({"NODES": "10", "CPUS": "1", **{name: str(value) for name, value in given.items()}})
+    shrinks = values["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    return Prepared.make(values, trace, shrinks[0])
+
+
+SPAN = log((0, 600, 7200), (36000, 14400, 14400))
+"""Two jobs that end 14 hours after the first submission; the second uses its whole limit."""
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "2 jobs, longest 4 h, about 14 h"),
+        ({"SHRINK": 50}, "2 jobs, longest 2 h, about 7 h"),
+        ({"SPEED": 100}, "2 jobs, longest 4 h, 14 h of the cluster's time: about 8 min at SPEED=100"),
+        ({"SPEED": "0.5"}, "2 jobs, longest 4 h, 14 h of the cluster's time: about 28 h at SPEED=0.5"),
+        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: about 4 min at SPEED=100"),
+        ({"SPEED": "auto"}, "2 jobs, longest 4 h, 14 h of the cluster's time, at a SPEED to be picked"),
+    ],
+)
+def test_announcements(given: dict[str, object], words: str) -> None:
+    assert prepared(SPAN, **given).announcement() == words
+
+
+def test_the_schemes_periods_are_the_clusters_time() -> None:
+    """The plan is in the cluster's seconds, which a faster clock makes shorter like all the others."""
+    given = {"PERIOD": 60, "DRIFT": "-5", "GROUP": 1, "SHRINK": 50}
+    assert prepared(SPAN, **given).dues == prepared(SPAN, **given, SPEED=500).dues == [0.0, 55.0]
+
+
+BUSY = log((0, 5000, 7200), (10, 4000, 7200), (1000, 300, 600), (1300, 300, 600), (1400, 300, 600))
+"""All wait for 0 s: two run when the third is submitted."""
+
+
+@pytest.mark.parametrize(
+    ("given", "dues"),
+    [
+        ({}, [0, 0, 0, 300, 400]),
+        ({"FROM": 900}, [0, 0, 100, 400, 500]),
+        ({"PRESET": "none"}, [0, 300, 400]),
+        ({"FROM": 900, "PRESET": "none"}, [0, 300, 400]),
+        # The scheme counts jobs of the selection only, and begins with the presets.
+        ({"FROM": 900, "PERIOD": 60}, [0, 0, 0, 60, 120]),
+        ({"PERIOD": 60, "WARMUP": 2}, [0, 0, 0, 0, 60]),
+    ],
+)
+def test_presets_are_due_at_once_and_the_others_at_their_own_times(given: dict[str, object], dues: list[float]) -> None:
+    place = {} if "FROM" in given else {"OFFSET": 2}
+    assert prepared(BUSY, **{"PRESET": "all", **place, **given}).dues == dues
+
+
+def test_presets_and_sizes_are_told() -> None:
+    run = prepared(BUSY, OFFSET=2, PRESET="running", SIZES="scale")
+    assert run.announcement() == "3 jobs, and 2 preset, longest 67 min, about 2 h 12 min"
+    told = remarks(run)
+    assert told[:2] == [
+        "sizes of jobs: 10 times those of the log, to the nearest processor (SIZES=scale)",
+        "preset, as they were when the selection begins: 2 running, 0 queued",
+    ]
+
+
+def test_a_selection_from_the_knobs() -> None:
+    values = knobs.resolve({"FROM": "2016-04-01", "TO": "9", "QUEUES": "1, night", "USERS": "4", "JOBS": "3", "MIN_RUNTIME": "1.5"})
+    chosen = selection_of(values)
+    assert (chosen.begin, chosen.end, chosen.queues, chosen.users) == ("2016-04-01", "9", ("1", "night"), ("4",))
+    assert (chosen.jobs, chosen.offset, chosen.min_runtime) == (3, 0, 1.5)
+    assert selection_of(knobs.resolve({})) == Selection()
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 100_000))
+def test_samples_are_enough_and_not_too_many(speed: float) -> None:
+    run = prepared(SPAN, SPEED=f"{speed:.6f}")
+    interval, real = run.sample_interval(), run.real_estimate()
+    assert real is not None and 1.0 <= interval <= LONGEST_SAMPLE
+    assert interval == 1.0 or real / interval >= SAMPLES * (1 - 1e-12)
+
+
+def test_extended_limits_are_told_and_are_the_same_at_every_speed() -> None:
+    # Of limits of 4 h: used up, missed by half a minute, by an hour; and 50 min beyond one of 10 min.
+    busy = log((0, 14400, 14400), (1, 14370, 14400), (2, 10800, 14400), (3, 3600, 600))
+    told = ["time limit extended: 2 jobs, by 26 min in the median, 51 min at most (OVERRUN=extend, slack 10 s)"]
+    assert remarks(prepared(busy)) == remarks(prepared(busy, SPEED=500)) == told
+    assert remarks(prepared(busy, SPEED=500, OVERRUN="kill")) == []
+
+
+LIMITS = [60 * minutes for minutes in (5, 10, 15, 30, 60, 90, 120, 240, 480, 720, 1440, 2880)]
+MANY = log(*((10 * n, 30, limit) for n, limit in enumerate(LIMITS)))
+
+
+@pytest.mark.parametrize(
+    ("trace", "shrink", "after", "instead"),
+    [
+        (MANY, "100", None, None),
+        (MANY, "50", 12, None),
+        (MANY, "0.2", 4, "SPEED=500"),
+        (MANY, "0.0001", 1, "SPEED=100000"),
+        (log((0, 30, 300), (1, 30, 600)), "10", 1, None),  # half of them
+        (log((0, 30, 300), (1, 30, 600), (2, 30, 360)), "10", 1, "SPEED=10"),
+        (log((0, 30, 60), (1, 30, 70), (2, 30, 80)), "70", 1, "SPEED=1.4"),
+    ],
+)
+def test_limits_that_collapse(trace: Trace, shrink: str, after: int | None, instead: str | None) -> None:
+    lines = remarks(prepared(trace, SHRINK=shrink))
+    before = trace.frame["requested_time"].n_unique()
+    told = [line for line in lines if line.startswith("distinct")]
+    assert told == ([] if after is None else [f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)"])
+    assert sum(line.startswith("not shrunk: bf_interval, ") for line in lines) == (after is not None)
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert len(warnings) == (instead is not None)
+    if instead is not None:
+        assert warnings[0].endswith(f"; {instead} with SHRINK=100 is as short, and keeps them")
+
+
+def test_the_speed_that_is_offered_counts_the_one_given() -> None:
+    assert "SPEED=10000 with SHRINK=100" in remarks(prepared(MANY, SHRINK="0.2", SPEED=20))[-1]
+
+
+def test_shrink_in_words() -> None:
+    assert shrink_in_words(Decimal("0.2")) == "0.2 %: 500 times shorter"
+    assert shrink_in_words(Decimal(200)) == "200 %: 2 times longer"
+
+
+def test_a_speed_that_is_picked_later_changes_the_estimate(tmp_path: Path) -> None:
+    """SPEED=auto: what was written before the speed was known is replaced, and the rest of experiment.json stays."""
+    folder = tmp_path / "r"
+    prepared(SPAN, SPEED="auto").write(folder, {"inputs": {"SPEED": "auto"}})
+    before = (folder / "plan.csv").read_text()
+    prepared(SPAN, SPEED=500).write_again(folder)
+    experiment = json.loads((folder / "experiment.json").read_text())
+    assert experiment["inputs"] == {"SPEED": "auto"}
+    assert experiment["workload"]["estimate_real"] == 50400 / 500
+    assert (folder / "plan.csv").read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]

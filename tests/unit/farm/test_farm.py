@@ -1,0 +1,607 @@
+"""The farm with real processes: small shell programs stand where the daemons would, and die and hang as daemons do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slurm_mirage.base import processes
+from slurm_mirage.base.files import file_digest
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.clock.instance_clock import clock_file
+from slurm_mirage.farm.daemons import Spec
+from slurm_mirage.farm.farm import read_state
+
+PACKAGE = Path(__file__).parents[3] / "module_utils"
+USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+REAL_TIME = {"speed": 1.0, "library": ""}
+DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3;; esac\nsleep 300 &\nwait\n"
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen"
+        time.sleep(0.02)
+
+
+class Bed:
+    """An instance's directory with a farm in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.farm: subprocess.Popen[bytes] | None = None
+        for name in ("etc", "run", "log", "state"):
+            (directory / name).mkdir()
+            if os.getuid() == 0:
+                shutil.chown(directory / name, USER)
+        self.program = directory / "daemon.sh"
+        self.program.write_text(DAEMON)
+
+    def entry(self, count: int, digest: str = "1", name: str = "n{i}", kind: str = "slurmd", **more: object) -> dict:
+        ready = f"{self.directory}/run/{name}.pid"
+        command = ["/bin/sh", str(self.program), name, ready]
+        entry = {"kind": kind, "name": name, "first": 1, "count": count, "digest": digest, "ready_file": ready}
+        return {**entry, "command": command, **more}
+
+    def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
+        self.specify_all(self.entry(count, digest, name))
+
+    def specify_all(self, *entries: dict, speed: float = 1.0, addresses: dict[str, str] | None = None) -> None:
+        clock = {"speed": speed, "library": ""}
+        spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
+        spec |= {"daemons": entries, "addresses": addresses or {}}
+        (self.directory / "etc/farm.json").write_text(json.dumps(spec))
+
+    def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
+        command = [*wrapper, sys.executable, *(program or ("-m", "slurm_mirage.programs.farm", "run")), str(self.directory)]
+        marks = {processes.INSTANCE_VARIABLE: str(self.directory)}
+        self.farm = subprocess.Popen(command, env={**os.environ, **marks})
+
+    def state(self) -> dict:
+        return read_state(self.directory) or {"phase": "none", "daemons": {}}
+
+    def is_up(self, count: int) -> bool:
+        """Whether the farm follows what was specified last, with so many nodes."""
+        state = self.state()
+        if state.get("specification") != file_digest(self.directory / "etc/farm.json"):
+            return False
+        return state["phase"] == "running" and state["daemons"]["slurmd"] == {"wanted": count, "up": count, "ready": count}
+
+    def replaced(self, name: str, before: int) -> bool:
+        """Whether another process than `before` has that name now; while it starts its file is missing or empty."""
+        return self.daemons().get(name, before) != before
+
+    def daemons(self) -> dict[str, int]:
+        """Process ids by name, of those that have started. What they write themselves are the ids that they have in their cells."""
+        parents = processes.parents()
+        commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
+        first = {pid: words for pid, words in commands.items() if commands.get(parents.get(pid, 0)) != words}
+        return {
+            words[2]: pid for pid, words in first.items()
+            if words[1:2] == [str(self.program)] and Path(words[3]).exists() and Path(words[3]).read_text()
+        }  # fmt: skip
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    # Not pytest's tmp_path: the farm goes on as another user, who may not enter it.
+    directory = Path("/tmp", f"farm-test-{os.getpid()}-{time.monotonic_ns()}")
+    directory.mkdir(mode=0o755)
+    bed = Bed(directory)
+    yield bed
+    if bed.farm is not None:
+        bed.farm.terminate()
+        bed.farm.wait(60)
+    processes.end(processes.of_instance(str(directory)), 5)
+    shutil.rmtree(directory)
+
+
+def test_specification_of_many(tmp_path: Path) -> None:
+    entry = {"kind": "slurmd", "name": "n{i}", "first": 3, "count": 2, "digest": "d"}
+    entry |= {"command": ["slurmd", "-N", "n{i}"], "ready_file": "/run/n{i}.pid"}
+    spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "clock": REAL_TIME, "identity": "1", "daemons": [entry]}
+    (tmp_path / "farm.json").write_text(json.dumps(spec))
+    daemons = Spec.load(tmp_path / "farm.json").daemons
+    assert list(daemons) == ["n3", "n4"]
+    assert (daemons["n4"].command, daemons["n4"].ready_file) == (["slurmd", "-N", "n4"], "/run/n4.pid")
+
+
+def test_starts_all_as_the_unprivileged_user_and_stops_all(bed: Bed) -> None:
+    bed.specify(count=7)
+    bed.start()
+    until(lambda: bed.is_up(7))
+    pids = bed.daemons()
+    assert len(pids) == 7
+    assert {Path(f"/proc/{pid}").owner() for pid in pids.values()} == {USER}
+    bed.farm.send_signal(signal.SIGTERM)
+    assert bed.farm.wait(30) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+    assert read_state(bed.directory) is None
+
+
+def test_a_daemon_that_dies_is_started_again(bed: Bed) -> None:
+    bed.specify()
+    bed.start()
+    until(lambda: bed.is_up(5))
+    victim = bed.daemons()["n3"]
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: bed.state().get("restarts") == 1 and bed.is_up(5))
+    assert bed.daemons()["n3"] != victim
+
+
+def test_a_daemon_that_cannot_live_is_reported_with_its_last_words(bed: Bed) -> None:
+    bed.specify(count=1, name="bad{i}")
+    bed.program.write_text(
+        DAEMON.replace("echo 'fatal", f"echo 'fatal: no such luck' > {bed.directory}/log/slurmd.bad1.log; echo 'fatal")
+    )
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    assert bed.state()["failing"] == {"bad1": "exit 3: fatal: no such luck"}
+
+
+def test_hangup_applies_a_changed_specification(bed: Bed) -> None:
+    bed.specify(count=3)
+    bed.start()
+    until(lambda: bed.is_up(3))
+    before = bed.daemons()
+    bed.specify(count=5)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(5))
+    assert {name: pid for name, pid in bed.daemons().items() if name in before} == before
+    bed.specify(count=2)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and not processes.start_time(before["n3"]))
+    bed.specify(count=2, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and bed.replaced("n1", before["n1"]) and bed.replaced("n2", before["n2"]))
+
+
+def test_a_changed_command_is_a_changed_specification(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+    other = bed.directory / "other.sh"
+    shutil.copy(bed.program, other)
+    bed.program = other
+    bed.specify(count=2)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2) and not set(bed.daemons().values()) & set(before.values()))
+    assert {processes.command_line(pid)[1] for pid in bed.daemons().values()} == {str(other)}
+
+
+def test_a_node_that_cannot_live_is_gone_when_it_is_not_wanted_any_more(bed: Bed) -> None:
+    bed.specify(count=2, name="bad{i}")
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    bed.specify(count=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1))
+    assert bed.state()["failing"] == {}
+    commands = [processes.command_line(pid) for pid in processes.of_instance(str(bed.directory))]
+    assert [words for words in commands if len(words) > 2 and words[2].startswith("bad")] == []
+
+
+def test_a_daemon_that_does_not_heed_a_reload_is_killed(bed: Bed) -> None:
+    bed.program.write_text("trap '' TERM\n" + DAEMON.replace("wait", "wait; wait; sleep 300"))
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    before = bed.daemons()["n1"]
+    bed.specify(count=1, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1) and bed.replaced("n1", before))
+    assert processes.start_time(before) is None
+    assert bed.state()["restarts"] == 0
+    bed.farm.kill()  # a farm that stops would be patient with it again
+
+
+def test_a_program_that_is_not_there_is_reported_and_tried_again(bed: Bed) -> None:
+    bed.specify(count=1)
+    spec = json.loads((bed.directory / "etc/farm.json").read_text())
+    missing = str(bed.directory / "slurmd")
+    spec["daemons"][0]["command"][0] = missing
+    (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
+    bed.start()
+    until(lambda: bool(bed.state().get("failing")))
+    assert bed.state()["failing"]["n1"].startswith("cannot be started: [Errno 2] No such file or directory")
+    Path(missing).symlink_to("/bin/sh")
+    until(lambda: bed.is_up(1))
+
+
+def test_one_that_is_ready_late_is_ready(bed: Bed) -> None:
+    """A daemon adopted before it was ready, as after a start that took long: its ready file counts when it comes."""
+    bed.program.write_text(DAEMON.replace("echo $$", 'until [ -e "$0.go" ]; do sleep 0.05; done; echo $$', 1))
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.state()["daemons"].get("slurmd") == {"wanted": 1, "up": 1, "ready": 0})
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.state()["daemons"].get("slurmd") == {"wanted": 1, "up": 1, "ready": 0})
+    Path(f"{bed.program}.go").touch()
+    until(lambda: bed.is_up(1))
+
+
+def test_daemons_and_jobs_ignore_no_signal(bed: Bed) -> None:
+    """Python ignores SIGPIPE and SIGXFSZ; what it starts must not."""
+    bed.program.write_text(f"grep SigIgn /proc/self/status > {bed.directory}/run/ignored\n{DAEMON}")
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    ignored = int((bed.directory / "run/ignored").read_text().split()[1], 16)
+    assert [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (number - 1) & 1] == []
+
+
+def test_the_state_says_which_specification_it_is_of(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    assert bed.state()["specification"] == file_digest(bed.directory / "etc/farm.json")
+    bed.specify(count=2)
+    assert bed.state()["specification"] != file_digest(bed.directory / "etc/farm.json")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.state().get("specification") == file_digest(bed.directory / "etc/farm.json"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
+def test_root_follows_no_link_of_the_instances_user(bed: Bed) -> None:
+    bed.specify(count=1)
+    target = bed.directory / "etc/target"
+    (bed.directory / "run/farm.lock").symlink_to(target)
+    bed.start()
+    assert bed.farm.wait(20) != 0
+    assert not target.exists()
+
+
+def test_a_killed_farm_is_taken_over(bed: Bed) -> None:
+    bed.specify(count=4)
+    bed.start()
+    until(lambda: bed.is_up(4))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    assert read_state(bed.directory) is None
+    os.kill(before["n2"], signal.SIGKILL)
+    bed.start()
+    until(lambda: bed.is_up(4))
+    after = bed.daemons()
+    assert {name for name in after if after[name] != before[name]} == {"n2"}
+    os.kill(after["n1"], signal.SIGKILL)
+    until(lambda: bed.is_up(4) and bed.replaced("n1", after["n1"]))
+
+
+def test_what_a_killed_farm_left_with_another_configuration_is_ended(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.specify(count=2, digest="2")
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert not set(before.values()) & set(bed.daemons().values())
+    assert all(processes.start_time(pid) is None for pid in before.values())
+
+
+def test_what_is_taken_over_is_ended_when_it_is_not_wanted_any_more(bed: Bed) -> None:
+    """Daemons that are no children of the farm: it has to look whether they still run."""
+    bed.specify(count=6)
+    bed.start()
+    until(lambda: bed.is_up(6))
+    before = bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(6))
+    assert bed.daemons() == before
+    bed.specify(count=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(1))
+    assert [name for name, pid in before.items() if processes.start_time(pid)] == ["n1"]
+
+
+def test_nothing_starts_before_what_has_to_go_is_gone(bed: Bed) -> None:
+    """The port of one may be another's now; a few at a time, and the farm does not say that it is done."""
+    port = f"{bed.directory}/run/port-$1"
+    clash = f"[ -e {port} ] && echo $1 >> {bed.directory}/run/clash"
+    until_told = DAEMON.replace("sleep 300 &\nwait", "while :; do sleep 0.05; done")
+    bed.program.write_text(f"trap 'sleep 0.2; rm {port}; exit' TERM\n{clash}\ntouch {port}\n{until_told}")
+    bed.specify(count=6)
+    bed.start()
+    until(lambda: bed.is_up(6))
+    bed.specify_all(bed.entry(6, "2"), bed.entry(2, name="m{i}"))
+    bed.farm.send_signal(signal.SIGHUP)
+    seen = []
+    until(lambda: bool(seen.append(bed.state())) or bed.is_up(8))
+    leaving = [state["leaving"] for state in seen if state.get("leaving")]
+    assert max(leaving) == 6
+    assert {state["phase"] for state in seen if state.get("leaving")} == {"starting"}
+    assert not (bed.directory / "run/clash").exists()
+    assert seen[-1]["restarts"] == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to raise a priority and for host names")
+def test_host_names_priorities_and_privileges(bed: Bed) -> None:
+    told = bed.directory / "run"
+    tell = f"hostname > {told}/$1.name; grep CapEff /proc/self/status > {told}/$1.caps"
+    bed.program.write_text(f"{tell}\n{DAEMON}")
+    bed.specify_all(
+        bed.entry(1, name="slurmctld", kind="slurmctld"),
+        bed.entry(2),
+        bed.entry(2, name="m{i}", hostname="127.0.0.2"),
+        bed.entry(1, name="o{i}", hostname="127.0.0.3"),
+    )
+    bed.start()
+    until(lambda: bed.is_up(5))
+    names = {path.stem: path.read_text().strip() for path in told.glob("*.name")}
+    assert names == {"slurmctld": "localhost"} | {"n1": "localhost", "n2": "localhost"} | {
+        "m1": "127.0.0.2", "m2": "127.0.0.2", "o1": "127.0.0.3"}  # fmt: skip
+    if "higher priority" not in bed.state()["refused"]:
+        controller = bed.daemons().pop("slurmctld")
+        raised = {bed.farm.pid, controller, *(pid for pid, parent in processes.parents().items() if parent == controller)}
+        mine = processes.of_instance(str(bed.directory))
+        assert {pid for pid in mine if os.getpriority(os.PRIO_PROCESS, pid) != 0} == raised
+        assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in raised} == {-10}
+    assert {int(path.read_text().split()[1], 16) for path in told.glob("*.caps")} == {0}
+    # A shell of the instance takes the farm's host name.
+    seen = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
+    assert seen == "localhost\n"
+    status = Path(f"/proc/{bed.state()['pid']}/status").read_text()
+    assert "CapPrm:\t0000000000a40000" in status, "CAP_SYS_CHROOT, CAP_SYS_ADMIN and CAP_SYS_NICE, and no other"
+    bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), bed.entry(2), bed.entry(1, name="p{i}", hostname="127.0.0.4"))
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(3))
+    assert (told / "p1.name").read_text() == "127.0.0.4\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a view of its own")
+def test_daemons_see_names_for_the_hosts_addresses(bed: Bed) -> None:
+    """Those that run see the names of hosts that join, too; the host sees none; and a farm that was killed begins anew."""
+    of_host = Path("/etc/hosts").read_text()
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide"})
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = bed.daemons()
+
+    def seen() -> str:
+        """By a daemon, whose mounts are shown by its root."""
+        return Path(f"/proc/{before['n1']}/root/etc/hosts").read_text()
+
+    assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.7 first.wide\n"
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide", "192.0.2.8": "second.wide"})
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: "192.0.2.8 second.wide\n" in seen())
+
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.specify_all(bed.entry(2), addresses={"192.0.2.9": "third.wide"})
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert bed.daemons() == before
+    assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.9 third.wide\n"
+    assert Path("/etc/hosts").read_text() == of_host
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, to give a privilege away")
+def test_a_host_without_namespaces_has_one_address(bed: Bed) -> None:
+    """The farm as in a container that may not make namespaces: all works but a second address, and that is said."""
+    bed.specify_all(bed.entry(2), bed.entry(1, name="m{i}", hostname="127.0.0.2"))
+    bed.start(wrapper=("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
+    until(lambda: bool(bed.state().get("failing")))
+    state = bed.state()
+    assert "Operation not permitted: this host allows no private host name 127.0.0.2" in state["failing"]["m1"]
+    assert {"private host name", "cells (PID namespaces)"} <= state["refused"].keys()
+    assert state["daemons"]["slurmd"]["ready"] == 2
+
+
+def cell_of(pid: int) -> str:
+    return str(Path(f"/proc/{pid}/ns/pid").readlink())
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
+def test_neighbours_share_a_cell_whose_proc_shows_them_alone(bed: Bed) -> None:
+    bed.program.write_text(f'cd /proc; echo [0-9]* > "{bed.directory}/run/$1.seen"\n{DAEMON}')
+    bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), {**bed.entry(3), "first": 62}, bed.entry(1, name="m{i}"))
+    bed.start()
+    until(lambda: bed.is_up(4))
+    if "cells (PID namespaces)" in bed.state()["refused"]:
+        pytest.skip("skipped: this host allows no PID namespaces")
+    pids = bed.daemons()
+    cells = {name: cell_of(pid) for name, pid in pids.items()}
+    assert cells["slurmctld"] == cell_of(os.getpid())
+    assert cells["n62"] == cells["n63"]
+    assert len(set(cells.values())) == 4, "n64 is in the next cell, and another class in its own"
+    seen = (bed.directory / "run/n64.seen").read_text().split()
+    assert seen[0] == "1"
+    assert len(seen) <= 4
+    os.kill(pids["n62"], signal.SIGKILL)
+    until(lambda: bed.replaced("n62", pids["n62"]) and bed.is_up(4))
+    assert cell_of(bed.daemons()["n62"]) == cells["n62"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
+def test_cells_outlive_a_killed_farm_and_daemons_outlive_a_killed_cell(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    before = {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()}
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()} == before
+    os.kill(before["n1"][0], signal.SIGKILL)
+    until(lambda: bed.replaced("n1", before["n1"][0]) and bed.is_up(2))
+    assert cell_of(bed.daemons()["n1"]) == before["n1"][1], "where its jobs are"
+    keepers = [pid for pid in processes.of_instance(str(bed.directory)) if processes.command_line(pid) == ["sleep", "infinity"]]
+    for keeper in keepers:
+        os.kill(keeper, signal.SIGKILL)
+    until(lambda: bed.replaced("n2", before["n2"][0]) and bed.is_up(2))
+    bed.farm.terminate()
+    assert bed.farm.wait(60) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+
+
+def test_daemons_wait_for_memory(bed: Bed) -> None:
+    """A real farm, which reads the host's memory from a file of this test."""
+    meminfo = bed.directory / "run/meminfo"
+
+    def available(mib: int) -> None:
+        temporary = meminfo.with_suffix(".new")
+        temporary.write_text(f"MemTotal: {8192 * 1024} kB\nMemAvailable: {mib * 1024} kB\n")
+        temporary.rename(meminfo)
+
+    available(1025)
+    program = (
+        "import sys; from functools import partial; from pathlib import Path; "
+        "from slurm_mirage.farm import farm, pacing; from slurm_mirage.programs.farm import main;"
+        "farm.MemoryPace = partial(pacing.MemoryPace, partial(pacing.host_memory, Path(sys.argv[1], 'run/meminfo')));"
+        "sys.exit(main(['run', sys.argv[1]]))"
+    )
+    bed.specify(count=5)
+    bed.start("-c", program)
+    until(lambda: bed.state().get("waiting_for_memory") is not None)
+    assert (bed.state()["phase"], bed.state()["daemons"]["slurmd"]["up"]) == ("starting", 0)
+    until(lambda: bed.state()["waiting_for_memory"] >= 1)
+    available(4096)
+    until(lambda: bed.is_up(5))
+    assert bed.state()["waiting_for_memory"] is None
+    available(1025)
+    bed.specify(count=5, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.state().get("waiting_for_memory") is not None)
+    assert (bed.state()["phase"], bed.state()["daemons"]["slurmd"]["up"]) == ("starting", 0)
+    available(4096)
+    until(lambda: bed.is_up(5))
+
+
+def test_one_farm_for_each_instance(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    command = [sys.executable, "-m", "slurm_mirage.programs.farm", "run", str(bed.directory)]
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (second.returncode, second.stderr) == (1, f"farm: another farm runs in {bed.directory}\n")
+    assert bed.is_up(1)
+
+
+def test_stop_ends_jobs_that_detached_themselves_but_no_stranger(bed: Bed) -> None:
+    bed.program.write_text(DAEMON.replace("sleep", "setsid sleep 299 &\nsleep"))
+    bed.specify(count=2)
+    stranger = subprocess.Popen(["sleep", "300"])
+    bed.start()
+    until(lambda: bed.is_up(2) and len(processes.of_instance(str(bed.directory))) >= 5)
+    bed.farm.send_signal(signal.SIGTERM)
+    assert bed.farm.wait(30) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a root directory of its own")
+def test_an_instance_of_the_same_name_in_a_container_is_not_ours(bed: Bed) -> None:
+    """A process with the same mark that sees another file system, as in a container, is left alone."""
+    command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {bed.directory} && exec sleep 300"]
+    stranger = subprocess.Popen(command, env={**os.environ, processes.INSTANCE_VARIABLE: str(bed.directory)})
+    until(lambda: processes.command_line(stranger.pid)[:1] == ["sleep"])
+    assert processes.of_instance(str(bed.directory)) == set()
+    stranger.kill()
+    stranger.wait()
+
+
+def test_a_change_of_speed_restarts_what_is_on_the_clock_and_virtual_time_goes_on(bed: Bed) -> None:
+    munged = bed.entry(1, name="munged", kind="munged")
+    real = time.time_ns()
+    bed.specify_all(munged, bed.entry(3), speed=1000)
+    bed.start()
+    until(lambda: bed.is_up(3))
+    fast, before = Clock.read(clock_file(bed.directory)), bed.daemons()
+    assert fast.speed == 1000
+    assert real <= fast.real_ns == fast.virtual_ns <= time.time_ns()
+    environment = {name: processes.environment(pid) for name, pid in before.items()}
+    assert environment["n1"]["SLURM_MIRAGE_CLOCK"] == str(clock_file(bed.directory))
+    assert environment["n1"]["LD_PRELOAD"] == f"{bed.directory}/lib/virtual_clock.so"
+    assert not {"SLURM_MIRAGE_CLOCK", "LD_PRELOAD"} & environment["munged"].keys()
+
+    bed.specify_all(munged, bed.entry(3), speed=1)
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(3))
+    slow, after = Clock.read(clock_file(bed.directory)), bed.daemons()
+    assert slow.speed == 1
+    assert slow.virtual_ns == fast.virtual_at(slow.real_ns)
+    assert {name for name in before if before[name] == after[name]} == {"munged"}
+
+
+def test_in_real_time_there_is_no_clock(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    assert not clock_file(bed.directory).exists()
+    assert "LD_PRELOAD" not in processes.environment(bed.daemons()["n1"])
+
+
+def test_a_farm_that_starts_again_keeps_its_clock(bed: Bed) -> None:
+    bed.specify_all(bed.entry(2), speed=20)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    line, pids = clock_file(bed.directory).read_text(), bed.daemons()
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: bed.is_up(2) and bed.state()["pid"] == bed.farm.pid)
+    assert clock_file(bed.directory).read_text() == line
+    assert bed.daemons() == pids
+
+
+def test_what_others_need_starts_first_is_ready_by_its_port_and_ends_last(bed: Bed) -> None:
+    """munged, mariadbd, slurmdbd (which listens), each when the one before is ready, then slurmctld and at once the slurmd.
+
+    They end the other way round.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    # It waits for a line that never comes, without a child that would have to end before it.
+    os.mkfifo(bed.directory / "fifo", 0o666)
+    (bed.directory / "fifo").chmod(0o666)
+    note = f"{bed.directory}/run/notes"
+    bed.program.write_text(
+        f"echo $1 >> {note}\ntrap 'echo end $1 >> {note}; exit' TERM\necho $$ > $2\nread line <> {bed.directory}/fifo\n"
+    )
+    slow = bed.entry(1, name="slurmdbd", kind="slurmdbd", ready_port=port, environment={"MYSQL_UNIX_PORT": "/socket"})
+    others = [bed.entry(1, name=kind, kind=kind) for kind in ("slurmctld", "mariadbd", "munged")]
+    bed.specify_all(bed.entry(2), *others, slow)
+    bed.start()
+    notes = bed.directory / "run/notes"
+    until(lambda: bed.state()["daemons"].get("slurmdbd", {}).get("up") == 1)
+    assert bed.state()["daemons"]["slurmdbd"]["ready"] == 0
+    with socket.create_server(("127.0.0.1", port)):
+        until(lambda: bed.is_up(2))
+    assert notes.read_text().split()[:3] == ["munged", "mariadbd", "slurmdbd"]
+    until(lambda: len(bed.daemons()) == 6)
+    # An instant is a hundredth of a second, within which process ids tell who was first.
+    started = {name: (processes.start_time(pid), pid) for name, pid in bed.daemons().items()}
+    assert started["slurmdbd"] < started["slurmctld"] < min(started["n1"], started["n2"])
+    environment = {name: processes.environment(pid) for name, pid in bed.daemons().items()}
+    assert [name for name in environment if environment[name].get("MYSQL_UNIX_PORT") == "/socket"] == ["slurmdbd"]
+    notes.write_text("")
+    bed.farm.terminate()
+    bed.farm.wait()
+    ended = [line.removeprefix("end ") for line in notes.read_text().splitlines()]
+    assert sorted(ended[1:3]) == ["n1", "n2"]
+    assert [ended[0], *ended[3:]] == ["slurmctld", "slurmdbd", "mariadbd", "munged"]

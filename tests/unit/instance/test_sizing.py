@@ -1,0 +1,174 @@
+"""What nodes need of a host, and how many fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.instance import capacity, sizing
+from slurm_mirage.instance.sizing import Capacity, Load, check, kernel_settings, lacking, largest, needs
+
+NOTHING = Load(0, jobs=0)
+ROOT = Path(__file__).parents[3]
+PLENTY = Capacity(memory=2**40, tasks=2**60, files=2**60, inodes=2**60, disk=2**40, merges=True)
+SMALL = replace(PLENTY, memory=20 * 1024.0)
+
+counts = st.integers(1, 1_000_000)
+jobs = st.none() | st.integers(0, 20_000)
+hosts = st.builds(
+    Capacity,
+    memory=st.floats(0, 2**20),
+    tasks=st.integers(0, 2**22),
+    files=st.integers(0, 2**22),
+    inodes=st.integers(0, 2**22),
+    disk=st.floats(0, 2**20),
+    merges=st.booleans(),
+)
+
+
+@given(counts, counts, st.booleans(), st.booleans(), jobs)
+def test_more_nodes_need_more_of_everything(one: int, other: int, wide: bool, merges: bool, at_once: int | None) -> None:
+    less, more = sorted((one, other))
+    for small, large in zip(
+        astuple(needs(Load(less, wide, at_once), merges)), astuple(needs(Load(more, wide, at_once), merges)), strict=True
+    ):
+        assert small <= large
+
+
+def test_a_database_takes_its_room_beside_the_nodes() -> None:
+    there, here = Load(100, jobs=100), Load(100, jobs=100, database=True)
+    for merges in (True, False):
+        assert needs(here, merges).memory - needs(there, merges).memory == pytest.approx(130)
+    room = replace(PLENTY, memory=needs(there, merges=True).memory + 100)
+    check(there, NOTHING, room)
+    with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
+        check(here, NOTHING, room)
+    # What runs already has it; an instance without accounting that gets some needs that much more.
+    full = replace(PLENTY, memory=100.0)
+    check(here, here, full)
+    assert lacking(here, there, full) is not None
+    assert lacking(here, there, replace(full, memory=135.0 + sizing.UNMERGED_AT_ONCE)) is None
+
+
+@given(counts, jobs)
+def test_steps_and_unmerged_pages_cost_memory(nodes: int, at_once: int | None) -> None:
+    assert needs(Load(nodes, False, at_once), True).memory < needs(Load(nodes, True, at_once), True).memory
+    for wide in (False, True):
+        assert needs(Load(nodes, wide, at_once), True).memory <= needs(Load(nodes, wide, at_once), False).memory
+
+
+@given(counts, st.booleans(), jobs, st.integers(0, 20_000), hosts)
+def test_the_largest_that_is_named_fits_and_one_more_does_not(
+    nodes: int, wide: bool, at_once: int | None, running: int, host: Capacity
+) -> None:
+    load, there = Load(nodes, wide, at_once), Load(running, jobs=0)
+    try:
+        check(load, there, host)
+    except WrongUse as refusal:
+        named = re.search(r"the largest that fits is (\d+)", str(refusal))
+        assert named is not None
+        most = int(named[1])
+        assert most == largest(load, there, host) < nodes
+        assert most == 0 or lacking(replace(load, nodes=most), there, host) is None
+        assert lacking(replace(load, nodes=most + 1), there, host) is not None
+    else:
+        assert largest(load, there, host) == nodes
+
+
+def test_the_words_of_a_refusal() -> None:
+    with pytest.raises(WrongUse) as refusal:
+        check(Load(60_000), NOTHING, SMALL)
+    assert re.fullmatch(
+        r"NODES=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
+    )
+
+
+def test_a_host_of_several_is_told_its_share() -> None:
+    with pytest.raises(WrongUse) as refusal:
+        check(Load(60_000, cluster=120_000), NOTHING, SMALL)
+    assert str(refusal.value).startswith("NODES=120000: to have 60000 of them this host needs about ")
+    assert "; it has room for " in str(refusal.value)
+    with pytest.raises(WrongUse, match=r"NODES=900000: to have 0 of them this host needs about 26\.4 GiB"):
+        check(Load(0, cluster=900_000), NOTHING, SMALL)
+    check(Load(0, cluster=1000), NOTHING, SMALL)
+
+
+def test_steps_are_named_when_they_are_the_reason() -> None:
+    with pytest.raises(WrongUse, match=r"the largest that fits is \d+ \(STEPS=no allows it\)$"):
+        check(Load(20_000, wide_steps=True), NOTHING, SMALL)
+    with pytest.raises(WrongUse, match=r"the largest that fits is \d+ \(STEPS=no allows \d+\)$"):
+        check(Load(200_000, wide_steps=True), NOTHING, SMALL)
+
+
+def test_a_host_that_merges_nothing_holds_fewer() -> None:
+    unmerging = replace(SMALL, merges=False)
+    assert largest(Load(100_000), NOTHING, unmerging) < largest(Load(100_000), NOTHING, SMALL) / 2
+    with pytest.raises(WrongUse, match="this host merges no pages"):
+        check(Load(100_000), NOTHING, unmerging)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tasks": 30_000}, "processes and threads, 30000 are left"),
+        ({"files": 30_000}, "open files, 30000 are left"),
+        ({"inodes": 30_000}, "files on the disk, 30000 are left"),
+        ({"disk": 300.0}, "MiB on the disk, 300 are left"),
+        ({"tasks": -5}, "processes and threads, 0 are left"),
+    ],
+)
+def test_whatever_is_missing_is_named(change: dict[str, float], words: str) -> None:
+    with pytest.raises(WrongUse, match=words):
+        check(Load(16_384), NOTHING, replace(PLENTY, **change))
+
+
+def test_what_runs_already_fits_and_only_more_is_counted() -> None:
+    full = replace(PLENTY, memory=100.0, tasks=0, files=0)
+    running = Load(3600, jobs=0)
+    check(Load(3600), running, full)
+    check(Load(100), running, full)
+    with pytest.raises(WrongUse, match=r"^NODES=3601: needs about \d\.\d GiB more of memory, 0\.1 GiB are .* fits is 3600$"):
+        check(Load(3601), running, full)
+    with pytest.raises(WrongUse, match=r"\(STEPS=no allows it\)$"):
+        check(Load(3600, wide_steps=True), running, full)
+
+
+@given(counts, jobs)
+def test_settings_are_never_below_those_of_a_small_cluster_and_within_the_kernels(nodes: int, at_once: int | None) -> None:
+    settings = kernel_settings(Load(nodes, False, at_once))
+    least = kernel_settings(Load(1))
+    assert settings.keys() == least.keys()
+    assert all(settings[name] >= value for name, value in least.items())
+    assert settings["kernel.pid_max"] <= sizing.PID_MAX
+    assert 1000 <= settings["/sys/kernel/mm/ksm/pages_to_scan"] <= 1500
+
+
+def test_ksmd_sees_9000_nodes_in_half_a_minute() -> None:
+    scanned = kernel_settings(Load(9_000))["/sys/kernel/mm/ksm/pages_to_scan"]
+    seconds = 9_000 * sizing.ANONYMOUS_PAGES / scanned * sizing.KSM_SLEEP
+    assert seconds == pytest.approx(sizing.PASS, rel=0.01)
+
+
+def test_the_role_kernel_tuning_has_the_settings_of_a_small_cluster() -> None:
+    defaults = yaml.safe_load((ROOT / "roles/kernel_tuning/defaults/main.yml").read_text())
+    assert defaults["kernel_tuning_settings"] == kernel_settings(Load(360))
+
+
+def test_this_host_has_something_left(tmp_path: Path) -> None:
+    host = capacity.look(tmp_path / "not/there/yet")
+    assert host.disk > 0 and host.tasks > 0 and host.files > 0 and host.inodes > 0
+    total = int(re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())[1]) / 1024  # type: ignore[index]
+    assert host.memory < total
+
+
+def test_an_instance_that_is_not_there_runs_no_nodes(tmp_path: Path) -> None:
+    assert capacity.running_load(tmp_path / "none").nodes == 0
+    (tmp_path / "run").mkdir()
+    assert capacity.running_load(tmp_path).nodes == 0

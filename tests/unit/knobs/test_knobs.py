@@ -1,0 +1,182 @@
+"""The table of knobs: values, defaults, and what is refused with which words."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.knobs import table as knobs
+from slurm_mirage.base.errors import WrongUse
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("NODES", "360", 360),
+        ("NODES", "0100", 100),
+        ("PORT", "", None),
+        ("PORT", "17000", 17000),
+        ("JOBS", "", None),
+        ("JOBS", "1", 1),
+        ("OFFSET", "0", 0),
+        ("MIN_RUNTIME", "1.5", Decimal("1.5")),
+        ("SHRINK", "0.2", (Decimal("0.2"),)),
+        ("SHRINK", ".2", (Decimal("0.2"),)),
+        ("SHRINK", "100:50:10", tuple(Decimal(n) for n in (100, 90, 80, 70, 60, 50))),
+        ("SHRINK", "0.3:0.1:0.1", (Decimal("0.3"), Decimal("0.2"), Decimal("0.1"))),
+        ("SHRINK", "50:100:50", (Decimal(50), Decimal(100))),
+        ("SHRINK", "7:7:3", (Decimal(7),)),
+        ("SPEED", "1.0", Decimal(1)),
+        ("SPEED", "0.5", Decimal("0.5")),
+        ("SPEED", "100000", Decimal(100_000)),
+        ("SPEED", "33.333333333", Decimal("33.333333333")),
+        ("SPEED", "auto", "auto"),
+        ("DRIFT", "-0.5", Decimal("-0.5")),
+        ("OVERRUN", "kill", "kill"),
+        ("TRACE", "a b'$c\"d.swf", "a b'$c\"d.swf"),
+        ("CLUSTER", "a", "a"),
+        ("CLUSTER", "a" * 21, "a" * 21),
+        ("RUN", "kth-0.2_x", "kth-0.2_x"),
+    ],
+)
+def test_values(name: str, text: str, value: knobs.Value) -> None:
+    assert knobs.parse(name, text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("NODES", "0", "a whole number from 1"),
+        ("NODES", "-1", "a whole number from 1"),
+        ("NODES", "1.5", "a whole number from 1"),
+        ("NODES", "1000001", "1000000"),
+        ("NODES", "\u0661", "a whole number from 1"),
+        ("NODES", "9" * 5000, "a whole number from 1"),
+        ("CPUS", "many", "a whole number from 1"),
+        ("PORT", "80", "a port from 1024 to 65535"),
+        ("JOBS", "0", "a whole number from 1"),
+        ("MIN_RUNTIME", "-1", "a number of seconds from 0 on"),
+        ("SHRINK", "abc", "a percentage above 0"),
+        ("SHRINK", "0", "a percentage above 0"),
+        ("SHRINK", "-5", "a percentage above 0"),
+        ("SHRINK", "nan", "a percentage above 0"),
+        ("SHRINK", "inf", "a percentage above 0"),
+        ("SHRINK", "10001", "a percentage above 0 and up to 10000"),
+        ("SHRINK", "1e3", "a percentage above 0"),
+        ("SHRINK", "100:50", "FROM:TO:STEP"),
+        ("SHRINK", "100:50:0", "FROM:TO:STEP"),
+        ("SHRINK", "100:50:-10", "FROM:TO:STEP"),
+        ("SHRINK", "100:0:10", "FROM:TO:STEP"),
+        ("SHRINK", "100:55:10", "do not meet 55"),
+        ("SHRINK", "100:1:0.001", "at most 1000 runs"),
+        ("SPEED", "-1", "a number above 0"),
+        ("SPEED", "0", "a number above 0"),
+        ("SPEED", "fast", "a number above 0"),
+        ("SPEED", "100000.1", "up to 100000"),
+        ("SPEED", "0.0000000001", "a number above 0"),
+        ("SPEED", "1e3", "a number above 0"),
+        ("SPEED", "AUTO", "or auto"),
+        ("OVERRUN", "ignore", "extend or kill"),
+        ("CLUSTER", "Mirage", "a lower-case letter"),
+        ("CLUSTER", "1st", "a lower-case letter"),
+        ("CLUSTER", "a" * 22, "a lower-case letter"),
+        ("CLUSTER", "a\n", "a lower-case letter"),
+        ("CONFIG", "../fifo", "without .yml"),
+        ("RUN", "../x", "letters, digits"),
+        ("RUN", ".hidden", "letters, digits"),
+        ("RUN", "a b", "letters, digits"),
+        ("TRACE", "a\nb", "the path of an SWF log"),
+    ],
+)
+def test_refusals(name: str, text: str, words: str) -> None:
+    with pytest.raises(WrongUse) as refusal:
+        knobs.parse(name, text)
+    message = str(refusal.value)
+    assert message.startswith(f"{name}: ")
+    assert words in message
+    assert "\n" not in message
+
+
+def test_defaults_are_values_of_their_own_knobs() -> None:
+    values = knobs.resolve({})
+    assert list(values) == [knob.name for knob in knobs.TABLE]
+    assert (values["NODES"], values["CPUS"], values["SHRINK"]) == (360, 16, (Decimal(100),))
+
+
+def test_an_empty_value_is_the_default() -> None:
+    assert knobs.resolve({"NODES": "", "SHRINK": ""}) == knobs.resolve({})
+
+
+@pytest.mark.parametrize(
+    ("given_names", "words"),
+    [
+        ("NODE", "did you mean NODES?"),
+        ("nodes", "did you mean NODES?"),
+        ("SHRINKS", "did you mean SHRINK?"),
+        ("XYZZY", "`make` lists the knobs"),
+    ],
+)
+def test_names_that_are_no_knobs(given_names: str, words: str) -> None:
+    with pytest.raises(WrongUse, match=f"^{given_names}: ") as refusal:
+        knobs.resolve({knobs.GIVEN: given_names, given_names: "1"})
+    assert words in str(refusal.value)
+
+
+def test_another_programs_variables_are_no_mistake() -> None:
+    assert knobs.resolve({"SLURM_CONF": "/etc/slurm/slurm.conf", "NODE": "10"}) == knobs.resolve({})
+
+
+def test_a_slurm_conf_says_the_machine(tmp_path: Path) -> None:
+    """Only when it is given to make; Slurm's own commands have a variable of that name."""
+    path = tmp_path / "slurm.conf"
+    path.write_text("NodeName=a[1-4] CPUs=8\nNodeName=fat CPUs=64\nPartitionName=p Nodes=ALL\n")
+    values = knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path)})
+    machine = values["CLASSES"]
+    assert isinstance(machine, knobs.Machine)
+    assert (values["NODES"], machine.processors, values["CONFIG"]) == (5, 96, "site")
+    assert knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path), "CONFIG": "fifo"})["CONFIG"] == "fifo"
+    with pytest.raises(WrongUse, match=r"^NODES: SLURM_CONF says that too"):
+        knobs.resolve({knobs.GIVEN: "SLURM_CONF NODES", "SLURM_CONF": str(path), "NODES": "4"})
+
+
+def test_a_wrong_value_from_the_environment_is_said_to_come_from_there() -> None:
+    with pytest.raises(WrongUse, match="from the environment"):
+        knobs.resolve({"PORT": "http"})
+    with pytest.raises(WrongUse) as refusal:
+        knobs.resolve({"PORT": "http", knobs.GIVEN: "PORT"})
+    assert "environment" not in str(refusal.value)
+
+
+def test_knobs_that_a_target_does_not_look_at() -> None:
+    environ = {knobs.GIVEN: "CLUSTER NODES PYTHON", "CLUSTER": "a", "NODES": "3"}
+    assert knobs.unused("teardown", environ) == ["NODES"]
+    assert knobs.unused("cluster", environ) == []
+
+
+def test_help_has_a_line_for_each_knob() -> None:
+    lines = knobs.help_text().splitlines()
+    assert [line.split()[0] for line in lines] == [knob.name for knob in knobs.TABLE]
+
+
+@given(st.integers(1, 200), st.integers(0, 50), st.integers(1, 40))
+def test_a_sweep_has_both_ends_and_equal_steps(last: int, steps: int, step: int) -> None:
+    first = last + steps * step
+    values = knobs.shrink(f"{first}:{last}:{step}")
+    assert (values[0], values[-1], len(values)) == (first, last, steps + 1)
+    assert {a - b for a, b in pairwise(values)} <= {Decimal(step)}
+    assert knobs.shrink(f"{last}:{first}:{step}") == values[::-1]
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_value_or_one_line(text: str) -> None:
+    for knob in knobs.TABLE:
+        try:
+            knobs.parse(knob.name, text)
+        except WrongUse as refusal:
+            assert str(refusal).startswith(f"{knob.name}: ")
+            assert len(str(refusal).splitlines()) == 1

@@ -1,0 +1,315 @@
+"""The module slurm_config, in process, and the role that calls it, through Ansible itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from modules import ROOT, Caller
+
+from slurm_mirage.base import processes
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "etc/nodes").mkdir(parents=True)
+    return {
+        "directory": str(tmp_path),
+        "settings": {"ClusterName": "mirage", "MinJobAge": 300},
+        "nodes": [{"count": 3, "cpus": 4}],
+        "port": 17000,
+        "ports": 5,
+        "partitions": [{"name": "batch", "Default": True}],
+    }
+
+
+def content(directory: Path) -> dict[str, str]:
+    """What slurm.conf(5) files hold, by their names, without the line that names their writer."""
+    files = (path for path in (directory / "etc").rglob("*") if path.is_file())
+    return {str(path.relative_to(directory / "etc")): path.read_text().split("\n", 1)[1] for path in files}
+
+
+def digests(result: dict[str, Any]) -> list[str]:
+    """What stands for what the nodes read."""
+    return [some["digest"] for some in result["nodes"]]
+
+
+def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    result = call("slurm_config", **params)
+    assert result["changed"] is True
+    settings = "ClusterName=mirage\nMinJobAge=300\n"
+    line = "NodeName={} NodeAddr=127.0.0.1 Port={} CPUs=4\n"
+    assert content(tmp_path) == {
+        "slurm.conf": settings + line.format("n[1-3]", "[17001-17003]") + "PartitionName=batch Nodes=ALL Default=YES\n",
+        "common.conf": settings,
+        **{f"nodes/n{i}.conf": f"Include {tmp_path}/etc/common.conf\n" + line.format(f"n{i}", 17000 + i) for i in (1, 2, 3)},
+    }
+    again = call("slurm_config", **params)
+    assert (again["changed"], again["files"]) == (False, [])
+    assert [again[key] for key in ("slurmctld_digest", "nodes")] == [result["slurmctld_digest"], result["nodes"]]
+
+
+def test_nodes_beyond_the_block_have_the_next_addresses(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    more = {"nodes": [{"count": 3, "cpus": 4}, {"count": 6, "cpus": 8, "prefix": "fat"}], "hostname": "here"}
+    result = call("slurm_config", **{**params, **more})
+    assert [line for line in content(tmp_path)["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
+        "NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=4",
+        "NodeName=fat1 NodeAddr=127.0.0.1 Port=17004 CPUs=8",
+        "NodeName=fat[2-5] NodeAddr=127.0.0.2 Port=[17001-17004] CPUs=8",
+        "NodeName=fat6 NodeAddr=127.0.0.3 Port=17001 CPUs=8",
+    ]
+    assert content(tmp_path)["nodes/fat2.conf"].endswith("NodeName=fat2 NodeAddr=127.0.0.2 Port=17001 CPUs=8\n")
+    assert [[some[key] for key in ("prefix", "first", "count", "hostname")] for some in result["nodes"]] == [
+        ["n", 1, 3, "here"],
+        ["fat", 1, 1, "here"],
+        ["fat", 2, 4, "127.0.0.2"],
+        ["fat", 6, 1, "127.0.0.3"],
+    ]
+    assert len(set(digests(result))) == 4
+    assert call("slurm_config", **{**params, **more})["changed"] is False
+
+
+def test_a_class_that_grows_leaves_the_other_nodes_where_they_are(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    fat = {"count": 2, "cpus": 8, "prefix": "fat"}
+    before = call("slurm_config", **{**params, "nodes": [{"count": 2, "cpus": 4}, fat]})
+    slim = {name: text for name, text in content(tmp_path).items() if name != "slurm.conf"}
+    after = call("slurm_config", **{**params, "nodes": [{"count": 4, "cpus": 4}, fat], "ports": 7})
+    assert content(tmp_path).items() >= slim.items()
+    assert [(some["prefix"], some["first"], some["count"]) for some in after["nodes"]] == [("n", 1, 2), ("n", 3, 2), ("fat", 1, 2)]
+    assert digests(before) == [digests(after)[0], digests(after)[2]]
+
+
+def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    slim = call("slurm_config", **params)
+    wide = call("slurm_config", **params, wide_steps=True)
+    assert set(content(tmp_path)) == {"slurm.conf"}
+    assert wide["slurmctld_digest"] == slim["slurmctld_digest"]
+    assert digests(wide) != digests(slim)
+    more = {**params, "nodes": [{**params["nodes"][0], "count": 4}], "wide_steps": True}
+    assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to learn of the new node"
+
+
+def test_of_several_hosts_each_writes_all_nodes_and_serves_its_own(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    params |= {"nodes": [{"count": 5, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "hostname": "head"}
+    found = {}
+    for host in ("10.0.0.1", "10.0.0.2", "10.0.0.9"):
+        folder = tmp_path / host
+        (folder / "etc/nodes").mkdir(parents=True)
+        found[host] = call("slurm_config", **{**params, "directory": str(folder), "address": host})
+    first, second, head = (content(tmp_path / host) for host in found)
+    assert [line for line in first["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
+        "NodeName=n[1-3] NodeAddr=10.0.0.1 Port=[17001-17003] CPUs=4",
+        "NodeName=n[4-5] NodeAddr=10.0.0.2 Port=[17001-17002] CPUs=4",
+    ]
+    assert first["slurm.conf"] == second["slurm.conf"] == head["slurm.conf"]
+    assert {name for name in first if name.startswith("nodes/")} == {f"nodes/n{i}.conf" for i in (1, 2, 3)}
+    assert {name for name in second if name.startswith("nodes/")} == {"nodes/n4.conf", "nodes/n5.conf"}
+    assert not [name for name in head if name.startswith("nodes/")], "a head that is no compute host has none"
+    assert [[some[key] for key in ("first", "count", "hostname")] for some in found["10.0.0.2"]["nodes"]] == [[4, 2, "10.0.0.2"]]
+    assert [some["hostname"] for some in found["10.0.0.1"]["nodes"]] == ["10.0.0.1"], (
+        "not the head's name: it listens on that address"
+    )
+    assert found["10.0.0.9"]["nodes"] == []
+    assert len({result["slurmctld_digest"] for result in found.values()}) == 1
+
+
+def test_a_host_that_joins_changes_nothing_for_the_nodes_of_the_others(
+    call: Caller, params: dict[str, Any], tmp_path: Path
+) -> None:
+    params |= {"nodes": [{"count": 4, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "address": "10.0.0.2"}
+    before = call("slurm_config", **params)
+    asked = {"directory": str(tmp_path), "nodes": [{"count": 6, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]}
+    told = call("slurm_placement_info", **asked)
+    assert (told["changed"], told["counts"]) == (False, {"10.0.0.1": 2, "10.0.0.2": 2, "10.0.0.3": 2})
+    more = {**params, **asked, "known": told["known"]}
+    after = call("slurm_config", **more)
+    assert after["nodes"] == before["nodes"]
+    assert after["slurmctld_digest"] != before["slurmctld_digest"]
+    new = tmp_path / "new"
+    (new / "etc/nodes").mkdir(parents=True)
+    joined = call("slurm_config", **{**more, "directory": str(new), "address": "10.0.0.3"})
+    assert content(new)["slurm.conf"] == content(tmp_path)["slurm.conf"], "a host without a slurm.conf comes to the same"
+    assert [(some["first"], some["count"]) for some in joined["nodes"]] == [(5, 2)]
+    again = call("slurm_placement_info", **asked)
+    assert call("slurm_config", **{**more, "known": again["known"]})["changed"] is False
+
+
+def test_no_compute_host_is_wrong_use(call: Caller, tmp_path: Path) -> None:
+    refused = call("slurm_placement_info", directory=str(tmp_path), nodes=[{"count": 1, "cpus": 1}], hosts=[])
+    assert refused["msg"].startswith("wrong use: INVENTORY: group compute is empty")
+
+
+def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    checked = call("slurm_config", check=True, **params)
+    assert content(tmp_path) == {}
+    written = call("slurm_config", **params)
+    assert {key: written[key] for key in ("changed", "files", "diff", "slurmctld_digest", "nodes")} == {
+        key: checked[key] for key in ("changed", "files", "diff", "slurmctld_digest", "nodes")
+    }
+    assert checked["diff"]["before"] == "" and checked["diff"]["after"] == (tmp_path / "etc/slurm.conf").read_text()
+
+
+def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    before = call("slurm_config", **params)
+    fewer = call("slurm_config", **{**params, "nodes": [{"count": 1, "cpus": 4}]})
+    assert sorted(path.name for path in (tmp_path / "etc/nodes").iterdir()) == ["n1.conf"]
+    assert f"{tmp_path}/etc/nodes/n3.conf" in fewer["files"]
+    assert digests(fewer) == digests(before), "n1 reads what it read before"
+    assert fewer["slurmctld_digest"] != before["slurmctld_digest"]
+
+
+def test_time_outs_follow_the_clock_wherever_they_are_read(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    before = call("slurm_config", **params)
+    fast = call("slurm_config", **params, speed=20)
+    for name in ("slurm.conf", "common.conf"):
+        assert {"MinJobAge=2000", "MessageTimeout=200", "AuthInfo=cred_expire=120"} <= set(content(tmp_path)[name].splitlines())
+    assert digests(fast) != digests(before) and fast["slurmctld_digest"] != before["slurmctld_digest"]
+    assert call("slurm_config", **params, speed=20)["changed"] is False
+    wrong = call("slurm_config", **{**params, "settings": {"MinJobAge": "long"}}, speed=20)
+    assert wrong["msg"].startswith("wrong use: slurm.conf: MinJobAge=long: must be a number")
+    back = call("slurm_config", **params, speed=1)
+    assert [back[key] for key in ("slurmctld_digest", "nodes")] == [before[key] for key in ("slurmctld_digest", "nodes")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": {"ClusterName": "other"}},
+        {"nodes": [{"count": 3, "cpus": 5}]},
+        {"port": 17010},
+        {"address": "127.0.0.9"},
+        {"nodes": [{"count": 3, "cpus": 4, "extra": {"Feature": "gpu"}}]},
+    ],
+)
+def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any], change: dict[str, Any]) -> None:
+    assert digests(call("slurm_config", **params)) != digests(call("slurm_config", **{**params, **change}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"Two words": 1}}, "wrong use: slurm.conf: 'Two words' is not a setting with a one-line value"),
+        ({"settings": {"MailProg": "a\nb"}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        ({"settings": {"MailProg": None}}, "wrong use: slurm.conf: 'MailProg' is not a setting with a one-line value"),
+        (
+            {"nodes": [{"count": 3, "cpus": 4}, {"count": 1, "cpus": 1, "first": 3}]},
+            "wrong use: nodes: class 2: n3 would be there twice, see class 1",
+        ),
+        ({"partitions": [{"MaxTime": 5}]}, "wrong use: slurm.conf: partition {'MaxTime': 5} has no name"),
+        (
+            {"partitions": [{"name": "p", "State": "UP\nNodeName=x"}]},
+            "wrong use: slurm.conf: PartitionName=p: 'State' is not a setting with a one-line value",
+        ),
+    ],
+)
+def test_wrong_use_writes_nothing(
+    call: Caller, params: dict[str, Any], tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    result = call("slurm_config", **{**params, **change})
+    assert (result["failed"], result["msg"]) == (True, message)
+    assert content(tmp_path) == {}
+
+
+def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurm_config", **params)
+    (tmp_path / "runs/kth").mkdir(parents=True)
+    (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert call("slurm_config", **params)["changed"] is False
+    before = content(tmp_path)
+    for check in (True, False):
+        refused = call("slurm_config", check=check, **{**params, "settings": {"ClusterName": "other"}})
+        assert refused["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
+    assert content(tmp_path) == before
+
+
+def converge(tmp_path: Path, **variables: Any) -> list[str]:
+    """Lines of slurm.conf as the role slurm_controller writes it, called from a playbook with these variables."""
+    (tmp_path / "etc/nodes").mkdir(parents=True, exist_ok=True)
+    role = {
+        "role": "slurm_controller",
+        "slurm_controller_directory": str(tmp_path),
+        "slurm_controller_nodes": [{"count": 2, "cpus": 1}],
+    }
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": [role]}
+    play["vars"] = {"ansible_python_interpreter": sys.executable}
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([play]))
+    subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), str(playbook), "-i", "localhost,", "-e", json.dumps(variables)],
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return (tmp_path / "etc/slurm.conf").read_text().splitlines()
+
+
+def test_a_users_settings_go_over_the_defaults_and_omit_removes_one(tmp_path: Path) -> None:
+    plain = converge(tmp_path)
+    assert {"SlurmdTimeout=300", "MailProg=/bin/true", "TreeWidth=65533", "SchedulerType=sched/backfill"} <= set(plain)
+    mine = {
+        "SlurmdTimeout": "omit",
+        "mailprog": "omit",  # Slurm does not look at the case, and neither does this
+        "TreeWidth": 7,
+        "PreemptMode": ["SUSPEND", "GANG"],
+        "SchedulerParameters": {"bf_continue": False, "bf_window": "omit", "defer": True, "bf_interval": 9},
+        "CompleteWait": "{{ 30 + 2 }}",
+    }
+    lines = converge(tmp_path, slurm_controller_settings=mine)
+    expected = {"TreeWidth=7", "PreemptMode=SUSPEND,GANG", "SchedulerParameters=defer,bf_interval=9", "CompleteWait=32"}
+    assert expected <= set(lines)
+    keys = [line.split("=")[0].lower() for line in lines]
+    assert not {"slurmdtimeout", "mailprog"} & set(keys)
+    own = {"treewidth", "preemptmode", "schedulerparameters", "completewait", "slurmdtimeout", "mailprog"}
+    assert [line for line in lines[1:] if line.split("=")[0].lower() not in own] == [
+        line for line in plain[1:] if line.split("=")[0].lower() not in own
+    ], "nothing else changed"
+
+
+def test_a_users_partitions_replace_the_configurations(tmp_path: Path) -> None:
+    partitions = [{"name": "long", "Default": True, "MaxTime": "1:30:00", "PreemptMode": False}, {"name": "short", "Nodes": "n1"}]
+    lines = converge(tmp_path, slurm_controller_partitions=partitions)
+    assert lines[-2:] == [
+        "PartitionName=long Nodes=ALL Default=YES MaxTime=1:30:00 PreemptMode=OFF",
+        "PartitionName=short Nodes=n1",
+    ]
+
+
+def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
+    """Its defaults, those of the scheduler's configuration and the user's own; what is policy stays."""
+    plain = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20})
+    fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
+    assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
+    assert {"MessageTimeout=1200", "TCPTimeout=60", "KillWait=20", "SlurmctldTimeout=2400"} <= set(fast)
+    assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=120" in fast
+    (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
+    assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
+
+
+def test_a_release_has_its_own_words_and_files(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    params["settings"] |= {"SlurmctldHost": "here(127.0.0.1)", "SlurmdParameters": "config_overrides"}
+    call("slurm_config", **params, version="16.05.6")
+    old = content(tmp_path)
+    assert old["common.conf"] == "ClusterName=mirage\nControlAddr=127.0.0.1\nControlMachine=here\nFastSchedule=2\nMinJobAge=300\n"
+    assert old["slurm.conf"].startswith("# For Slurm 16.05.\n" + old["common.conf"])
+    assert "cgroup.conf" not in old
+    # Where slurmctld and the slurmd look for it: beside the file that each reads.
+    call("slurm_config", **params, version="25.11.7")
+    new = content(tmp_path)
+    assert new["cgroup.conf"] == new["nodes/cgroup.conf"] == "CgroupPlugin=disabled\n"
+    assert "SlurmctldHost=here(127.0.0.1)\n" in new["common.conf"]
+    call("slurm_config", **params, version="25.11.7", wide_steps=True)
+    assert set(content(tmp_path)) == {"slurm.conf", "cgroup.conf"}
+    call("slurm_config", **params, version="slurm-wlm 22.05.8")
+    assert not [name for name in content(tmp_path) if "cgroup" in name]
+
+
+def test_what_is_no_release_is_refused(call: Caller, params: dict[str, Any]) -> None:
+    result = call("slurm_config", **params, version="latest")
+    assert result["msg"] == "wrong use: slurm_version=latest: it may be a release of Slurm, like 22.05.8"

@@ -1,0 +1,352 @@
+"""The modules slurm_farm and slurm_farm_info, in process, with the real farm; small programs stand where the daemons would."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from modules import ROOT, Caller, load
+
+from slurm_mirage.base import processes
+from slurm_mirage.base.files import file_digest, write_json
+
+USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+DAEMON = """#!/bin/sh
+case $0 in
+*munged) for word; do case $word in --socket=*) echo > "${word#*=}" ;; esac; done ;;
+*mariadbd) echo > run/mariadb.socket ;;
+*slurmctld) echo > run/slurmctld.pid ;;
+*slurmdbd) echo > run/slurmdbd.pid ;;
+*slurmd) echo > "run/slurmd.$3.pid" ;;
+esac
+exec sleep 300
+"""
+
+without_systemd = pytest.mark.skipif(
+    Path("/run/systemd/system").is_dir(), reason="skipped: PID 1 is systemd, the farm would be a unit of this host"
+)
+
+
+@pytest.fixture
+def params() -> Iterator[dict[str, Any]]:
+    """An instance's directory as slurm_instance leaves it. Not pytest's tmp_path: the farm's user may not enter that."""
+    directory = Path("/tmp", f"farm-module-test-{os.getpid()}-{time.monotonic_ns()}")
+    for name in ("etc", "run", "log", "sbin", "lib"):
+        (directory / name).mkdir(parents=True)
+        directory.chmod(0o755)
+    if os.getuid() == 0:
+        for name in ("run", "log"):
+            shutil.chown(directory / name, USER)
+    (directory / "etc/munge.key").write_text("secret")
+    shutil.copytree(
+        ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("munged", "slurmctld", "slurmd"):
+        (directory / "sbin" / name).write_text(DAEMON)
+        (directory / "sbin" / name).chmod(0o755)
+    yield {
+        "directory": str(directory),
+        "user": USER,
+        "sbin": str(directory / "sbin"),
+        "munge_sbin": str(directory / "sbin"),
+        "nodes": nodes(2),
+        "wait": 30,
+    }
+    processes.end(processes.of_instance(str(directory)), 10)
+    shutil.rmtree(directory)
+
+
+def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
+    return [{"count": count, "digest": digest}]
+
+
+def slurmd_of(params: dict[str, Any]) -> int:
+    return (
+        sum(processes.environment(pid).get("SLURM_MIRAGE_DIGEST") is not None for pid in processes.of_instance(params["directory"]))
+        - 2
+    )
+
+
+@without_systemd
+def test_starts_reloads_and_stops(call: Caller, params: dict[str, Any]) -> None:
+    assert call("slurm_farm", check=True, **params)["changed"] is True
+    assert processes.of_instance(params["directory"]) == set()
+    started = call("slurm_farm", **params)
+    assert (started["changed"], started["farm"]["daemons"]["slurmd"]) == (True, {"wanted": 2, "up": 2, "ready": 2})
+    assert call("slurm_farm", check=True, **params)["changed"] is False
+    again = call("slurm_farm", **params)
+    assert (again["changed"], again["farm"]["slurmctld_pid"]) == (False, started["farm"]["slurmctld_pid"])
+    more = {**params, "nodes": nodes(4)}
+    assert call("slurm_farm", check=True, **more)["changed"] is True
+    assert slurmd_of(params) == 2
+    grown = call("slurm_farm", **more)
+    assert (grown["farm"]["pid"], slurmd_of(params)) == (started["farm"]["pid"], 4)
+    digest = call("slurm_farm", **{**more, "controller_digest": "2"})
+    assert digest["farm"]["slurmctld_pid"] != started["farm"]["slurmctld_pid"], "it has read what it had not"
+    stop = {"directory": params["directory"], "state": "stopped"}
+    assert call("slurm_farm", check=True, **stop)["changed"] is True
+    assert slurmd_of(params) == 4
+    running = len(processes.of_instance(params["directory"]))
+    stopped = call("slurm_farm", **stop)
+    assert (stopped["changed"], stopped["ended"]) == (True, running)
+    assert processes.of_instance(params["directory"]) == set()
+    assert call("slurm_farm", **stop)["changed"] is False
+
+
+@without_systemd
+def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, params: dict[str, Any]) -> None:
+    """The module was killed after it had written it."""
+    call("slurm_farm", **params)
+    module = load("slurm_farm")
+    defaults = {
+        "controller": True,
+        "controller_digest": "",
+        "hostname": "localhost",
+        "addresses": {},
+        "parallel": 32,
+        "environment": {},
+        "speed": 1.0,
+        "clock": None,
+        "controller_hostname": None,
+        "wide_steps": False,
+        "database_port": 0,
+    }
+    wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
+    write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
+    three = {**params, "nodes": nodes(3)}
+    assert call("slurm_farm", check=True, **three)["changed"] is True
+    assert call("slurm_farm", **three)["changed"] is True
+    assert slurmd_of(params) == 3
+
+
+def test_slurmctld_of_several_hosts_sees_the_hosts_own_name(params: dict[str, Any]) -> None:
+    module = load("slurm_farm")
+    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "wide_steps": False, "hostname": "10.0.0.1"}
+    wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
+    munged, slurmctld = module.daemons_of(Path(params["directory"]), wanted)
+    assert "hostname" not in munged and slurmctld["hostname"] == "head"
+    assert munged["command"][-1] == "--origin=127.0.0.1", "no name server is asked for the hosts' names"
+    assert "hostname" not in module.daemons_of(Path(params["directory"]), {**wanted, "hostname": "head"})[1]
+
+
+@without_systemd
+def test_a_host_that_is_not_the_head_has_the_heads_clock(call: Caller, params: dict[str, Any]) -> None:
+    """What is on the clock is started anew with another one, and munged is not."""
+    directory = Path(params["directory"])
+    (directory / "state").mkdir()
+    shutil.chown(directory / "state", USER)
+    (directory / "lib/virtual_clock.so").write_bytes(b"")
+    params |= {"controller": False, "speed": 20.0}
+    first, second = (f"mirage-clock 1 1800000000000000000 18{digit}0000000000000000 20\n" for digit in (1, 2))
+
+    def daemons() -> tuple[set[int], set[int]]:
+        """Process ids of those that are on the clock, and of the others."""
+        environments = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
+        mine = {pid: "SLURM_MIRAGE_CLOCK" in some for pid, some in environments.items() if "SLURM_MIRAGE_DIGEST" in some}
+        return {pid for pid, on_it in mine.items() if on_it}, {pid for pid, on_it in mine.items() if not on_it}
+
+    assert call("slurm_farm", **params, clock=first)["changed"] is True
+    assert (directory / "state/clock").read_text() == first
+    before = daemons()
+    assert call("slurm_farm", **params, clock=first)["changed"] is False
+    assert call("slurm_farm", **params, clock=second)["changed"] is True
+    after = daemons()
+    assert (directory / "state/clock").read_text() == second
+    assert [len(some) for some in (*before, *after)] == [2, 1, 2, 1]
+    assert before[1] == after[1] and not before[0] & after[0]
+    assert call("slurm_farm", **{**params, "speed": 1.0}, clock="")["changed"] is True
+    assert not (directory / "state/clock").exists()
+
+
+@without_systemd
+def test_accounting_comes_and_goes(call: Caller, params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    for name in ("mariadbd", "slurmdbd"):
+        (directory / "sbin" / name).write_text(DAEMON)
+        (directory / "sbin" / name).chmod(0o755)
+    (directory / "etc/mariadb.cnf").write_text("[mariadbd]")
+    (directory / "etc/slurmdbd.conf").write_text("DbdPort=1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accounting = {**params, "database_port": server.getsockname()[1], "mariadbd": f"{directory}/sbin/mariadbd"}
+        kinds = set(call("slurm_farm", **accounting)["farm"]["daemons"])
+        assert kinds == {"mariadbd", "munged", "slurmctld", "slurmd", "slurmdbd"}
+        # Its own environment tells it from the others: all of them became `sleep`.
+        told = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
+        (slurmdbd,) = (pid for pid, environment in told.items() if "MYSQL_UNIX_PORT" in environment)
+        assert told[slurmdbd]["SLURM_CONF"] == f"{directory}/etc/slurm.conf"
+        assert told[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/mariadb.socket"
+        assert call("slurm_farm", **accounting)["changed"] is False
+        (directory / "etc/slurmdbd.conf").write_text("DbdPort=2")
+        assert call("slurm_farm", **accounting)["changed"] is True
+        assert not processes.command_line(slurmdbd), "it has read what it had not"
+    assert set(call("slurm_farm", **params)["farm"]["daemons"]) == {"munged", "slurmctld", "slurmd"}
+
+
+def test_a_fast_clock_needs_its_library(call: Caller, params: dict[str, Any]) -> None:
+    told = call("slurm_farm", **params, speed=20)["msg"]
+    assert told.startswith("wrong use: SPEED=20: ") and "virtual_clock.so is not there" in told
+    assert not Path(params["directory"], "etc/farm.json").exists()
+
+
+@without_systemd
+def test_another_code_starts_the_farm_anew_and_a_killed_one_is_started(call: Caller, params: dict[str, Any]) -> None:
+    first = call("slurm_farm", **params)["farm"]
+    with Path(params["directory"], "lib/slurm_mirage/farm.py").open("a") as code:
+        code.write("# newer\n")
+    second = call("slurm_farm", **params)["farm"]
+    assert second["pid"] != first["pid"]
+    os.kill(second["pid"], signal.SIGKILL)
+    while processes.is_alive(second["pid"], second["start_time"]):
+        time.sleep(0.01)
+    third = call("slurm_farm", **params)
+    assert (third["changed"], third["farm"]["daemons"]["slurmd"]["ready"]) == (True, 2)
+
+
+@without_systemd
+def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
+    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
+    result = call("slurm_farm", **{**params, "nodes": nodes(1)})
+    assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
+    Path(params["sbin"], "slurmd").unlink()
+    assert (
+        "cannot be started: [Errno 2] No such file or directory" in call("slurm_farm", **{**params, "nodes": nodes(1, "2")})["msg"]
+    )
+
+
+def starting(params: dict[str, Any], **more: Any) -> Path:
+    """The directory of a farm that, as its state says, has read its specification and goes on starting."""
+    directory = Path(params["directory"])
+    write_json(directory / "etc/farm.json", {})
+    state = {
+        "pid": os.getpid(),
+        "start_time": processes.start_time(os.getpid()),
+        "specification": file_digest(directory / "etc/farm.json"),
+        "phase": "starting",
+        "daemons": {"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
+        "leaving": 0,
+        "waiting_for_memory": None,
+        "failing": {},
+    }
+    write_json(directory / "run/farm.json", state | more)
+    return directory
+
+
+def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeError) as error:
+        load("slurm_farm").wait_for(starting(params, waiting_for_memory=60), 3600)
+    assert str(error.value).startswith("the host has no memory for more slurmd: 5120 of 16384 run, ")
+    assert "take fewer NODES" in str(error.value)
+
+
+def test_the_daemon_that_others_rely_on_is_named_first(params: dict[str, Any]) -> None:
+    failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
+    with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
+        load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
+
+
+def test_what_counts_as_progress() -> None:
+    """Whatever was before, the farm has to read its specification; then what has to go goes; then what shall run is ready."""
+
+    def state(specification: str, leaving: int, ready: int) -> dict[str, Any]:
+        return {"specification": specification, "leaving": leaving, "daemons": {"slurmd": {"ready": ready}}}
+
+    course = [("old", 0, 3600), ("new", 3600, 3600), ("new", 40, 40), ("new", 0, 0), ("new", 0, 1)]
+    progress = [load("slurm_farm").progress_of(state(*step), "new") for step in course]
+    assert progress == sorted(progress)
+    assert len(set(progress)) == len(course)
+
+
+@without_systemd
+def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any]) -> None:
+    call("slurm_farm", **params)
+    spec = Path(params["directory"], "etc/farm.json")
+    before = spec.read_text()
+    run = Path(params["directory"], "runs/kth")
+    run.mkdir(parents=True)
+    (run / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert call("slurm_farm", **params)["changed"] is False
+    refused = call("slurm_farm", **{**params, "nodes": nodes(3)})
+    assert refused["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
+    assert spec.read_text() == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
+def test_root_ends_no_process_and_follows_no_link_that_the_user_names(call: Caller, params: dict[str, Any]) -> None:
+    directory = Path(params["directory"])
+    stranger = subprocess.Popen(["sleep", "300"])
+    try:
+        state = {"pid": stranger.pid, "start_time": processes.start_time(stranger.pid)}
+        (directory / "run/farm.json").write_text(json.dumps(state))
+        assert call("slurm_farm", directory=str(directory), state="stopped")["changed"] is False
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+    (directory / "log/farm.log").symlink_to(directory / "etc/target")
+    if not Path("/run/systemd/system").is_dir():
+        assert "log/farm.log cannot be written" in call("slurm_farm", **params)["msg"]
+        assert not (directory / "etc/target").exists()
+
+
+def test_information_about_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> None:
+    result = call("slurm_farm_info", directory=str(tmp_path))
+    assert [result[key] for key in ("changed", "farm", "nodes", "jobs")] == [False, {"phase": "stopped"}, {}, {}]
+    assert 0 < result["memory"] <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    assert call("slurm_farm_info", directory=str(tmp_path), wait=1)["msg"] == f"the farm does not run; see {tmp_path}/log"
+
+
+def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    (tmp_path / "run/farm.json").write_text(json.dumps(state))
+    answers = {
+        "sinfo": 'case "$*" in *%C) echo "idle|7|0/24/0/24"; echo "mixed|1|3/5/0/8";; *) printf "idle 6\\nplanned 2";; esac',
+        "squeue": 'printf "RUNNING\\nPENDING\\nRUNNING\\n"',
+        "sdiag": 'echo "Backfilling stats"; echo "  Last cycle: 7289"',
+    }
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\n[ "$SLURM_CONF" = {tmp_path}/etc/slurm.conf ] || exit 1\n{answer}\n')
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "runs/one").mkdir(parents=True)
+    (tmp_path / "runs/one/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
+    (tmp_path / "runs/one/progress.json").write_text('{"run": "one", "submitted": 3}')
+    result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    assert (result["processors"], result["scheduler"]["bf_last_cycle_us"]) == ({"busy": 3, "all": 32}, 7289)
+    assert result["progress"] == {"run": "one", "submitted": 3}
+    assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
+
+
+def test_nodes_that_never_register_are_said(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    (tmp_path / "run/farm.json").write_text(json.dumps(state))
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'idle 5\nunknown* 2'\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
+
+
+@pytest.mark.parametrize(
+    ("states", "well"),
+    [
+        ({"idle": 3}, True),
+        ({"idle": 1, "mixed": 1, "allocated": 1, "completing": 1, "planned": 1, "reserved": 1}, True),
+        ({}, False),
+        ({"idle*": 1}, False),
+        ({"idle": 3, "down": 1}, False),
+        ({"idle": 3, "drained": 1}, False),
+        ({"unknown": 1}, False),
+    ],
+)
+def test_which_nodes_are_well(states: dict[str, int], well: bool) -> None:
+    assert load("slurm_farm_info").are_well(states) is well

@@ -1,0 +1,146 @@
+"""The modules slurm_replay and slurm_replay_info, run in process; the replay itself waits for a controller that is not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_mirage.base.run_lock import lock_holder
+from slurm_mirage.jobs.plan import write_plan
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """A run of an instance whose controller never answers: its replay waits for it. Nothing is left of it afterwards."""
+    folder = tmp_path / "runs" / "first"
+    folder.mkdir(parents=True)
+    write_plan(folder / "plan.csv", [])
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\necho 'Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
+    program.chmod(0o755)
+    settings = {
+        "run": "first",
+        "instance": str(tmp_path),
+        "plan_sha256": hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest(),
+        "slurm_conf": "/nowhere/slurm.conf",
+        "bin": str(tmp_path),
+        "sigsleep": "/bin/true",
+        "sigsleep_log": str(folder / "sigsleep.log"),
+        "clock": None,
+        "speed": 1,
+        "sample_interval": 10,
+    }
+    (folder / "run.json").write_text(json.dumps(settings))
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    yield {"instance": str(tmp_path), "run": "first", "user": user, "package_path": str(ROOT / "module_utils")}
+    pid = lock_holder(folder / "replay.lock")
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+
+
+def info(params: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"instance": params["instance"], "run": params["run"], **more}
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def test_start_follow_and_stop(call: Any, params: dict[str, Any]) -> None:
+    assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
+    assert call("slurm_replay_info", **info(params)) == {"changed": False, "running": False, "progress": {}, "invocation": ANY}
+    started = call("slurm_replay", **params)
+    assert started["changed"] and started["running"]
+    assert os.getsid(started["pid"]) == started["pid"], "it is detached"
+    environment = Path(f"/proc/{started['pid']}/environ").read_bytes().split(b"\0")
+    assert f"SLURM_MIRAGE_INSTANCE={params['instance']}".encode() in environment
+    again = call("slurm_replay", **params)
+    assert (again["changed"], again["pid"]) == (False, started["pid"])
+
+    seen = call("slurm_replay_info", **info(params, wait=0.3))
+    assert seen["running"] and seen["progress"]["phase"] == "waiting"
+
+    assert call("slurm_replay", check=True, state="stopped", **params)["changed"]
+    assert lock_holder(Path(params["instance"], "runs", "first", "replay.lock")) == started["pid"], "a check changes nothing"
+    assert call("slurm_replay", state="stopped", **params)["changed"]
+    assert not call("slurm_replay", state="stopped", **params)["changed"]
+    seen = call("slurm_replay_info", **info(params, wait=60))
+    assert not seen["running"] and seen["progress"]["phase"] == "stopped"
+
+
+def test_a_killed_replay_is_told_and_started_again(call: Any, params: dict[str, Any]) -> None:
+    pid = call("slurm_replay", **params)["pid"]
+    progress = Path(params["instance"], "runs", "first", "progress.json")
+    deadline = time.monotonic() + 20
+    while not progress.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    end(pid)
+    seen = call("slurm_replay_info", **info(params, wait=60))
+    assert not seen["running"]
+    assert seen["progress"]["message"] == "the replay was killed; the same command goes on"
+    again = call("slurm_replay", **params)
+    assert again["changed"] and again["pid"] != pid
+
+
+def test_a_finished_run_is_not_started(call: Any, params: dict[str, Any]) -> None:
+    folder = Path(params["instance"], "runs", "first")
+    start = {"event": "start", "real": 1.0, "boot_time": 1, "next_id": 1}
+    (folder / "journal.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps({'event': 'finished', 'real': 2.0})}\n")
+    result = call("slurm_replay", **params)
+    assert (result["changed"], result["running"]) == (False, False)
+
+
+def test_a_replay_that_does_not_begin_says_why(call: Any, params: dict[str, Any]) -> None:
+    folder = Path(params["instance"], "runs", "first")
+    (folder / "run.json").write_text("{}")
+    result = call("slurm_replay", **params)
+    assert result["failed"] and result["msg"] == f"wrong use: {folder}/run.json: 'run' is missing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"run": "second"}, "holds no plan.csv"), ({"user": "nobody-at-all"}, "user: there is no account nobody-at-all")],
+)
+def test_wrong_use(call: Any, params: dict[str, Any], changes: dict[str, str], message: str) -> None:
+    result = call("slurm_replay", **{**params, **changes})
+    assert result["failed"] and result["msg"].startswith("wrong use: ") and message in result["msg"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="skipped: only root can become another user")
+def test_the_replay_runs_as_its_user(call: Any, params: dict[str, Any]) -> None:
+    nobody = pwd.getpwnam("nobody")
+    package = Path(params["instance"], "lib")
+    shutil.copytree(ROOT / "module_utils" / "slurm_mirage", package / "slurm_mirage")
+    for path in [Path(params["instance"]), *Path(params["instance"]).rglob("*")]:
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    for parent in Path(params["instance"]).parents:
+        if parent.stat().st_uid == os.geteuid() and "pytest" in parent.name:
+            parent.chmod(parent.stat().st_mode | 0o111)
+    params.pop("package_path")  # by default the instance's own
+    pid = call("slurm_replay", **{**params, "user": "nobody", "python": "/usr/bin/python3"})["pid"]
+    status = Path(f"/proc/{pid}/status").read_text()
+    assert f"Uid:\t{nobody.pw_uid}\t{nobody.pw_uid}\t{nobody.pw_uid}" in status
+    assert f"Groups:\t{nobody.pw_gid}" in status
+    assert (Path(params["instance"]) / "runs" / "first" / "replay.log").stat().st_uid == nobody.pw_uid
+    end(pid)
+
+
+class _Any:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+ANY = _Any()

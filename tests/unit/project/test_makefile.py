@@ -1,0 +1,144 @@
+"""The Makefile with the real make: help, what it passes on, and that .venv is made once and never half."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mirage.commands.main import TARGETS
+from mirage.knobs import table as knobs
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Makefile and the packages, in a folder with a blank in its name. The lock has the build backend only: .venv is real, and
+    quick to make."""
+    project = tmp_path_factory.mktemp("a clone")
+    for name in ("Makefile", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, project)
+    for folder in ("mirage", "module_utils"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    backend = r"^(?:hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==.*"
+    lock = re.findall(backend, (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    (project / "requirements.txt").write_text("\n".join([*lock, ""]))
+    with (project / "Makefile").open("a") as makefile:
+        makefile.write('\nshow-path: $(STAMP)\n\t@echo "$$PATH"; echo "$$ANSIBLE_CONFIG"\n')
+    return project
+
+
+def make(project: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    ours = {*knobs.BY_NAME, knobs.GIVEN, "MFLAGS"}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k not in ours}
+    python = {"PYTHON": sys.executable} if not any(word.startswith("PYTHON=") for word in words) else {}
+    command = [str(shutil.which("make")), *words]
+    return subprocess.run(
+        command, cwd=project, env=clean | python | environ, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def stamps(project: Path) -> list[str]:
+    return [path.name for path in (project / ".venv").glob("installed-*")]
+
+
+def test_help_is_the_default_and_tells_every_target_and_knob(clone: Path) -> None:
+    done = make(clone)
+    assert done.returncode == 0, done.stderr
+    told = re.findall(r"^  make ([a-z-]+) +\S", done.stdout, re.MULTILINE)
+    defined = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert told == defined
+    assert set(told) >= {*TARGETS, "test", "unit", "lint", "molecule", "infra", "bench", "bench-scale", "clean", "help"}
+    assert knobs.help_text() in done.stdout
+    assert not (clone / ".venv").exists()
+
+
+def test_the_venv_is_made_once_and_again_when_the_lock_changes(clone: Path) -> None:
+    first = make(clone, "show-path")
+    assert first.returncode == 0, first.stderr
+    assert "installing the locked packages" in first.stdout
+    path, config = first.stdout.splitlines()[-2:]
+    assert path.startswith(f"{clone}/.venv/bin:")
+    assert config == f"{clone}/ansible.cfg"
+    before = stamps(clone)
+    assert len(before) == 1
+    assert "installing" not in make(clone, "show-path").stdout
+    with (clone / "requirements.txt").open("a") as lock:
+        lock.write("# nothing else\n")
+    assert "installing" in make(clone, "show-path").stdout
+    assert stamps(clone) != before
+
+
+def test_a_failed_installation_leaves_no_stamp_and_is_made_again(clone: Path) -> None:
+    lock = clone / "requirements.txt"
+    good = lock.read_text()
+    lock.write_text("./there-is-no-such-package\n")
+    failed = make(clone, "show-path")
+    assert failed.returncode == 2
+    assert stamps(clone) == []
+    lock.write_text(good)
+    assert "installing" in make(clone, "show-path").stdout
+    assert len(stamps(clone)) == 1
+
+
+def test_a_python_without_venv_is_named_in_one_line(clone: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; esac\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    shutil.rmtree(clone / ".venv", ignore_errors=True)
+    done = make(clone, "status", f"PYTHON={python}")
+    assert done.returncode == 2
+    assert done.stdout == f"wrong use: {python} cannot make a virtual environment: apt-get install python3-venv\n"
+    assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    "value", ["a b", "it's", 'say "x"', "$HOME", "$(HOME)", "$$", "a;b", "`id`", "back\\slash", "#x", "%", "*", "ü", "-n", "a=b"]
+)
+@pytest.mark.parametrize("way", ["argument", "environment"])
+def test_knobs_arrive_as_they_were_typed(clone: Path, value: str, way: str) -> None:
+    """CLUSTER refuses all of these, and its message shows what has arrived."""
+    done = make(clone, "teardown", f"CLUSTER={value}") if way == "argument" else make(clone, "teardown", CLUSTER=value)
+    assert f"wrong use: CLUSTER: {value!r}" in done.stdout
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("words", "told"), [(["NODE=10"], "did you mean NODES?"), (["NODES=0"], "NODES: '0' is not possible")])
+def test_wrong_use_is_the_last_line(clone: Path, words: list[str], told: str) -> None:
+    done = make(clone, "experiment", *words)
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1].startswith("wrong use: ")
+    assert told in done.stdout.splitlines()[-1]
+
+
+BEDS = "debootstrap iproute2 nftables openssh-client systemd-container"
+
+
+@pytest.mark.parametrize(
+    ("target", "packages"), [("lint", "shellcheck clang-tidy cppcheck"), ("unit", "gcc libc6-dev chromium"), ("molecule", BEDS)]
+)
+def test_missing_tools_are_named_in_one_line(clone: Path, tmp_path: Path, target: str, packages: str) -> None:
+    """A PATH that holds only what the Makefile itself needs."""
+    for name in ("sh", "sha256sum", "cut", "cat", "rm", "touch"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = make(clone, target, PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[-1] == f"failed: tools are missing: apt-get install {packages}", done.stderr
+
+
+def test_clean_leaves_results(clone: Path) -> None:
+    (clone / "results/x").mkdir(parents=True)
+    for part in ("sigsleep", "virtual_clock"):
+        (clone / "files" / part).mkdir(parents=True)
+        (clone / "files" / part / "Makefile").write_text("clean:\n\ttouch cleaned\n")
+    assert make(clone, "clean").returncode == 0
+    assert (clone / "results/x").is_dir()
+    assert not (clone / ".venv").exists()
+    assert (clone / "files/sigsleep/cleaned").exists()
+    assert (clone / "files/virtual_clock/cleaned").exists()

@@ -1,0 +1,185 @@
+"""Schedules are read from logs, runs and the jobs' own record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.records import schedule
+from mirage.workloads.selection import Selection
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs import sigsleep_log
+
+SWF = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
+SACCT = "JobID|State|Submit|Start|End|AllocCPUS\n7|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:30|2026-03-01T10:02:30|8\n"
+JOBS = (
+    "id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag\n"
+    "1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01\n"
+    "2,0,,,,,2,,60,6,,batch,PENDING,\n"
+)
+
+
+def test_schedules_of_logs(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("; MaxProcs: 100\n" + SWF)
+    (tmp_path / "b").write_text(SACCT)
+    swf, sacct = schedule.read_schedule(tmp_path / "a"), schedule.read_schedule(tmp_path / "b")
+    assert (swf.format, swf.processors, swf.machine, swf.suspensions) == ("swf", 100, "the log's header", None)
+    assert swf.notes == {}
+    assert swf.jobs.select("start", "end").row(0) == (5, 15)
+    assert (sacct.format, sacct.processors, sacct.machine) == ("sacct", 8, "the widest job")
+    assert sacct.jobs.select("start", "end").row(0) == (30, 150)
+
+
+def test_schedule_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    alone = schedule.read_schedule(tmp_path / "jobs.csv")
+    assert (alone.format, alone.processors, alone.nodes, alone.suspensions) == ("run", None, None, None)
+    assert alone.jobs.schema == JOBS_SCHEMA
+    assert alone.jobs.row(0) == (1, 0, 0, 2, 12, 4, 2, 1, 60, 6, "100", "batch", "COMPLETED", 0.01, None)
+    assert alone.jobs["start"].to_list() == [2, None]
+    (tmp_path / "suspensions.csv").write_text("job,suspend,resume\n1,5,9\n1,,11\n")
+    both = schedule.read_schedule(tmp_path / "jobs.csv")
+    assert both.suspensions is not None
+    assert both.suspensions.rows() == [(1, 5, 9), (1, None, 11)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (JOBS.replace("submit_lag", "lag"), "lacks the columns submit_lag"),
+        (JOBS.replace("2,0,,", "2,soon,,"), "line 3: submit 'soon' is not a number"),
+        (JOBS.replace("4,2,1,60", "4,2.5,1,60"), "line 2: processors '2.5' is not a number"),
+        (JOBS.replace("0.01\n", "0.01,9,9,9\n"), "line 2: has 17 fields, the heading has 14"),
+        (JOBS.replace(",0.01\n", "\n"), "line 2: has 13 fields, the heading has 14"),
+        (JOBS + "\n", "line 4: has 0 fields, the heading has 14"),
+    ],
+)
+def test_a_damaged_jobs_csv_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "jobs.csv").write_text(content)
+    with pytest.raises(WrongUse, match=f"^TRACE: {tmp_path}/jobs.csv.*{message}"):
+        schedule.read_schedule(tmp_path / "jobs.csv")
+
+
+def test_schedule_of_sigsleep(tmp_path: Path) -> None:
+    second = 10**9
+    record = sigsleep_log.Record(
+        id=5,
+        cores=2,
+        priority="high",
+        submission_ns=7 * second,
+        start_ns=8 * second,
+        end_ns=20 * second,
+        runtime_ns=9 * second,
+        executed_ns=9 * second,
+        completed=True,
+        suspensions=(sigsleep_log.Suspension(10 * second, 13 * second),),
+    )
+    packed = sigsleep_log.pack(record)
+    (tmp_path / "sigsleep.log").write_bytes(packed + b"garbage" + packed[:50])
+    found = schedule.read_schedule(tmp_path / "sigsleep.log")
+    assert (found.format, found.processors, found.machine) == ("sigsleep", None, "")
+    assert found.jobs.select("id", "start", "end", "suspended").rows() == [(5, 1, 13, 3)]
+    assert found.suspensions is not None
+    assert found.suspensions.rows() == [(5, 3, 6)]
+    assert set(found.notes) == {"damaged_places"}
+
+
+def test_a_missing_schedule(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match=r"cannot be read \(No such file or directory\)"):
+        schedule.read_schedule(tmp_path / "none")
+
+
+# Selection.
+
+
+def test_jobs_of_a_log_are_selected(tmp_path: Path) -> None:
+    lines = [f"{n} {10 * n} 5 {n} 4 -1 -1 4 20 -1 1 {n % 2} 1 -1 -1 -1 -1 -1\n" for n in range(1, 7)]
+    (tmp_path / "log").write_text("; MaxProcs: 8\n" + "".join(reversed(lines)))
+
+    def ids(selection: Selection) -> list[int]:
+        found = schedule.read_schedule(tmp_path / "log", selection)
+        assert found.processors == 8
+        return found.jobs["id"].to_list()
+
+    assert ids(Selection()) == [6, 5, 4, 3, 2, 1]
+    assert ids(Selection(begin="20", end="50")) == [2, 3, 4]
+    assert ids(Selection(users=("1",), offset=1)) == [3, 5]
+    chosen = schedule.read_schedule(tmp_path / "log", Selection(min_runtime=3, jobs=2))
+    assert chosen.jobs["id"].to_list() == [3, 4]
+    assert chosen.left_out == {"shorter than MIN_RUNTIME": 2}
+
+
+def test_jobs_of_a_run_are_selected(tmp_path: Path) -> None:
+    rows = [f"{n},{100 - 10 * n},,{100 - 10 * n},100,0,2,1,60,{n},,batch,COMPLETED,0\n" for n in range(1, 6)]
+    heading = JOBS.splitlines(keepends=True)[0]
+    (tmp_path / "jobs.csv").write_text(heading + "".join(rows) + "9,,,,,,2,,60,,,batch,LOST,\n")
+
+    def ids(selection: Selection) -> list[int]:
+        return schedule.read_schedule(tmp_path / "jobs.csv", selection).jobs["id"].to_list()
+
+    assert ids(Selection()) == [1, 2, 3, 4, 5, 9]
+    assert ids(Selection(begin="60", end="80")) == [4, 3]
+    assert ids(Selection(offset=1, jobs=2)) == [5, 4]
+    chosen = schedule.read_schedule(tmp_path / "jobs.csv", Selection(min_runtime=2))
+    assert chosen.jobs["id"].to_list() == [5, 4, 3, 2]
+    assert chosen.left_out == {"shorter than MIN_RUNTIME": 2}
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (Selection(queues=("1",)), "QUEUES: the log does not say of which queue its jobs are"),
+        (Selection(users=("1",)), "USERS: the log does not say of which user its jobs are"),
+        (Selection(begin="2016-04-01"), "FROM: 2016-04-01 is a date, but the log has no UnixStartTime"),
+        (Selection(begin="1000"), "FROM: no job was submitted from 1000"),
+        (Selection(offset=2), "OFFSET: 2 may be up to 1"),
+        (Selection(min_runtime=7), "MIN_RUNTIME: none of the log's jobs"),
+    ],
+)
+def test_what_a_run_does_not_say_cannot_select_its_jobs(tmp_path: Path, selection: Selection, message: str) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    with pytest.raises(WrongUse, match=f"^{message}"):
+        schedule.read_schedule(tmp_path / "jobs.csv", selection)
+
+
+# The machine of a run.
+
+
+@pytest.mark.parametrize(
+    ("inputs", "machine"),
+    [
+        ({"NODES": "20", "CPUS": "16", "CLASSES": "", "SHRINK": "100"}, (320, 20, 1.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "0.2"}, (320, 20, 500.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "100", "SPEED": "25"}, (320, 20, 1.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "50", "SPEED": "500"}, (320, 20, 40.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "100", "SPEED": "auto"}, (320, 20, 1.0)),
+        ({"NODES": "5", "CPUS": "", "CLASSES": '[{"count": 2, "cpus": 8}, {"count": 3, "cpus": 4}]', "SHRINK": "50"}, (28, 5, 2.0)),
+    ],
+)
+def test_a_runs_folder_says_its_machine(tmp_path: Path, inputs: dict[str, str], machine: tuple[int, int, float]) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    (tmp_path / "experiment.json").write_text(json.dumps({"inputs": inputs}))
+    found = schedule.read_schedule(tmp_path / "jobs.csv")
+    assert (found.processors, found.nodes, found.immediate_below) == machine
+    assert found.machine == "experiment.json"
+
+
+def test_the_speed_that_auto_has_picked_counts_for_both_schedules_of_a_run(tmp_path: Path) -> None:
+    inputs = {"NODES": "2", "CPUS": "2", "SHRINK": "100", "SPEED": "auto"}
+    (tmp_path / "experiment.json").write_text(json.dumps({"inputs": inputs, "clock": {"asked": "auto", "speed": 300.0}}))
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    for name in ("schedule.swf", "log.swf"):
+        (tmp_path / name).write_text("1 0 5 10 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
+    found = [schedule.read_schedule(tmp_path / name).immediate_below for name in ("jobs.csv", "schedule.swf", "log.swf")]
+    assert found == [12, 12, 1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}'])
+def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    (tmp_path / "experiment.json").write_text(text)
+    with pytest.raises(WrongUse, match=f"^TRACE: {tmp_path}/experiment.json: does not describe a run"):
+        schedule.read_schedule(tmp_path / "jobs.csv")

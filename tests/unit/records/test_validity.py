@@ -1,0 +1,625 @@
+"""The verdict on a run: its figures worked out by hand, each bound from both sides, and the module over it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_folders import RunFolder
+
+from mirage.records import validity
+from mirage.records.collect import Collected
+from mirage.records.validity import Thresholds, judge, read_complaints, start_latencies
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.sigsleep_log import scan
+
+FINISHED = {"ended": 1.0, "released": 0}
+MEMBERS = {
+    "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
+    "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
+    "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
+    "launch_cost", "clock_offset_max", "disagreements_by_kind", "suspended_compared", "suspended_apart_max",
+}  # fmt: skip
+
+
+def samples(not_responding: int = 0, busy: float = 0.5) -> pl.DataFrame:
+    return pl.DataFrame({"nodes_not_responding": [0, not_responding, 0], "cpu_busy": [busy] * 3})
+
+
+def sdiag(last: list[float], largest: list[float]) -> pl.DataFrame:
+    return pl.DataFrame({"bf_last_cycle_us": last, "bf_max_cycle_us": largest}, schema_overrides={"bf_last_cycle_us": pl.Float64})
+
+
+def verdict(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> dict[str, Any]:
+    return judge(run, samples(), pl.DataFrame(), FINISHED if result is None else result, 64, 4, Thresholds.of(bounds))
+
+
+def reasons(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> list[str]:
+    found: list[str] = verdict(run, result, **bounds)["reasons"]
+    return found
+
+
+def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: float = 100.0) -> RunFolder:
+    """Twenty jobs on an idle machine, 50 virtual seconds apart."""
+    made = RunFolder(folder, speed)
+    for job in range(20):
+        made.played(made.job(due=50.0 * job, runtime=runtime), start=50.0 * job + 0.02 * speed, launch=launch)
+    return made
+
+
+def test_launch_latency_is_freed_of_slurms_whole_seconds(tmp_path: Path) -> None:
+    """Forty jobs that start evenly over the fractions of a second: Slurm cuts half a second off in the mean."""
+    made = RunFolder(tmp_path, 1.0)
+    for job in range(40):
+        start = 50.0 * job + job / 40 + 0.01
+        made.played(made.job(due=start - 0.01, runtime=10.0), start=start, launch=0.25)
+    assert verdict(made.collect())["launch_latency_p50"] == pytest.approx(0.25, abs=0.05)
+
+
+def test_good_run_is_valid(tmp_path: Path) -> None:
+    found = verdict(good_run(tmp_path).collect())
+    assert found.keys() == MEMBERS
+    assert (found["valid"], found["reasons"]) == (True, [])
+    assert found["submit_lag_p99"] == pytest.approx(0.01, abs=1e-5)
+    assert found["start_latency_p50"] == pytest.approx(0.04, abs=1e-5)
+    assert abs(found["runtime_stretch_p50"]) <= 1 and found["runtime_stretch_p99"] <= 1
+    assert found["clock_speed"] == pytest.approx(1.0, abs=1e-3)
+    assert (found["nodes_not_responding"], found["host_cpu"], found["backfill_cycle_max"]) == (0, 0.5, None)
+    assert (found["retries"], found["resubmitted"], found["limits_extended"], found["disagreements"]) == (0, 0, 0, 0)
+    json.dumps(found, allow_nan=False)
+
+
+# ---- what must not happen ----
+
+
+def lost(made: RunFolder) -> None:
+    made.job(due=1000.0)
+
+
+def unsubmitted(made: RunFolder) -> None:
+    made.job(due=1000.0, submitted=False)
+
+
+def pending(made: RunFolder) -> None:
+    made.scontrol(made.job(due=1000.0), "PENDING", start=2000.0, end=3000.0, suspend_time=None, before=0)
+
+
+def false_timeout(made: RunFolder) -> None:
+    number = made.job(due=1000.0, runtime=55.0, limit_minutes=1)
+    made.slurm(number, start=1000.1, end=1070.0, state="TIMEOUT")
+
+
+def launch_failure(made: RunFolder) -> None:
+    made.slurm(made.job(due=1000.0), start=1000.1, end=1000.1, state="FAILED")
+
+
+def failure(made: RunFolder) -> None:
+    number = made.job(due=1000.0, runtime=100.0)
+    made.record(number, 1000.2, 1020.0, completed=False)
+    made.slurm(number, start=1000.1, end=1020.1, state="FAILED")
+
+
+def node_failure(made: RunFolder) -> None:
+    made.slurm(made.job(due=1000.0, runtime=100.0), start=1000.1, end=1020.1, state="NODE_FAIL")
+
+
+def stray_cancel(made: RunFolder) -> None:
+    made.slurm(made.job(due=1000.0), start=1000.1, end=1000.1, state="CANCELLED", ran=False)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "reason"),
+    [
+        (lost, "lost", "1 job submitted and not to be found in any record"),
+        (unsubmitted, "not submitted", "1 job of the plan never submitted"),
+        (pending, "not ended", "1 job not ended when the records were collected"),
+        (
+            false_timeout,
+            "false timeout",
+            "1 job killed at a time limit above the run time: OVERRUN=extend gives limits slack, or raise SHRINK",
+        ),
+        (launch_failure, "launch failure", "1 job failed at launch, without a record of sigsleep: see the logs of slurmd"),
+        (failure, "failure", "1 job failed in the middle, which no played job does by itself: see the logs of slurmd"),
+        (node_failure, "node failure", "1 job ended by the failure of a node"),
+        (stray_cancel, "cancelled", "1 job cancelled by somebody else than the workload"),
+    ],
+)
+def test_what_must_not_happen(tmp_path: Path, spoil, kind: str, reason: str) -> None:  # type: ignore[no-untyped-def]
+    made = good_run(tmp_path)
+    spoil(made)
+    found = verdict(made.collect())
+    assert found["reasons"] == [reason] and found["valid"] is False
+    assert {name: count for name, count in found["broken"].items() if count} == {kind: 1}
+
+
+def test_what_the_workload_asks_for_is_valid(tmp_path: Path) -> None:
+    """Under OVERRUN=kill Slurm kills a job that runs longer than its limit; a cancellation of the log is carried out."""
+    made = good_run(tmp_path)
+    number = made.job(due=1000.0, runtime=90.0, limit_minutes=1)
+    made.slurm(number, start=1000.1, end=1070.0, state="TIMEOUT")
+    number = made.job(due=1001.0, cancel_after=5.0)
+    made.slurm(number, start=1006.1, end=1006.1, state="CANCELLED", ran=False)
+    assert reasons(made.collect()) == []
+
+
+@pytest.mark.parametrize("shrink", [0.3, 1 / 3, 7.0, 33.3, 100.0])
+def test_run_time_that_is_the_limit_is_not_below_it(tmp_path: Path, shrink: float) -> None:
+    """Under OVERRUN=kill, whatever the last digits of the shrunk run time are."""
+    made = RunFolder(tmp_path, shrink=shrink)
+    for job, minutes in enumerate((1, 3, 7)):
+        number = made.job(due=1000.0 * job, runtime=60.0 * minutes, limit_minutes=minutes)
+        made.slurm(number, start=1000.0 * job + 0.1, end=1000.0 * job + 60.0 * minutes + 20, state="TIMEOUT")
+    assert verdict(made.collect())["broken"]["false timeout"] == 0
+
+
+def test_complaints_of_the_daemons(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    told = {"time-out": 1, "munge": 1, "other error": 50}
+    found = verdict(run, FINISHED | {"messages": told})
+    assert found["messages"] == told
+    assert found["reasons"] == ["slurmctld and slurmd complained 2 times, over 1 (0.05 of the jobs): time-out: 1, munge: 1"]
+    assert reasons(run, FINISHED | {"messages": told}, messages_share=0.1) == []
+
+    (tmp_path / "complaints.json").write_text(json.dumps({"head": "h1", "counts": {"h1": {"munge": 9}, "c1": {"munge": 2}}}))
+    of_hosts = judge(run, samples(), pl.DataFrame(), {"messages": {"munge": 1}}, 64, 4, complaints=read_complaints(tmp_path))
+    assert of_hosts["messages"] == {"munge": 3}
+
+
+def test_nodes_that_did_not_respond(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    found = judge(run, samples(3), pl.DataFrame(), FINISHED, 64, 4)
+    assert found["nodes_not_responding"] == 3
+    assert found["reasons"] == ["3 nodes did not respond at some time of the run, 0 may"]
+    assert judge(run, samples(3), pl.DataFrame(), FINISHED, 64, 4, Thresholds.of({"nodes_not_responding": 3}))["valid"]
+    assert judge(run, pl.DataFrame(), pl.DataFrame(), FINISHED, 64, 4)["reasons"] == [
+        "no sample of the nodes in samples.csv: whether all of them responded is not known"
+    ]
+
+
+def test_replay_that_did_not_finish_or_met_failed_launches(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    assert reasons(run, {"phase": "failed", "message": "no disk"}) == ["the replay has not finished (no disk)"]
+    assert reasons(run, {"ended": 1.0, "released": 2}) == [
+        "2 launch failures after which Slurm held the job: see the logs of slurmd"
+    ]
+
+
+# ---- bounds ----
+
+
+@pytest.mark.parametrize(
+    ("lag", "reason"),
+    [
+        (4.9, []),  # mean run time 100 s: 5 s are allowed
+        (5.2, ["submit lag p99 is 5.2 trace s, over 5 s (5 % of the mean run time): raise SHRINK"]),
+    ],
+)
+def test_submit_lag_is_measured_by_the_run_time(tmp_path: Path, lag: float, reason: list[str]) -> None:
+    made = RunFolder(tmp_path)
+    for job in range(20):
+        number = made.job(due=50.0 * job, runtime=100.0, lag=lag)
+        made.played(number, start=50.0 * job + lag + 0.05)
+    assert reasons(made.collect()) == reason
+
+
+def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=20.0)
+    for job in range(20):
+        made.played(made.job(due=50.0 * job, runtime=100.0), start=50.0 * job + 60.0)
+    (reason,) = [one for one in reasons(made.collect()) if "start latency" in one]
+    assert reason.endswith(": lower SPEED to 1.3 or less")
+
+
+def test_launches_are_no_start_latency(tmp_path: Path) -> None:
+    """At 500 times a launch of 0.03 s is 15 s, in which Slurm holds the processors: a stretch, not a wait."""
+    made = RunFolder(tmp_path, speed=500.0)
+    for job in range(20):
+        made.played(made.job(due=5000.0 * job, runtime=2000.0), start=5000.0 * job + 8.0)
+    found = verdict(made.collect())
+    # From the submission (5.0) to the end of the second in which Slurm started it.
+    assert found["start_latency_p50"] == pytest.approx(3.5, abs=1e-3)
+    assert found["launch_latency_p50"] == pytest.approx(15.0, abs=1e-3)
+    assert found["runtime_stretch_p50"] == pytest.approx(30.0, abs=1e-3)
+
+
+@given(st.floats(min_value=1e-3, max_value=1e5))
+def test_two_digits_are_never_more(value: float) -> None:
+    shown = validity._two_digits(value)
+    assert 0.9 * value < float(shown) <= value * (1 + 1e-8)
+    assert len(shown.replace(".", "").strip("0")) <= 2
+
+
+@pytest.mark.parametrize(
+    ("speed", "shrink", "too_large", "words"),
+    [
+        (1.0, 100.0, 3.0, "raise SHRINK"),
+        (500.0, 100.0, 3.0, "lower SPEED to 160 or less"),
+        (500.0, 50.0, 3.0, "lower SPEED to 160 or less, or raise SHRINK"),
+        (500.0, 100.0, 600.0, "lower SPEED"),  # to less than 1 it is no help to say
+        (500.0, 100.0, 0.0, "lower SPEED"),
+    ],
+)
+def test_remedies(tmp_path: Path, speed: float, shrink: float, too_large: float, words: str) -> None:
+    made = RunFolder(tmp_path, speed, shrink)
+    made.played(made.job(due=0.0), start=0.1)
+    assert validity._remedy(made.collect(), too_large) == words
+
+
+def test_lag_of_jobs_that_slurmctld_lost(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    number = made.job(due=1000.0, runtime=100.0)
+    made.submitted(number, 900, lag=40.0, event="resubmitted")
+    made.record(number, 1040.1, 1140.1, slurm_job_id=900)
+    made.slurm(number, start=1040.05, end=1140.2, slurm_id=900, submit=1040.0)
+    (reason,) = reasons(made.collect())
+    assert reason.startswith("submit lag p99 is 32 trace s, over 5 s (5 % of the mean run time): slurmctld lost 1 job")
+
+
+def test_nothing_below_slurms_own_second_counts(tmp_path: Path) -> None:
+    """Jobs of 2 s: 5 % would be a tenth of a second."""
+    made = RunFolder(tmp_path)
+    for job in range(20):
+        number = made.job(due=50.0 * job, runtime=2.0, lag=0.9)
+        made.played(number, start=50.0 * job + 0.95)
+    assert reasons(made.collect()) == []
+
+
+def test_start_latency_is_measured_by_the_wait(tmp_path: Path) -> None:
+    """Thirty seconds are too much where nobody else waits, and nothing where the mean wait is an hour."""
+    made = RunFolder(tmp_path)
+    for job in range(20):
+        made.played(made.job(due=200.0 * job, runtime=2000.0), start=200.0 * job + 30.0)
+    found = verdict(made.collect())
+    assert found["start_latency_p50"] == pytest.approx(30.02, abs=1e-4)
+    assert found["reasons"] == ["start latency p50 is 30.02 trace s, over 4 s (4 s of Slurm's time): raise SHRINK"]
+    # Forty jobs of the whole machine come now, and wait for each other.
+    for job in range(40):
+        number = made.job(due=4001.0 + job, runtime=100.0, processors=64)
+        made.played(number, start=7000.0 + 105.0 * job)
+    later = verdict(made.collect())
+    assert later["start_latency_p50"] == found["start_latency_p50"]
+    assert later["reasons"] == []
+
+
+def test_stretch(tmp_path: Path) -> None:
+    """At 20 times and launches of 0.1 s, Slurm holds the processors for 4 s longer: 4 % of 100 s."""
+    run = good_run(tmp_path, speed=20.0, launch=0.1).collect()
+    found = verdict(run)
+    assert found["runtime_stretch_p50"] == pytest.approx(4.0, abs=0.5)
+    assert [reason.split(" is ")[0] for reason in found["reasons"]] == ["run-time stretch p50"]
+    assert reasons(run, stretch_p50_share=0.05) == []
+    names = [reason.split(" is ")[0] for reason in reasons(run, stretch_p50_share=0.05, stretch_p99_share=0.02)]
+    assert names == ["run-time stretch p99"]
+
+
+def test_clock_that_runs_at_another_speed(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=10.0)
+    for job in range(20):
+        number, late = made.job(due=50.0 * job, runtime=100.0), job * 1.0
+        made.slurm(number, start=50.0 * job + late, end=50.0 * job + late + 101, submit=51.0 * job)
+        made.record(number, 50.0 * job + late + 0.3, 50.0 * job + late + 100.3)
+    found = verdict(made.collect())
+    assert found["clock_speed"] == pytest.approx(10.2, abs=0.02)
+    clock, records = found["reasons"]
+    assert clock == "Slurm's clock ran 10.2 times as fast as real time, not 10 times (to 1.00%)"
+    assert records.endswith("submission: 19 (median 9.4 s)")
+
+
+def test_speed_of_a_short_run_is_only_as_sure_as_slurms_second(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    for due in (0.0, 1.4):  # Slurm prints 0 and 1, so the speed seems to be 1.4 times slower
+        made.played(made.job(due=due), start=due + 0.1)
+    assert reasons(made.collect()) == []
+
+
+def test_one_disagreement_in_a_hundred_jobs_is_allowed(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    made.record(999, 0.1, 1.0)
+    run = made.collect()
+    assert reasons(run) == ["sigsleep's and Slurm's records disagree 1 time, over 0.2 (0.01 of the jobs): no job of this run: 1"]
+    assert reasons(run, disagreements_share=0.05) == []
+
+
+def test_interruption_of_the_replay(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    made.events.append({"event": "resumed", "real": made.events[-1]["real"] + 60.0, "gap": 60.0})
+    assert reasons(made.collect()) == ["the replay's interruption is 60 trace s, over 5 s (5 % of the mean run time): run it anew"]
+
+
+def clock(host: str, offset: float | None, error: float | None) -> dict[str, Any]:
+    return {"host": host, "offset": offset, "error": error, "answers": 0 if offset is None else 20}
+
+
+def test_clocks_of_several_hosts(tmp_path: Path) -> None:
+    """The largest difference from the head's, before or after the run, less what it may be wrong; on Slurm's clock."""
+    run = good_run(tmp_path, speed=100.0, launch=0.001).collect()
+
+    def judged(*after: dict[str, Any]) -> dict[str, Any]:
+        offsets = {"before": [clock("c1", 0.001, 0.0002), clock("c2", None, None)], "after": list(after)}
+        return judge(run, samples(), pl.DataFrame(), FINISHED, 64, 4, clock_offsets=offsets)
+
+    assert judged()["clock_offset_max"] == pytest.approx(0.08)
+    assert judged(clock("c1", 0.0001, 0.5))["clock_offset_max"] == pytest.approx(0.08)
+    assert judged(clock("c1", -0.0502, 0.0002))["reasons"] == []
+    spoilt = judged(clock("c1", -0.1002, 0.0002))
+    assert spoilt["clock_offset_max"] == pytest.approx(10.0)
+    assert spoilt["reasons"] == [
+        "the difference between the hosts' clocks is 10 trace s, over 5 s (5 % of the mean run time): have the hosts keep time by "
+        "NTP, or lower SPEED to 50 or less"
+    ]
+    assert verdict(run)["clock_offset_max"] is None
+
+
+def test_time_without_slurmctld(tmp_path: Path) -> None:
+    """Real seconds: virtual time goes on while nothing can start."""
+    made = good_run(tmp_path, speed=10.0)
+    last = made.events[-1]["real"]
+    made.events.append({"event": "closed", "real": last + 1, "partitions": ["batch"]})
+    made.events.append({"event": "restarted", "real": last + 1, "since": last, "boot_time": 7})
+    made.events.append({"event": "opened", "real": last + 4})
+    found = verdict(made.collect())
+    assert found["halted"] == pytest.approx(40.0, abs=1e-4)
+    assert found["reasons"] == [
+        "the time without a slurmctld that starts jobs is 40 trace s, over 5 s (5 % of the mean run time): run it anew"
+    ]
+    made.events.pop()
+    assert verdict(made.collect())["halted"] == pytest.approx(10.0, abs=1e-4)
+
+
+def test_saturated_samples(tmp_path: Path) -> None:
+    run = good_run(tmp_path).collect()
+    busy = pl.DataFrame({"nodes_not_responding": [0.0] * 4, "cpu_busy": [0.1, 0.96, 0.95, None]})
+    found = judge(run, busy, pl.DataFrame(), FINISHED, 64, 4)
+    assert (found["host_cpu"], found["host_cpu_saturated"]) == (pytest.approx(0.67), pytest.approx(1 / 3, abs=1e-5))
+    assert judge(run, busy, pl.DataFrame(), FINISHED, 64, 4, Thresholds(host_cpu_full=0.97))["host_cpu_saturated"] == 0
+
+
+def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    for job in range(4):
+        made.played(made.job(due=10000.0 * job, runtime=5000.0), start=10000.0 * job + 1000.0)
+    found = verdict(made.collect())["bounds"]
+    wait = 0.05 * 2 * (1000.5 - 0.01 * 500)  # to the end of the second in which Slurm started them
+    assert found == {
+        "submit_lag_p99": 500.0, "start_latency_p50": pytest.approx(wait, rel=1e-3), "runtime_stretch_p50": 100.0,
+        "runtime_stretch_p99": 500.0, "backfill_cycle_max": pytest.approx(wait, rel=1e-3), "interrupted": 500.0, "halted": 500.0,
+        "clock_offset_max": 500.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("configuration", "seconds"),
+    [
+        ("", 30.0),
+        ("SchedulerParameters     = (null)\n", 30.0),
+        ("SchedulerParameters     = batch_sched_delay=0,bf_continue,bf_interval=5,bf_window=10080\n", 5.0),
+        ("SchedulerParameters=bf_interval=60\n", 60.0),
+        ("SchedulerParameters = bf_yield_interval=7\n", 30.0),
+    ],
+)
+def test_a_cycle_may_take_as_long_as_the_pause_in_force(configuration: str, seconds: float) -> None:
+    assert Thresholds.in_force({}, configuration).backfill_cycle_seconds == seconds
+    assert Thresholds.in_force({"backfill_cycle_seconds": 7}, configuration).backfill_cycle_seconds == 7
+
+
+def test_backfill_cycle_is_of_this_run_and_in_trace_seconds(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, shrink=50.0)
+    for due in (0.0, 50.0):
+        made.played(made.job(due=due), start=due + 0.1)
+    run = made.collect()
+
+    def cycle(*columns: list[float]) -> float | None:
+        found: float | None = judge(run, samples(), sdiag(*columns), FINISHED, 64, 4)["backfill_cycle_max"]
+        return found
+
+    # The largest value that the first sample found may be of an earlier run.
+    assert cycle([1e6, 2e6, 1e6], [50e6, 50e6, 50e6]) == 4.0
+    assert cycle([1e6, 2e6, 1e6], [3e6, 3e6, 4e6]) == 8.0
+    slow = judge(run, samples(busy=0.97), sdiag([31e6], [31e6]), FINISHED, 64, 4)
+    assert slow["reasons"] == [
+        "longest backfill cycle is 62 trace s, over 60 s (30 s of Slurm's time): raise SHRINK "
+        "(the host's processors were busy to 97%, and saturated in 100% of the samples)"
+    ]
+
+
+def test_thresholds_that_do_not_exist_are_wrong_use() -> None:
+    with pytest.raises(WrongUse, match=r"'lag' may be one of submit_lag_share"):
+        Thresholds.of({"lag": 1})
+    for value in (-1, "1", True, float("nan")):
+        with pytest.raises(WrongUse, match=r"submit_lag_share: .* may be a number, 0 or more"):
+            Thresholds.of({"submit_lag_share": value})
+
+
+# ---- start latency ----
+
+
+def test_latency_counts_jobs_that_the_idle_machine_could_start(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    # Of 64 processors: the first two fill the machine, the third and fourth wait, the fifth finds room again.
+    for due, start, runtime, processors in (
+        (0.0, 1.0, 100.0, 40), (0.5, 2.0, 100.0, 24), (50.0, 101.1, 10.0, 64), (60.0, 111.3, 10.0, 4), (200.0, 203.0, 10.0, 64),
+    ):  # fmt: skip
+        made.played(made.job(due=due, runtime=runtime, processors=processors, lag=0.0), start=start, launch=0.0)
+    assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([1.0, 1.5, 3.0], abs=1e-5)
+
+
+def test_latency_shows_where_launches_are_slower_than_submissions(tmp_path: Path) -> None:
+    """The queue is never empty here, but it is the launches that hold it up."""
+    made = RunFolder(tmp_path)
+    for job in range(8):
+        made.played(made.job(due=1.0 * job, processors=1, lag=0.0), start=1.0 * job + 20.0, launch=0.0)
+    assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([20.0] * 8, abs=1e-5)
+
+
+def test_latency_counts_whole_nodes_and_suspended_jobs(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    # One processor, but three of the four nodes; then two whole nodes have to wait.
+    made.played(made.job(due=0.0, processors=1, nodes=3, runtime=100.0, lag=0.0), start=1.0, launch=0.0)
+    made.played(made.job(due=5.0, processors=1, nodes=2, lag=0.0), start=101.5, launch=0.0)
+    made.jobcomp = made.jobcomp.replace("NodeCnt=2", "NodeCnt=3", 1)
+    # A job of the whole machine that is suspended leaves room.
+    number = made.job(due=200.0, processors=64, runtime=50.0, lag=0.0)
+    made.record(number, 200.0, 290.0, (210.0, 250.0))
+    made.slurm(number, start=200.0, end=290.0)
+    made.played(made.job(due=220.0, processors=64, runtime=5.0, lag=0.0), start=222.0, launch=0.0)
+    assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([1.0, 0.0, 2.0], abs=1e-5)
+
+
+def test_latency_is_not_that_of_jobs_that_waited_for_others_or_for_memory(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    made.played(made.job(due=0.0, processors=1, runtime=100.0, lag=0.0), start=1.0, launch=0.0)
+    made.played(made.job(due=5.0, processors=1, lag=0.0, dependency="afterany:1"), start=101.0, launch=0.0)
+    made.played(made.job(due=6.0, processors=1, lag=0.0, memory=9000), start=80.0, launch=0.0)
+    assert start_latencies(made.collect(), 64, 4).to_list() == pytest.approx([1.0], abs=1e-5)
+
+
+def slow_latencies(jobs: list[tuple[float, float, float, int]], processors: int) -> list[float]:
+    """The rule once more, looking at every job from every other's submission."""
+    found = []
+    for index, (submit, start, _, width) in enumerate(jobs):
+        waiting = [w for i, (a, s, _, w) in enumerate(jobs) if s > submit and (a < submit or (a == submit and i < index))]
+        busy = [w for a, s, e, w in jobs if a <= submit and s <= submit < e]
+        if sum(waiting) + sum(busy) + width <= processors:
+            found.append(start - submit)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20), st.integers(1, 20), st.integers(1, 64)), min_size=1, max_size=12))
+def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int]]) -> None:
+    jobs = [(float(a), float(a + wait), float(a + wait + run), width) for a, wait, run, width in sorted(drawn)]
+    columns = {"submit": 0, "start": 1, "end": 2, "processors": 3}
+    frame = pl.DataFrame({name: [job[place] for job in jobs] for name, place in columns.items()}).with_row_index("id")
+    frame = frame.with_columns(pl.col("id").cast(pl.Int64), nodes=1, state=pl.lit("COMPLETED"), eligible="submit")
+    schema = {"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}
+    run = Collected(
+        jobs=frame, suspensions=pl.DataFrame(schema=schema),
+        evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
+        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
+        unsubmitted=0,
+    )  # fmt: skip
+    assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
+
+
+# ---- files and the module ----
+
+
+def test_figures_of_files_that_are_missing_empty_or_torn(tmp_path: Path) -> None:
+    path = tmp_path / "samples.csv"
+    assert validity.read_figures(path).is_empty()
+    path.write_text("")
+    assert validity.read_figures(path).is_empty()
+    path.write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n2.5,3,None\n3.5,")
+    assert validity.read_figures(path).rows() == [(1.5, 0.0, 0.25), (2.5, 3.0, None), (3.5, None, None)]
+
+
+def run_module(arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """What library/run_collection.py answers, run in this process."""
+    import importlib.util
+
+    import ansible.module_utils
+    from ansible.module_utils import basic
+    from ansible.module_utils.testing import patch_module_args
+
+    root = Path(__file__).parents[3]
+    if str(root / "module_utils") not in ansible.module_utils.__path__:
+        ansible.module_utils.__path__.append(str(root / "module_utils"))
+    spec = importlib.util.spec_from_file_location("run_collection", root / "library" / "run_collection.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    answers: list[dict[str, Any]] = []
+
+    def answer(self: basic.AnsibleModule, **values: Any) -> None:
+        answers.append(values)
+        raise SystemExit
+
+    with patch_module_args(arguments | {"_ansible_check_mode": check}), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(basic.AnsibleModule, "exit_json", answer)
+        patch.setattr(basic.AnsibleModule, "fail_json", lambda self, **values: answer(self, failed=True, **values))
+        with pytest.raises(SystemExit):
+            module.main()
+    return answers[0]
+
+
+def written(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} & {"jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json"}
+
+
+def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
+    """A record that is torn at the end of one host's hides none of the next one's."""
+    good_run(tmp_path).write()
+    arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4}
+    whole = run_module(arguments)["metrics"]
+    data = (tmp_path / "sigsleep.log").read_bytes()
+    records = [data[begin:end] for begin, end in itertools.pairwise([*(found.offset for found in scan(data)), len(data)])]
+    parts = [b"".join(records[:7]), b"".join(records[7:12]) + records[12][:50], b"".join(records[12:])]
+    (tmp_path / ".sigsleep").mkdir()
+    for host, part in zip(("c1", "c2", "c3"), parts, strict=True):
+        (tmp_path / f".sigsleep/{host}.log").write_bytes(part)
+    (tmp_path / "sigsleep.log").unlink()
+    assert run_module(arguments, check=True)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
+    joined = run_module(arguments)["metrics"]
+    assert (tmp_path / "sigsleep.log").read_bytes() == b"".join(parts)
+    assert not (tmp_path / ".sigsleep").exists()
+    # Sums over jobs are not always taken in the same order, which shows in the last digit.
+    assert joined["metrics"] == pytest.approx(whole["metrics"], rel=1e-12)
+    assert joined["validity"]["disagreements"] == 1, "the torn record"
+
+
+def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Path) -> None:
+    good_run(tmp_path).write()
+    (tmp_path / "samples.csv").write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n")
+    (tmp_path / "result.json").write_text(json.dumps(FINISHED))
+    (tmp_path / "scontrol.txt").write_text("SchedulerParameters     = bf_continue,bf_interval=5\n")
+    arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4, "thresholds": {"submit_lag_share": 0.1}}
+    assert run_module(arguments, check=True)["changed"] is True
+    assert written(tmp_path) == set()
+    first = run_module(arguments)
+    assert first["changed"] is True and first["disagreements"] == {}
+    assert written(tmp_path) == {"jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json"}
+    kept = json.loads((tmp_path / "metrics.json").read_text())
+    assert kept == first["metrics"]
+    assert kept["jobs"]["submitted"] == kept["jobs"]["completed"] == 20
+    assert kept["validity"].keys() == {*MEMBERS, "thresholds"} and kept["validity"]["valid"] is True
+    assert kept["validity"]["bounds"]["backfill_cycle_max"] == 5.0
+    assert kept["metrics"]["wait_max"] < 0.1
+    assert run_module(arguments)["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"thresholds": {"lag": 1}}, "wrong use: thresholds: 'lag' may be one of submit_lag_share"),
+        ({"run_dir": "/nonexistent"}, "wrong use: RUN: /nonexistent/workload.csv: cannot be read"),
+    ],
+)
+def test_module_answers_wrong_use_in_a_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    good_run(tmp_path).write()
+    answer = run_module({"run_dir": str(tmp_path), "processors": 64, "nodes": 4} | change)
+    assert answer["failed"] and answer["msg"].startswith(message)
+    assert written(tmp_path) == set()
+
+
+def test_documentation_of_the_module_is_that_of_its_arguments() -> None:
+    """What main() accepts is what DOCUMENTATION says, with the same defaults."""
+    import ast
+
+    import yaml
+
+    tree = ast.parse((Path(__file__).parents[3] / "library" / "run_collection.py").read_text())
+    texts = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AnsibleModule")
+    accepted = ast.literal_eval(next(word.value for word in call.keywords if word.arg == "argument_spec"))
+    told = yaml.safe_load(texts["DOCUMENTATION"])["options"]
+    assert {name: {k: v for k, v in option.items() if k != "description"} for name, option in told.items()} == accepted

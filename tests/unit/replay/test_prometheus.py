@@ -1,0 +1,112 @@
+"""metrics.prom: read by Prometheus' own parser, and by a strict reading of the format beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_mirage.replay import prometheus as exposition
+from slurm_mirage.replay.monitor import Status
+
+DOCUMENT = (Path(__file__).parents[3] / "docs/live.md").read_text()
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"(?P<name>[a-z_]+)\{{(?P<labels>{LABEL}(?:,{LABEL})*)\}} (?P<value>\S+)")
+
+
+def full() -> dict[str, Any]:
+    """progress.json in the middle of a run."""
+    status = Status(
+        "one", 200, "mirage", 500.0, phase="submitting", submitted=132, running=41, pending=12, done=79, lag=0.008,
+        retries=2, resubmitted=1, elapsed=75.25, time_left=41.5, nodes_not_responding=3,
+        states={"running": 40, "pending": 12, "suspended": 1}, ended={"completed": 78, "node_fail": 1},
+        processors=240, processors_busy=172, nodes={"idle": 17, "allocated": 43},
+        scheduler={"bf_last_cycle_us": 7289, "bf_max_cycle_us": 48165, "bf_last_depth": 5, "bf_queue_length": 6,
+                   "main_last_cycle_us": 16, "server_threads": 3, "agent_queue": 7, "data_since": None},
+        cpu_busy=0.445, memory_available_bytes=23818407936, real=1795236588.687, virtual=1795274188.5,
+    )  # fmt: skip
+    return asdict(status)
+
+
+def values(text: str) -> dict[str, float]:
+    """The samples, by name and labels without those that all have."""
+    found = {}
+    for match in SAMPLE.finditer(text):
+        labels = [word for word in match["labels"].split(",") if not word.startswith(("cluster=", "run="))]
+        found["".join([match["name"].removeprefix("slurm_mirage_"), *labels])] = float(match["value"])
+    return found
+
+
+def test_values_are_in_base_units() -> None:
+    told = values(exposition.render(full()))
+    assert told["backfill_last_cycle_seconds"] == 0.007289
+    assert told["backfill_max_cycle_seconds"] == 0.048165
+    assert told["host_memory_available_bytes"] == 23818407936
+    assert told["host_cpu_busy_ratio"] == 0.445
+    assert told["virtual_time_seconds"] == 1795274188.5
+    assert told["processors_busy"], told["processors"] == (172, 240)
+    assert told['jobs_ended_totalstate="completed"'] == 78
+
+
+def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:
+    text = exposition.render(full())
+    assert text.endswith("\n")
+    family, kinds = "", {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split()[2]
+            assert family not in kinds
+        elif line.startswith("# TYPE "):
+            _, _, name, kinds[family] = line.split()
+            assert name == family
+        else:
+            match = SAMPLE.fullmatch(line)
+            assert match is not None and match["name"] == family, line
+            assert match["labels"].startswith('cluster="mirage",run="one"')
+    assert all((kind == "counter") == name.endswith("_total") for name, kind in kinds.items())
+
+
+def test_prometheus_reads_it() -> None:
+    parser = pytest.importorskip("prometheus_client.parser", reason="skipped: prometheus_client is not there")
+    text = exposition.render({**full(), "run": 'a "b"\\c\nd'})
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+    assert len(families) == len(exposition.METRICS) + len(exposition.BY_STATE) + 1
+    assert all(family.documentation and family.type in ("gauge", "counter") for family in families.values())
+    submitted = families["slurm_mirage_jobs_submitted"]
+    assert (submitted.type, submitted.samples[0].value) == ("counter", 132)
+    assert submitted.samples[0].labels == {"cluster": "mirage", "run": 'a "b"\\c\nd'}
+    jobs = {sample.labels["state"]: sample.value for sample in families["slurm_mirage_jobs"].samples}
+    assert jobs == {"running": 40, "pending": 12, "suspended": 1, "completing": 0, "configuring": 0, "other": 0}
+
+
+def test_what_is_not_known_yet_is_left_out() -> None:
+    told = values(exposition.render(asdict(Status("one", 200))))
+    assert "processors" not in told and "run_left_seconds" not in told and "backfill_depth_jobs" not in told
+    assert told["workload_jobs"] == 200
+    assert told['run_phasephase="waiting"'] == 1
+
+
+def test_an_earlier_releases_progress_is_told_as_far_as_it_goes() -> None:
+    told = values(exposition.render({"run": "old", "jobs": 3, "submitted": 2, "phase": "finished"}))
+    assert told["jobs_submitted_total"] == 2
+    assert [name for name, value in told.items() if name.startswith("run_phase") and value] == ['run_phasephase="finished"']
+
+
+def test_a_reader_never_meets_half_of_it(tmp_path: Path) -> None:
+    path = tmp_path / exposition.NAME
+    exposition.write(path, full())
+    before = path.stat().st_ino
+    with path.open() as stream:
+        exposition.write(path, {**full(), "submitted": 133})
+        assert values(stream.read())["jobs_submitted_total"] == 132
+    assert values(path.read_text())["jobs_submitted_total"] == 133
+    assert path.stat().st_ino != before
+    assert [other.name for other in tmp_path.iterdir()] == [exposition.NAME], "nothing that a collector would read too"
+
+
+@pytest.mark.parametrize("metric", [*exposition.METRICS, *exposition.BY_STATE, exposition.PHASE], ids=lambda metric: metric.name)
+def test_the_document_lists_it(metric: exposition.Metric) -> None:
+    assert f"| `{metric.name}` | {metric.kind} |" in DOCUMENT

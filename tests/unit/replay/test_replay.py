@@ -1,0 +1,199 @@
+"""The replay as a process: its settings, lock and waits; what tells that a run does not go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.run_lock import lock_holder
+from slurm_mirage.jobs.plan import PlanRow, write_plan
+from slurm_mirage.programs.replay import main
+from slurm_mirage.replay.monitor import StallDetector
+from slurm_mirage.replay.process import Settings, Stopped, Waker, sign_lock, take_lock
+from slurm_mirage.rm.slurm.commands import QueuedJob
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run folder in order, of an instance that does not exist."""
+    folder = tmp_path / "runs" / "first"
+    folder.mkdir(parents=True)
+    write_plan(folder / "plan.csv", [PlanRow(0, 7, 0.0, 4, None, 1.0, 2, None, "", "first.7")])
+    settings = {
+        "run": "first",
+        "instance": str(tmp_path),
+        "plan_sha256": hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest(),
+        "slurm_conf": str(tmp_path / "slurm.conf"),
+        "bin": "/nowhere",
+        "sigsleep": "/bin/true",
+        "sigsleep_log": str(folder / "sigsleep.log"),
+        "clock": None,
+        "speed": 1,
+        "sample_interval": 10,
+    }
+    (folder / "run.json").write_text(json.dumps(settings))
+    return folder
+
+
+def change(folder: Path, **changes: Any) -> None:
+    path = folder / "run.json"
+    settings = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in settings.items() if value is not ...}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"speed": 0}, "speed may not be 0"),
+        ({"speed": "fast"}, "speed may not be 'fast'"),
+        ({"bin": None}, "bin may not be None"),
+        ({"sigsleep": ...}, "'sigsleep' is missing"),
+    ],
+)
+def test_bad_settings(folder: Path, changes: dict[str, Any], message: str) -> None:
+    change(folder, **changes)
+    with pytest.raises(WrongUse, match=message):
+        Settings.read(folder / "run.json")
+
+
+def test_more_settings_than_needed_are_welcome(folder: Path) -> None:
+    change(folder, seed=1)
+    assert Settings.read(folder / "run.json").run == "first"
+
+
+@pytest.fixture
+def run_main(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("SLURM_MIRAGE_INSTANCE", "")  # which the replay sets
+
+    def run() -> tuple[int, str]:
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            code = main([str(folder)])
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def test_a_plan_that_is_not_the_one_of_the_settings(folder: Path, run_main: Any) -> None:
+    change(folder, plan_sha256="0" * 64)
+    code, said = run_main()
+    assert code == 2 and "is not the plan of run.json" in said
+    assert not (folder / "journal.jsonl").exists()
+
+
+def test_a_speed_that_is_not_the_clocks(folder: Path, run_main: Any) -> None:
+    change(folder, speed=10)
+    code, said = run_main()
+    assert code == 2 and said.startswith("wrong use: SPEED: 10 in run.json, 1.0 in")
+
+
+def test_programs_that_are_missing_end_the_run(folder: Path, run_main: Any) -> None:
+    code, said = run_main()
+    assert (code, said) == (2, "wrong use: /nowhere/scontrol: there is no such program (bin in run.json)\n")
+    progress = json.loads((folder / "progress.json").read_text())
+    assert (progress["phase"], progress["jobs"], progress["submitted"]) == ("failed", 1, 0)
+    assert lock_holder(folder / "replay.lock") == os.getpid(), "this process lives on"
+
+
+def test_a_finished_run_is_left_alone(folder: Path, run_main: Any) -> None:
+    start = {"event": "start", "real": 1.0, "boot_time": 1, "next_id": 1}
+    journal = f"{json.dumps(start)}\n{json.dumps({'event': 'finished', 'real': 2.0})}\n"
+    (folder / "journal.jsonl").write_text(journal)
+    (folder / "progress.json").write_text(json.dumps({"phase": "draining", "jobs": 1, "message": "x"}))
+    assert run_main() == (0, "")
+    assert (folder / "journal.jsonl").read_text() == journal
+    assert json.loads((folder / "progress.json").read_text()) == {"phase": "finished", "jobs": 1, "message": ""}
+
+
+@pytest.mark.parametrize("words", [[], ["a", "b"]])
+def test_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert "python3 -m slurm_mirage.programs.replay RUNDIR" in capsys.readouterr().err
+
+
+def test_one_replay_per_folder(tmp_path: Path) -> None:
+    path = tmp_path / "replay.lock"
+    assert lock_holder(path) is None
+    held = take_lock(path, Waker())
+    assert lock_holder(path) is None, "it has not begun"
+    sign_lock(held)
+    assert lock_holder(path) == os.getpid()
+    with pytest.raises(WrongUse, match=f"is being replayed by process {os.getpid()}"):
+        take_lock(path, Waker())
+    os.close(held)
+    os.close(take_lock(path, Waker()))
+
+
+def test_the_lock_waits_for_a_submission_that_outlived_its_replay(tmp_path: Path) -> None:
+    """A shell takes the lock as a replay does, and is killed; its child, like an sbatch under way, keeps it for a while."""
+    path = tmp_path / "replay.lock"
+    code = (
+        "import os, sys, subprocess, signal\n"
+        "from pathlib import Path\n"
+        "from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
+        f"lock = take_lock(Path({str(path)!r}), Waker())\n"
+        "sign_lock(lock)\n"
+        "child = subprocess.Popen(['sleep', '0.7'], pass_fds=[lock])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert lock_holder(path) is None
+    waited = time.monotonic()
+    os.close(take_lock(path, Waker()))
+    assert time.monotonic() - waited > 0.2
+
+
+def test_waits_are_ended_by_a_wish_to_stop() -> None:
+    waker = Waker()
+    timer = threading.Timer(0.05, lambda: waker._stop(signal.SIGTERM, None))
+    timer.start()
+    with pytest.raises(Stopped):
+        waker.sleep(60)
+    timer.join()
+    with pytest.raises(Stopped):
+        waker.wait(0)
+
+
+def test_a_wake_up_before_the_wait_is_not_lost() -> None:
+    waker = Waker()
+    for _ in range(100_000):
+        waker.wake()
+    began = time.monotonic()
+    for _ in range(100):
+        waker.wait(0.5)
+        if time.monotonic() - began > 0.4:
+            break
+    waker.wait(0.01)
+    assert not waker.stopping
+
+
+def waiting(slurm_id: int, reason: str = "Resources") -> QueuedJob:
+    return QueuedJob(slurm_id, "PD", None, reason, f"r.{slurm_id}")
+
+
+def test_stalls() -> None:
+    stall = StallDetector()
+    jobs = [waiting(2, "PartitionNodeLimit"), waiting(3), QueuedJob(1, "R", 50, "None", "r.1")]
+    assert stall.look(jobs, 0, 100.0, 60.0) == ""
+    assert stall.look(jobs, 0, 160.0, 60.0) == ""
+    message = "stalled: no job has started or ended for 61 s: 1 run, 2 wait, the first is r.2 (PartitionNodeLimit)"
+    assert stall.look(jobs, 0, 161.0, 60.0) == message
+    assert stall.look(jobs[:2], 1, 162.0, 60.0) == "", "a job has ended"
+    assert stall.look([jobs[0], QueuedJob(3, "R", 163, "None", "r.3")], 1, 230.0, 60.0) == "", "a job has started"
+    assert stall.look([], 2, 500.0, 60.0) == stall.look([], 2, 900.0, 60.0) == "", "nothing can stall without jobs"

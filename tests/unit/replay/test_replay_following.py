@@ -1,0 +1,156 @@
+"""Jobs that are submitted after the end of another: their order, their instants, and what an interruption does to both."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs.plan import PlanRow
+from slurm_mirage.replay.journal import Journal
+from slurm_mirage.replay.monitor import Status
+from slurm_mirage.replay.process import Settings, Waker
+from slurm_mirage.replay.submitter import Submitter
+from slurm_mirage.rm.slurm.commands import Slurm
+
+SPEED = 10.0
+BEGAN = 1000.0
+WAKER = Waker()  # one for all: it opens a pipe
+
+
+def row(index: int, due: float, follows: int | None = None, think: float = 0.0, dependency: str = "") -> PlanRow:
+    number = 100 + index
+    return PlanRow(
+        index, number, due, 1, None, 5.0, 1, 40.0, "", f"r.{number}", dependency=dependency, follows=follows, think=think
+    )
+
+
+def submitter(folder: Path, plan: list[PlanRow]) -> Submitter:
+    (folder / "log").mkdir(exist_ok=True)
+    settings = Settings("r", str(folder), "", "/nowhere", "/nowhere", "sigsleep", "sigsleep.log", None, SPEED, 1.0)
+    journal = Journal(folder / "journal.jsonl")
+    if journal.history.start is None:
+        journal.append("start", real=BEGAN, boot_time=1, next_id=1, completion_offset=0, earlier_ids=[])
+    slurm = Slurm("/nowhere", "/nowhere", str(folder))
+    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, journal, WAKER, Status("r", len(plan)))
+
+
+def submit(one: Submitter, index: int, slurm_id: int) -> None:
+    one.record("submitted", index, slurm_id, BEGAN, BEGAN, 0, found=False)
+
+
+def record_end(folder: Path, number: int, slurm_id: int, state: str = "COMPLETED") -> None:
+    with (folder / "log" / "jobcomp.log").open("a") as stream:
+        stream.write(f"JobId={slurm_id} UserId=x Name=r.{number} JobState={state} Partition=batch ExitCode=0:0 \n")
+
+
+PLAN = [row(0, 0), row(1, 50), row(2, 60, follows=100, think=30), row(3, 400)]
+
+
+def test_a_follower_goes_when_the_other_has_ended(tmp_path: Path) -> None:
+    one = submitter(tmp_path, PLAN)
+    assert [one.next_index(), one.due(0), one.due(1), one.due(3)] == [0, BEGAN, BEGAN + 5, BEGAN + 40]
+    assert one.due(2) == float("inf") and not one.awaits_ends()
+    submit(one, 0, 11)
+    assert one.next_index() == 1 and one.awaits_ends()
+    submit(one, 1, 12)
+    assert one.next_index() == 3, "it does not hold up those after it"
+    one.note_ends(set())
+    assert one.next_index() == 3
+    record_end(tmp_path, 100, 11)
+    before = time.time()
+    one.note_ends(set())
+    assert not one.awaits_ends()
+    assert before + 3 <= one.due(2) <= time.time() + 3, "think time after the end, at the clock's speed"
+    submit(one, 3, 13)
+    assert one.next_index() == 2
+    submit(one, 2, 14)
+    assert (one.next_index(), one.due(4)) == (4, float("inf"))
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT", "CANCELLED", "DEADLINE"])
+def test_any_end_is_one(tmp_path: Path, state: str) -> None:
+    one = submitter(tmp_path, PLAN)
+    submit(one, 0, 11)
+    record_end(tmp_path, 100, 11, state)
+    one.note_ends(set())
+    assert list(one.history.ended) == [0]
+
+
+def test_what_is_no_end(tmp_path: Path) -> None:
+    one = submitter(tmp_path, PLAN)
+    submit(one, 0, 11)
+    record_end(tmp_path, 100, 11, "PENDING")  # it was requeued
+    record_end(tmp_path, 100, 10)  # another copy, which was cancelled
+    record_end(tmp_path, 101, 12)  # nobody follows that one
+    one.note_ends({1, 3})
+    assert one.history.ended == {}
+    one.note_ends({1}, frozenset({0}))
+    assert list(one.history.ended) == [0], "another source knows it"
+
+
+def test_it_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    one = submitter(tmp_path, PLAN)
+    submit(one, 0, 11)
+    record_end(tmp_path, 100, 11)
+    one.note_ends(set())
+    due = one.due(2)
+    one.journal.close()
+    again = submitter(tmp_path, PLAN)
+    assert again.due(2) == due and not again.awaits_ends()
+    again.journal.append("resumed", real=time.time(), gap=7.0, submitted=1)
+    assert again.due(2) == pytest.approx(due + 7), "as all that is still due"
+    submit(again, 1, 12)
+    submit(again, 3, 13)
+    assert again.next_index() == 2
+    submit(again, 2, 14)
+    again.journal.close()
+    last = submitter(tmp_path, PLAN)
+    assert last.next_index() == 4
+
+
+@given(st.data())
+def test_every_job_comes_once_and_none_before_the_one_that_it_follows(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    count = data.draw(st.integers(1, 8))
+    plan = [row(0, 0)]
+    for index in range(1, count):
+        follows = data.draw(st.none() | st.integers(100, 99 + index))
+        plan.append(row(index, float(index), follows, data.draw(st.floats(0, 50))))
+    one = submitter(folder, plan)
+    order: list[int] = []
+    open_ones: set[int] = set()
+    while len(order) < count:
+        following = one.next_index()
+        if following < count and (not open_ones or data.draw(st.booleans())):
+            submit(one, following, 11 + following)
+            order.append(following)
+            open_ones.add(following)
+        else:
+            ended = data.draw(st.sampled_from(sorted(open_ones)))
+            open_ones.remove(ended)
+            one.note_ends({ended})
+        if data.draw(st.booleans()):  # the replay is killed
+            one.journal.close()
+            one = submitter(folder, plan)
+    assert sorted(order) == list(range(count))
+    assert [index for index in order if plan[index].follows is None] == [r.index for r in plan if r.follows is None]
+    for r in plan:
+        assert r.follows is None or order.index(r.index) > order.index(r.follows - 100)
+    one.journal.close()
+
+
+def test_what_sbatch_is_told(tmp_path: Path) -> None:
+    plan = [row(0, 0), row(1, 0, dependency="afterany:100"), row(2, 0, dependency="never")]
+    one = submitter(tmp_path, plan)
+    submit(one, 0, 977)
+    assert (one._submission(plan[0]).dependency, one._submission(plan[0]).delay) == ("", 0)
+    assert one._submission(plan[1]).dependency == "afterany:977"
+    never = one._submission(plan[2])
+    assert never.dependency == "" and never.delay > 86400, "long after it is cancelled"

@@ -1,0 +1,441 @@
+"""report.html of runs, sweeps and comparisons: what is in it, how it works in a browser, and that it can be made again."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import simulated_runs
+from browser import PROGRAM, Browser
+from pages import Outline
+
+from mirage.experiment import report, runs
+from mirage.experiment.campaign import Member, conclude
+from mirage.experiment.endings import Ending
+from mirage.knobs import table as knobs
+from mirage.reports import node_picture, page, timeline
+from mirage.reports.run_data import Run
+from mirage.reports.timeline import Steps
+from mirage.terminal.screen import Screen
+from mirage.traces import log_text, swf
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+
+EVIL = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
+SUSPENSIONS = pl.DataFrame({"job": [3, 3], "suspend": [1.0, 3.0], "resume": [2.0, 4.0]}, schema_overrides={"job": pl.Int64})
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    return tmp_path / "results"
+
+
+def made(name: str) -> tuple[Ending, str]:
+    """`make report RUN=name`, and the page."""
+    values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
+    ending = report.report(values, Screen(io.StringIO()))
+    return ending, (runs.RESULTS / name / "report.html").read_text()
+
+
+def simple(text: str) -> None:
+    """It is well formed, asks nobody for anything but itself, and runs one script that its policy names."""
+    outline = Outline.of(text)
+    outside = [address for address in outline.references if not address.startswith(("data:image/png;base64,", "../"))]
+    assert all(re.fullmatch(r"[\w-]+/report\.html", address) for address in outside), outside
+    script, digest = page.script()
+    assert text.count("<script") == 1 and f"<script>{script}</script>" in text and f"script-src '{digest}'" in text
+    assert "default-src 'none'" in text and "http" not in text.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+def suspended(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The same schedule with job 3 suspended twice, in its first half."""
+    start, end = jobs.filter(pl.col("id") == 3).select("start", "end").row(0)
+    eighth = (end - start) / 8
+    pauses = SUSPENSIONS.with_columns(pl.col("suspend") * eighth + start, pl.col("resume") * eighth + start)
+    stopped = pl.when(pl.col("id") == 3).then(2 * eighth).otherwise("suspended")
+    return jobs.with_columns(suspended=stopped), pauses
+
+
+def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
+    """A log of these jobs, each of which waited for `waits` seconds, as experiment.json tells of it."""
+    text = ["; Computer: Test", "; MaxProcs: 64"]
+    for job in jobs.iter_rows(named=True):
+        run = int(job["end"] - job["start"])
+        text.append(f"{job['id']} {int(job['submit'])} {waits:.0f} {run} {job['processors']}" + " -1" * 13)
+    path.write_bytes(gzip.compress(("\n".join(text) + "\n").encode()))
+    assert swf.parse_swf(gzip.decompress(path.read_bytes()), "")[0].height == jobs.height
+    return {"path": str(path), "sha256": log_text.load(path).sha256, "format": "swf"}
+
+
+def a_run(folder: Path, **more: Any) -> dict[str, Any]:
+    """60 jobs on 16 nodes of 4."""
+    jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
+    jobs.select("id", "submit").with_columns(preset=pl.lit("")).write_csv(_there(folder) / "workload.csv")
+    return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
+
+
+def _there(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+# ---- a run ----
+
+
+def test_the_page_of_a_run(results: Path) -> None:
+    metrics = a_run(results / "r")
+    ending, text = made("r")
+    assert ending.line == "ok: 60 jobs of r, results/r/report.html"
+    simple(text)
+    texts = " ".join(Outline.of(text).texts)
+    assert "60 jobs that were generated on an emulated machine of 16 nodes with 64 processors" in texts
+    assert "This run can be trusted" in texts
+    assert f"{100 * metrics['metrics']['utilisation']:.1f}" in texts
+    assert "2 suspensions of 1 job" in texts
+    assert "The jobs are generated: there is no real machine to compare with." in texts
+    assert "make metrics TRACE=results/r/jobs.csv" in texts
+    for name, value in {**read_json(results / "r/experiment.json")["inputs"]}.items():
+        assert f">{name}</th>" in text and value in texts
+    assert made("r")[1] == text
+
+
+def test_an_invalid_run_says_so_first(results: Path) -> None:
+    a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
+    _, text = made("r")
+    simple(text)
+    assert text.index("This run cannot be trusted") < text.index("<h2")
+    assert "longest backfill cycle is 121 s" in text and "<img src=x" not in text
+
+
+def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
+    a_run(results / "r", CONFIG=EVIL, USERS=EVIL, trace={"path": None, "generated": EVIL, "sha256": EVIL})
+    frame = pl.read_csv(results / "r/jobs.csv", infer_schema=False).with_columns(partition=pl.lit(EVIL))
+    frame.write_csv(results / "r/jobs.csv")
+    _, text = made("r")
+    simple(text)
+    assert "<img src=x" not in text
+
+
+def test_the_log_is_compared_once_it_was_seen(results: Path, tmp_path: Path) -> None:
+    jobs = simulated_runs.jobs_of(60, 16, 4)
+    source = a_log(tmp_path / "log.swf.gz", jobs, 600)
+    a_run(results / "r", trace=source)
+    _, text = made("r")
+    simple(text)
+    assert "In the log these jobs waited 10" in text and "log, the same jobs" in text
+    recorded = pl.read_csv(results / "r/recorded.csv")
+    assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
+    (tmp_path / "log.swf.gz").unlink()
+    assert made("r")[1] == text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"PERIOD": "10"}, "submitted at other times than in the log (PERIOD)"),
+        ({"sha256": "0"}, "is another file now"),
+        ({"waits": -1}, "the log does not tell how long these jobs waited"),
+    ],
+)
+def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    source = a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), change.pop("waits", 600))
+    source["sha256"] = change.pop("sha256", source["sha256"])
+    a_run(results / "r", trace=source, **change)
+    assert words in made("r")[1]
+    assert not (results / "r/recorded.csv").exists()
+
+
+def test_looks_at_slurmctld_and_the_host_are_in_trace_time(results: Path) -> None:
+    a_run(results / "r", SHRINK="50")
+    path = results / "r/experiment.json"
+    described = read_json(path)
+    # As a run of a sweep has it: the knobs tell of all its factors.
+    described["knobs"] = described["knobs"] | {"SHRINK": "100,50"}
+    path.write_text(json.dumps(described))
+    run = Run.of(results / "r")
+    first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
+    assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
+    assert run.figures("nothing.csv").is_empty()
+    _, text = made("r")
+    assert "all times of the log shrunk to 50" in text
+    for name in ("cycle", "depth", "host"):
+        assert f'id="time-{name}"' in text
+
+
+def test_a_run_in_which_nothing_ran(results: Path) -> None:
+    jobs = simulated_runs.jobs_of(5, 4, 4).with_columns(
+        start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")
+    )
+    simulated_runs.write(results / "r", jobs, 4, 4, invalid=("5 jobs are lost",))
+    _, text = made("r")
+    simple(text)
+    assert "nothing can be drawn over time" in text
+
+
+def test_what_is_no_run(results: Path) -> None:
+    with pytest.raises(WrongUse, match="RUN: nothing is given"):
+        report.report(knobs.resolve({}), Screen(io.StringIO()))
+    with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
+        made("gone")
+    (results / "empty").mkdir()
+    with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
+        made("empty")
+    said = io.StringIO()
+    report.write(results / "empty", Screen(said))
+    assert "report.html could not be made: RUN: empty is no finished run" in said.getvalue()
+
+
+def test_a_finished_run_is_shown_with_its_page(results: Path) -> None:
+    a_run(results / "r")
+    for _ in range(2):
+        said = io.StringIO()
+        report.show(results / "r", Screen(said))
+        assert said.getvalue() == f"report: {results / 'r/report.html'}\n"
+        (results / "r/metrics.json").unlink(missing_ok=True)
+
+
+def test_many_jobs_make_no_large_page(results: Path) -> None:
+    jobs = simulated_runs.jobs_of(20_000, 3600, 16)
+    simulated_runs.write(results / "r", jobs, 3600, 16)
+    # Scattered nodes for each job, as Slurm would record them.
+    generator = np.random.default_rng(1)
+    lines = []
+    for number, nodes in jobs.select("id", "nodes").iter_rows():
+        some = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
+        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{some}] NodeCnt={nodes} \n")
+    (results / "r/jobcomp.log").write_text("".join(lines))
+    _, text = made("r")
+    simple(text)
+    assert len(text) < 2_500_000
+    assert "data:image/png;base64," in text and "on the nodes that Slurm gave them" in text
+
+
+def test_every_job_is_a_rectangle_while_they_are_few(results: Path) -> None:
+    a_run(results / "r")
+    run = Run.of(results / "r")
+    assert run.window is not None
+    panel = node_picture.panel(run, timeline.Timeline(run.window.begin, run.window.end))
+    assert panel is not None
+    ran = run.schedule.jobs.filter(pl.col("end") > pl.col("start"))
+    assert sorted(map(int, re.findall(r'data-job="(\d+)"', panel.body))) == ran["id"].sort().to_list()
+    assert re.search(r"<title>job 3, .*, suspended .*</title>", panel.body)
+
+
+# ---- lines ----
+
+
+def test_what_changes_often_is_drawn_as_means() -> None:
+    times = np.arange(10_001, dtype=np.float64)
+    values = np.tile([0.0, 10.0], 5000)
+    drawn = Steps("x", times, values).reduced()
+    assert drawn.values.size == timeline.STRETCHES and drawn.mean_over == pytest.approx(5)
+    assert drawn.mean(0, 10_000) == pytest.approx(5)
+    assert Steps("x", times[:11], values[:10]).reduced().mean_over is None
+
+
+@pytest.mark.parametrize(("largest", "wanted"), [(100, [0, 25, 50, 75, 100]), (0.3, [0, 0.1, 0.2, 0.3]), (7, [0, 2, 4, 6])])
+def test_ticks_are_round_numbers(largest: float, wanted: list[float]) -> None:
+    assert timeline.y_ticks(largest) == pytest.approx(wanted)
+
+
+def test_moments_are_told_in_full() -> None:
+    assert [timeline.moment(second) for second in (0, 90, 3600, 86400 + 6 * 3600, 59.6)] == [
+        "0",
+        "1 min 30 s",
+        "1 h",
+        "1 d 6 h",
+        "1 min",
+    ]
+
+
+# ---- comparison, sweep ----
+
+
+def a_comparison(folder: Path) -> None:
+    members = []
+    for replica in (1, 2):
+        for label, policy in (("fifo", "fcfs"), ("backfill", "easy")):
+            jobs = simulated_runs.jobs_of(80, 16, 4, policy)
+            name = f"{label}-{replica}"
+            simulated_runs.write(_there(folder) / name, jobs, 16, 4, CONFIG=label, invalid=("noise",) if name == "fifo-2" else ())
+            members.append(Member(label, replica, name))
+    described = {"inputs": {"CONFIGS": "fifo backfill"}, "comparison": [vars(member) for member in members]}
+    (folder / "experiment.json").write_text(json.dumps(described))
+    conclude(folder, members, 1, Screen(io.StringIO()))
+
+
+def test_the_page_of_a_comparison(results: Path) -> None:
+    a_comparison(results / "c")
+    text = (results / "c/report.html").read_text()
+    simple(text)
+    content = read_json(results / "c/comparison.json")
+    assert f"backfill against fifo: {content['metrics']['wait_mean']['pairs'][0]['words']}".replace(" %", "\u00a0%") in text
+    assert "1 of 4 runs cannot be trusted" in text and "fifo-2: noise" in text
+    for name in ("fifo-1", "fifo-2", "backfill-1", "backfill-2"):
+        assert f'href="{name}/report.html"' in text
+        simple((results / "c" / name / "report.html").read_text())
+    ending, again = made("c")
+    assert ending.line == "ok: comparison of fifo, backfill, results/c/report.html"
+    assert again == text
+
+
+def a_sweep(folder: Path) -> None:
+    known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
+    lines = [",".join(("shrink", "run", "ending", "completed", *known))]
+    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (10, "invalid", "")):
+        lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
+    (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
+    (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
+
+
+_COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+
+
+def test_the_page_of_a_sweep(results: Path) -> None:
+    a_sweep(results / "s")
+    a_run(results / "s-50")
+    ending, text = made("s")
+    assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
+    assert ending.line == "ok: sweep s, results/s/report.html"
+    simple(text)
+    assert "1 of 3 runs cannot be trusted: s-10" in text
+    assert 'href="../s-50/report.html"' in text
+
+
+# ---- in a browser ----
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("skipped: chromium is not there: apt-get install chromium")
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def shown(browser: Browser, results: Path, tmp_path: Path) -> Browser:
+    """The page of a run with a log's schedule and suspensions."""
+    a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
+    made("r")
+    browser.open(results / "r/report.html")
+    return browser
+
+
+BOX = "JSON.stringify(document.querySelector('#time-busy').getBoundingClientRect())"
+VIEW = "document.querySelector('#time-busy').getAttribute('viewBox')"
+LARGEST = """(() => {
+  const boxes = [...document.querySelectorAll('#time-nodes [data-job] path')].map((one) => one.getBoundingClientRect());
+  const largest = boxes.sort((a, b) => b.width * b.height - a.width * a.height)[0];
+  return [largest.x + largest.width / 2, largest.y + largest.height / 2];
+})()"""
+TOLD = "document.querySelector('output').textContent"
+
+
+@pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
+def test_it_renders_without_a_complaint_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
+    {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
+    made("x")
+    browser.open(results / "x/report.html")
+    for width in (1200, 400, 320):
+        browser.resize(width)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("[...document.querySelectorAll('svg')].every((one) => one.getBoundingClientRect().width > 10)")
+    assert browser.said == []
+    assert [address for address in browser.asked if not address.startswith(("file://", "data:"))] == []
+    assert browser.pdf().startswith(b"%PDF")
+
+
+def test_buttons_zoom_all_pictures(shown: Browser) -> None:
+    assert shown.run("document.querySelector('.tools').hidden") is False
+    shown.run("document.querySelector('button[value=in]').click()")
+    assert shown.run(VIEW) == "2500 0 5000 1000"
+    assert shown.run("new Set([...document.querySelectorAll('svg.plot')].map((one) => one.getAttribute('viewBox'))).size") == 1
+    shown.run("document.querySelector('button[value=later]').click()")
+    assert shown.run(VIEW) == "5000 0 5000 1000"
+    assert " to " in shown.run("document.querySelector('.shown').textContent")
+    shown.run("document.querySelector('button[value=all]').click()")
+    assert shown.run(VIEW) == "0 0 10000 1000"
+    assert shown.run("document.querySelector('button[value=out]').disabled") is True
+    assert shown.said == []
+
+
+def test_dragging_zooms_and_the_pointer_reads_values(shown: Browser) -> None:
+    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
+    box = json.loads(shown.run(BOX))
+    middle = box["y"] + box["height"] / 2
+    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
+    assert re.search(r"after the first submission: emulation [\d.,]+ processors, log [\d.,]+ processors", shown.run(TOLD))
+    shown.mouse("Pressed", box["x"] + box["width"] / 4, middle)
+    shown.mouse("Moved", box["x"] + box["width"] / 2, middle)
+    shown.mouse("Released", box["x"] + box["width"] / 2, middle)
+    first, _, width, _ = map(float, shown.run(VIEW).split())
+    assert first == pytest.approx(2500, abs=30) and width == pytest.approx(2500, abs=30)
+    assert shown.said == []
+
+
+def test_what_is_read_is_what_was_recorded(shown: Browser, results: Path) -> None:
+    run = Run.of(results / "r")
+    assert run.window is not None
+    busy, _ = run.levels()
+    shown.run("document.querySelector('#time-busy').scrollIntoView({block: 'center'})")
+    box = json.loads(shown.run(BOX))
+    for share in (0.11, 0.37, 0.52):
+        shown.mouse("Moved", box["x"] + box["width"] * share, box["y"] + 20)
+        found = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
+        assert found is not None
+        end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
+        # To a pixel of time, and to what a path keeps of a number.
+        about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
+        places = np.searchsorted(busy.times, about, side="right") - 1
+        near = busy.values[places[0] : places[1] + 1]
+        assert near.min() - 0.2 <= float(found[1].replace(",", "")) <= near.max() + 0.2
+
+
+def test_jobs_tell_what_they_are(shown: Browser) -> None:
+    shown.run("document.querySelector('#time-nodes').scrollIntoView({block: 'center'})")
+    place = shown.run(LARGEST)
+    shown.mouse("Moved", *place)
+    assert re.search(r": job \d+, \d+ processors?, waited .*, ran ", shown.run(TOLD))
+
+
+def test_keys_do_the_same(shown: Browser) -> None:
+    shown.run("document.querySelector('#time-busy').closest('.frame').focus()")
+    shown.press("+")
+    assert shown.run(VIEW) == "2500 0 5000 1000"
+    shown.press("ArrowRight")
+    first = shown.run(TOLD)
+    shown.press("ArrowRight", shift=True)
+    assert "processors" in first and shown.run(TOLD) != first
+    shown.press("0")
+    assert shown.run(VIEW) == "0 0 10000 1000"
+    assert shown.run("[...document.querySelectorAll('.frame')].every((one) => one.tabIndex === 0)")
+    assert shown.said == []
+
+
+def test_the_keyboard_first_meets_a_way_past_the_head(shown: Browser) -> None:
+    shown.press("Tab")
+    assert shown.run("document.activeElement.className") == "skip"
+    assert shown.run("document.activeElement.getBoundingClientRect().left") >= 0
+    assert shown.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_pictures_and_tables_have_names(shown: Browser) -> None:
+    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
+    by_role: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node["ignored"]:
+            by_role.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
+    assert len(by_role["image"]) >= 6 and all(by_role["image"])
+    assert len(by_role["table"]) >= 6 and all(by_role["table"])
+    assert "main" in by_role and len(by_role["heading"]) > 10

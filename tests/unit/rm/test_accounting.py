@@ -1,0 +1,218 @@
+"""What accounting needs: sacctmgr's words for what is missing, and what the database and slurmdbd read."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from modules import Caller
+
+from slurm_mirage.base import processes
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm import accounting
+from slurm_mirage.rm.slurm.accounting import Present, Wanted, parse_associations, qos_of, shares_of
+from slurm_mirage.rm.slurm.database import Database, check_release
+
+# As sacctmgr of Slurm 22.05 shows it.
+ASSOCIATIONS = """root||1|normal,urgent
+root|root|1|normal
+default||1|normal
+default|slurm-a|1|normal
+u12||5|normal
+u7||1|normal
+u7|somebody|1|normal
+"""
+
+
+def test_what_sacctmgr_shows() -> None:
+    present = parse_associations(ASSOCIATIONS, "slurm-a", {"normal": {}})
+    shares = {"default": 1, "u12": 5, "u7": 1}
+    assert present == Present(shares, frozenset({"default"}), frozenset({"normal", "urgent"}), {"normal": {}})
+
+
+def test_a_new_cluster_gets_all_of_it() -> None:
+    qos = {"urgent": {"Priority": "100", "MaxJobsPU": "2"}}
+    wanted = Wanted("a", "slurm-a", ["u7", "", "u12", "u7"], {"u12": 5, "u99": 3}, qos)
+    assert [" ".join(words) for words in wanted.commands(Present())] == [
+        "add qos name=urgent MaxJobsPU=2 Priority=100",
+        "modify cluster where name=a set qos=normal,urgent",
+        "add account name=default,u7 cluster=a parent=root fairshare=1",
+        "add account name=u12 cluster=a parent=root fairshare=5",
+        "add user name=slurm-a cluster=a fairshare=1 account=default defaultaccount=default",
+        "add user name=slurm-a cluster=a fairshare=1 account=u7,u12",
+    ]
+
+
+def test_what_is_there_is_not_made_again_and_what_differs_is_changed() -> None:
+    present = parse_associations(ASSOCIATIONS, "slurm-a", {"urgent": {"Priority": "100", "MaxWall": "60"}})
+    urgent = {"urgent": {"Priority": "100", "MaxWall": "60"}}
+    assert list(Wanted("a", "slurm-a", [], {}, urgent).commands(present)) == []
+    other = Wanted("a", "slurm-a", ["u12", "u7"], {"u12": 5, "u7": 2}, {"urgent": {"Priority": "50"}})
+    assert [" ".join(words) for words in other.commands(present)] == [
+        "modify qos where name=urgent set MaxWall=-1 Priority=50",
+        "modify account where name=u7 cluster=a set fairshare=2",
+        "add user name=slurm-a cluster=a fairshare=1 account=u12,u7",
+    ]
+
+
+@given(st.sets(st.integers(0, 5000), max_size=1800))
+def test_each_account_is_made_once_in_few_calls(users: set[int]) -> None:
+    names = [accounting.account_of(user) for user in sorted(users)]
+    commands = list(Wanted("a", "slurm-a", names).commands(Present()))
+    for kind, word in (("account", 2), ("user", 5)):
+        made = Counter(name for words in commands if words[1] == kind for name in words[word].partition("=")[2].split(","))
+        assert made == Counter([accounting.DEFAULT_ACCOUNT, *names])
+    assert len(commands) == -(-(len(names) + 1) // accounting.CHUNK) + 1 + -(-len(names) // accounting.CHUNK)
+    assert sum("defaultaccount=default" in words for words in commands) == 1
+
+
+def test_a_user_who_is_not_known_has_no_account() -> None:
+    assert [accounting.account_of(user) for user in (-1, 0, 12)] == ["", "u0", "u12"]
+
+
+@pytest.mark.parametrize(
+    ("qos", "words"),
+    [
+        ({}, "qos is not a list"),
+        (["urgent"], "qos is not a list"),
+        ([{"Priority": 1}], "qos 1: name ''"),
+        ([{"name": "Urgent"}], "qos 1: name 'Urgent'"),
+        ([{"name": "a"}, {"name": "a"}], "qos 2: name 'a'"),
+        ([{"name": "a", "Max Wall": 1}], "qos a: Max Wall=1"),
+        ([{"name": "a", "GrpTRES": "cpu=1 node=2"}], "qos a: GrpTRES=cpu=1 node=2"),
+    ],
+)
+def test_wrong_qos(qos: Any, words: str) -> None:
+    with pytest.raises(WrongUse, match=f"^x: {words}"):
+        qos_of(qos, "x")
+
+
+def test_words_of_qos() -> None:
+    entries = [{"name": "a", "GrpTRES": {"cpu": 10, "node": 2}, "Flags": ["DenyOnLimit", "NoReserve"], "Priority": 3}]
+    assert qos_of(entries, "x") == {"a": {"GrpTRES": "cpu=10,node=2", "Flags": "DenyOnLimit,NoReserve", "Priority": "3"}}
+
+
+@pytest.mark.parametrize("shares", [[], {"u12": 1}, {12: -1}, {12: "many"}, {12: True}])
+def test_wrong_shares(shares: Any) -> None:
+    with pytest.raises(WrongUse, match=r"^x: shares"):
+        shares_of(shares, "x")
+
+
+def test_shares_by_number_as_yaml_and_json_have_them() -> None:
+    assert shares_of({12: 5, "7": "2"}, "x") == {"u12": 5, "u7": 2}
+
+
+def database(directory: Path) -> Database:
+    return Database(directory, "slurm-a", "127.0.0.1", "localhost", 16999, 64)
+
+
+def lines(text: str, separator: str) -> dict[str, str]:
+    """The settings of a file."""
+    words = (line.partition(separator) for line in text.splitlines() if separator in line and not line.startswith("#"))
+    return {key: value for key, _, value in words}
+
+
+def test_the_server_is_the_instances_own() -> None:
+    options = lines(database(Path("/i")).mariadb_cnf(), " = ")
+    assert options["skip_networking"] == "1"
+    assert {options[name] for name in ("datadir", "socket", "pid_file", "log_error", "tmpdir")} == {
+        "/i/database", "/i/run/mariadb.socket", "/i/run/mariadbd.pid", "/i/log/mariadbd.log", "/i/run",
+    }  # fmt: skip
+    assert options["innodb_buffer_pool_size"] == "64M"
+
+
+@pytest.mark.parametrize(("speed", "message", "tcp"), [(0.5, 60, 2), (1, 60, 2), (50, 3000, 100), (5000, 65533, 10000)])
+def test_slurmdbds_time_outs_follow_the_speed(speed: float, message: int, tcp: int) -> None:
+    settings = lines(database(Path("/i")).slurmdbd_conf(speed, "22.05.8"), "=")
+    assert (settings["MessageTimeout"], settings["TCPTimeout"]) == (str(message), str(tcp))
+    assert "StoragePass" not in settings
+    assert (settings["DbdPort"], settings["StorageUser"], settings["SlurmUser"]) == ("16999", "slurm-a", "slurm-a")
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"), [("16.05.6", False), ("20.02.7", False), ("20.11.9", True), ("26.05.3", True), ("", True)]
+)
+def test_slurmdbd_is_told_no_word_that_its_release_does_not_know(version: str, knows: bool) -> None:
+    assert ("CommunicationParameters" in lines(database(Path("/i")).slurmdbd_conf(1, version), "=")) == knows
+
+
+@pytest.mark.parametrize("version", ["", "20.02.7", "26.05.3"])
+def test_releases_whose_slurmdbd_works(version: str) -> None:
+    check_release(version)
+
+
+def test_the_module_refuses_accounting_with_a_slurmdbd_that_does_not_work(call: Caller, tmp_path: Path) -> None:
+    params = {"directory": str(tmp_path), "bin": str(tmp_path / "none"), "front_ends": 0, "version": "19.05.8"}
+    assert call("slurm_release_info", **params)["release"] == "19.05.8"
+    message = call("slurm_release_info", **params, accounting=True)["msg"]
+    assert message.startswith("wrong use: ACCOUNTING=yes, CONFIG: with Slurm 19.05.8 ") and "20.02 or later" in message
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "etc").mkdir()
+    return {"directory": str(tmp_path), "user": pwd.getpwuid(tmp_path.stat().st_uid).pw_name, "port": 16999}
+
+
+def test_the_module_writes_once_and_mends_the_mode(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    conf = tmp_path / "etc/slurmdbd.conf"
+    assert call("slurmdbd_config", check=True, **params)["changed"] is True
+    assert not conf.exists()
+    assert len(call("slurmdbd_config", **params)["files"]) == 2
+    assert stat.S_IMODE(conf.stat().st_mode) == 0o600
+    assert call("slurmdbd_config", **params)["changed"] is False
+    conf.chmod(0o644)
+    assert call("slurmdbd_config", check=True, **params)["files"] == [str(conf)]
+    assert call("slurmdbd_config", **params)["files"] == [str(conf)]
+    assert stat.S_IMODE(conf.stat().st_mode) == 0o600
+    assert call("slurmdbd_config", **params, speed=50)["files"] == [str(conf)]
+
+
+def test_the_module_changes_nothing_under_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    call("slurmdbd_config", **params)
+    (tmp_path / "runs/kth").mkdir(parents=True)
+    (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    assert call("slurmdbd_config", **params)["changed"] is False
+    assert call("slurmdbd_config", **params, speed=2)["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
+    assert lines((tmp_path / "etc/slurmdbd.conf").read_text(), "=")["MessageTimeout"] == "60"
+
+
+def test_wrong_qos_is_said_before_anybody_is_asked(call: Caller, tmp_path: Path) -> None:
+    told = call("slurm_accounts", directory=str(tmp_path), cluster="a", user="slurm-a", qos=[{"name": "A"}])
+    assert told["msg"].startswith("wrong use: CONFIG: qos 1: name 'A'")
+
+
+def test_check_mode_says_what_a_cluster_that_is_not_there_would_get(call: Caller, tmp_path: Path) -> None:
+    (tmp_path / "sacctmgr").write_text("#!/bin/sh\necho 'no such luck' >&2\nexit 1\n")
+    (tmp_path / "sacctmgr").chmod(0o755)
+    instance = {"directory": str(tmp_path), "bin": str(tmp_path), "cluster": "a", "user": "slurm-a"}
+    told = call("slurm_accounts", check=True, **instance)
+    assert told["changed"] is True
+    assert [words.split()[:2] for words in told["commands"]] == [["add", "account"], ["add", "user"]]
+    told = call("slurm_accounts", wait=0, **instance)
+    assert told["msg"] == f"slurmdbd does not answer: no such luck; see {tmp_path}/log/slurmdbd.log"
+
+
+def test_the_record_of_a_run() -> None:
+    command = accounting.record_command("/usr/bin", 1795235421.9)
+    assert command[0] == "/usr/bin/sacct" and "--starttime=2026-11-21T04:30:21" in command
+    heading = "|".join(accounting.RECORD)
+    name = accounting.RECORD.index("JobName")
+
+    def line(of: str) -> str:
+        return "|".join(of if number == name else "" for number in range(len(accounting.RECORD)))
+
+    answer = [heading, *map(line, ("kth.7", "kth.launch", "kth.skip", "wrap", "kth.2.8", "xkth.1", "kth.12"))]
+    assert accounting.lines_of_run("\n".join(answer) + "\n", "kth") == [heading, line("kth.7"), line("kth.12")]
+
+
+def test_a_run_that_has_not_begun_has_no_record(call: Caller, tmp_path: Path) -> None:
+    told = call("slurm_accounting_record", instance=str(tmp_path), run="kth", dest=str(tmp_path / "sacct.txt"))
+    assert told["msg"] == f"wrong use: RUN=kth: it has not begun in {tmp_path}"

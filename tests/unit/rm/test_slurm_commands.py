@@ -1,0 +1,272 @@
+"""The formats of Slurm's answers: what 22.05.8 wrote."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm import commands as slurm_commands
+from slurm_mirage.rm.slurm.commands import CompletionLog, Controller, QueuedJob, Refused, Slurm, Submission, Unavailable, Unclear
+
+DETAILS = (
+    "scontrol: show job 2409\n"
+    "JobId=2409 JobName=gang.1 UserId=slurm-proto(999) GroupId=slurm-proto(995) MCS_label=N/A Priority=4294899693 Nice=0 "
+    "Account=(null) QOS=(null) JobState=COMPLETED Reason=None Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 "
+    "ExitCode=0:0 RunTime=1-00:01:08 TimeLimit=00:02:00 TimeMin=N/A SubmitTime=1795201391 EligibleTime=1795201391 "
+    "AccrueTime=1795201391 StartTime=1795201391 EndTime=1795201403 Deadline=N/A SuspendTime=1795201396 SecsPreSuspend=1 "
+    "LastSchedEval=1795201391 Scheduler=Main Partition=batch AllocNode:Sid=localhost:16786 ReqNodeList=(null) "
+    "ExcNodeList=(null) NodeList=n[1-2] BatchHost=n1 NumNodes=2 NumCPUs=20 NumTasks=20 CPUs/Task=1 ReqB:S:C:T=0:0:*:* "
+    "TRES=cpu=20,node=2,billing=20 Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=* WorkDir=/var/lib/x y StdErr=/dev/null "
+    "Power= \n"
+    "scontrol: show job 3\n"
+    "JobId=3 JobName=r.2 UserId=slurm-proto(999) Priority=4294901757 JobState=PENDING Reason=PartitionNodeLimit Restarts=2 "
+    "ExitCode=0:0 RunTime=00:00:00 SubmitTime=1795201265 EligibleTime=1795201265 StartTime=Unknown EndTime=Unknown "
+    "SuspendTime=None SecsPreSuspend=0 Partition=batch NodeList= NumNodes=30-30 NumCPUs=30 NumTasks=30\n"
+)
+COMPLETED = (
+    "JobId=721 UserId=slurm-proto(999) GroupId=slurm-proto(995) Name=k4.169 JobState=CANCELLED Partition=batch TimeLimit=2 "
+    "StartTime=2026-11-20T18:57:09 EndTime=2026-11-20T18:57:09 NodeList=n1 NodeCnt=1 ProcCnt=2 WorkDir=/var/lib/sp-replay "
+    "ReservationName= Tres=cpu=2,mem=1M,node=1,billing=2 Account= QOS= WcKey= Cluster=unknown "
+    "SubmitTime=2026-11-20T18:57:01 EligibleTime=2026-11-20T18:57:01 DerivedExitCode=0:0 ExitCode=0:0 \n"
+)
+SDIAG = """\
+*******************************************************
+sdiag output at Fri Nov 20 18:47:29 2026 (1795200449)
+Data since      Fri Nov 20 18:36:06 2026 (1795199766)
+*******************************************************
+Server thread count:  3
+Agent queue size:     7
+Agent count:          0
+Agent thread count:   0
+DBD Agent queue size: 0
+
+Jobs submitted: 90
+Jobs started:   120
+Jobs completed: 119
+Jobs canceled:  2
+Jobs failed:    1
+
+Job states ts:  Fri Nov 20 18:32:25 2026 (1795199545)
+Jobs pending:   0
+Jobs running:   0
+
+Main schedule statistics (microseconds):
+	Last cycle:   16
+	Max cycle:    1105
+	Total cycles: 6
+	Mean cycle:   250
+	Mean depth cycle:  0
+	Cycles per minute: 1
+	Last queue length: 4
+
+Backfilling stats
+	Total backfilled jobs (since last slurm start): 70
+	Total backfilled jobs (since last stats cycle start): 70
+	Total backfilled heterogeneous job components: 0
+	Total cycles: 8
+	Last cycle when: Fri Nov 20 18:46:59 2026 (1795200419)
+	Last cycle: 7289
+	Max cycle:  48165
+	Last depth cycle: 5
+	Last depth cycle (try sched): 9
+	Last queue length: 6
+	Last table size: 4
+
+Latency for 1000 calls to gettimeofday(): 18 microseconds
+
+Remote Procedure Call statistics by message type
+	REQUEST_SUBMIT_BATCH_JOB                ( 4003) count:5      ave_time:721    total_time:3607
+"""
+
+
+def test_job_details() -> None:
+    done, waiting = slurm_commands.parse_details(DETAILS)
+    assert done == {
+        "slurm_id": 2409,
+        "name": "gang.1",
+        "state": "COMPLETED",
+        "reason": "None",
+        "restarts": 0,
+        "priority": 4294899693,
+        "partition": "batch",
+        "nodes": 2,
+        "node_list": "n[1-2]",
+        "cpus": 20,
+        "exit_code": "0:0",
+        "submit": 1795201391,
+        "eligible": 1795201391,
+        "start": 1795201391,
+        "end": 1795201403,
+        "suspend_time": 1795201396,
+        "secs_pre_suspend": 1,
+        "run_time": 86468,
+    }
+    assert (waiting["start"], waiting["suspend_time"], waiting["nodes"], waiting["restarts"]) == (None, None, 30, 2)
+
+
+def test_queue() -> None:
+    text = "2|PD|N/A|PartitionConfig|8|r.2\n4|R|1795199569|None|2|r|3\n5|TO|1795199569|TimeLimit|1|r.4\n"
+    jobs = slurm_commands.parse_queue(text)
+    assert jobs == [
+        QueuedJob(2, "PD", None, "PartitionConfig", "r.2", 8),
+        QueuedJob(4, "R", 1795199569, "None", "r|3", 2),
+        QueuedJob(5, "TO", 1795199569, "TimeLimit", "r.4", 1),
+    ]
+    assert [job.active for job in jobs] == [True, True, False]
+
+
+def test_completed_job() -> None:
+    job = slurm_commands.parse_completed(COMPLETED.rstrip("\n"))
+    assert job is not None
+    assert (job.slurm_id, job.name, job.state) == (721, "k4.169", "CANCELLED")
+    assert job.fields["Account"] == "" and job.fields["SubmitTime"] == "2026-11-20T18:57:01"
+    assert job.fields["Tres"] == "cpu=2,mem=1M,node=1,billing=2"
+
+
+@pytest.mark.parametrize("line", ["", "JobId=x Name=a JobState=COMPLETED", "Name=a JobState=COMPLETED", "\0\0\0"])
+def test_lines_that_tell_of_no_job(line: str) -> None:
+    assert slurm_commands.parse_completed(line) is None
+
+
+words = st.text(st.characters(whitelist_categories=("L", "N"), max_codepoint=0x7E), max_size=8)
+
+
+@given(st.dictionaries(st.sampled_from(["JobId", "Name", "CPUs/Task", "ReqB:S:C:T", "Tres", "WorkDir"]), words))
+def test_words_are_found_whatever_their_values(fields: dict[str, str]) -> None:
+    line = " ".join(f"{key}={value}" for key, value in fields.items())
+    assert slurm_commands.parse_words(line) == fields
+
+
+def test_diagnostics() -> None:
+    figures = slurm_commands.parse_diagnostics(SDIAG)
+    assert list(figures) == list(slurm_commands.DIAGNOSTICS)
+    assert list(figures.values()) == [3, 7, 90, 120, 119, 2, 1, 16, 1105, 4, 7289, 48165, 5, 6, 1795200419, 1795199766]
+    idle = slurm_commands.parse_diagnostics(SDIAG.replace("Fri Nov 20 18:46:59 2026 (1795200419)", "N/A"))
+    assert idle["bf_last_cycle_when"] is None
+    # Releases before 17.11 write an instant in words only, and the epoch's beginning for one that has not been.
+    without = re.sub(r" \(\d{9,}\)$", "", SDIAG, flags=re.MULTILINE)
+    assert slurm_commands.parse_diagnostics(without) == figures
+    idle = slurm_commands.parse_diagnostics(without.replace("Fri Nov 20 18:46:59 2026", "Thu Jan  1 00:00:00 1970"))
+    assert idle["bf_last_cycle_when"] is None
+
+
+def test_nodes() -> None:
+    text = (
+        "drained|1|0/0/4/4\nunknown|9|0/36/0/36\nidle|20|0/80/0/80\nidle*|2|0/8/0/8\nmixed|3|7/5/0/12\n"
+        "allocated|4|16/0/0/16\ncompleting|1|4/0/0/4\ndown*|5|0/0/20/20\nreserved|1|0/4/0/4\n"
+    )
+    nodes = slurm_commands.parse_nodes(text)
+    assert (nodes.allocated, nodes.processors) == (27, 184)
+    assert nodes.states["idle"] == 22 and nodes.states["down"] == 5 and "idle*" not in nodes.states
+    assert nodes.groups == {
+        "idle": 22,
+        "allocated": 8,
+        "down": 5,
+        "drained": 1,
+        "unknown": 9,
+        "other": 1,
+        "not_responding": 7,
+    }
+
+
+def test_controller() -> None:
+    text = "BOOT_TIME               = 1795199274\nMinJobAge  = 300 sec\nNEXT_JOB_ID             = 5\nSLURM_VERSION = 22.05.8\n"
+    assert slurm_commands.parse_controller(text) == Controller(1795199274, 5, "22.05.8")
+    with pytest.raises(Unavailable):
+        slurm_commands.parse_controller("BOOT_TIME = N/A\n")
+
+
+@pytest.mark.parametrize(
+    ("complaint", "kind", "message"),
+    [
+        (
+            "sbatch: error: invalid partition specified: nosuch\n"
+            "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
+            Refused,
+            "sbatch: Batch job submission failed: Invalid partition name specified",
+        ),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", Refused, None),
+        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", Unavailable, None),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", Unavailable, None),
+        ("sbatch: error: Batch job submission failed: Unexpected missing socket error\n", Unavailable, None),
+        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n", Unavailable, None),
+        ("sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge encode failed\n", Unavailable, None),
+        ("sbatch: error: Batch job submission failed: Resource temporarily unavailable\n", Unavailable, None),
+        ("sbatch: error: Batch job submission failed: Something new\n", Unclear, None),
+        ("", Unclear, "sbatch: failed without a word"),
+    ],
+)
+def test_failures(complaint: str, kind: type, message: str | None) -> None:
+    error = slurm_commands.failure("sbatch", complaint)
+    assert type(error) is kind
+    assert message is None or str(error) == message
+
+
+def test_submission_of_processors_and_of_whole_nodes() -> None:
+    job = Submission("run.7", "exec sigsleep --id 7", 20, None, 3, "", "/srv")
+    assert slurm_commands.submit_arguments(job) == [
+        "--parsable",
+        "--job-name=run.7",
+        "--ntasks=20",
+        "--time=3",
+        "-D/srv",
+        "--output=/dev/null",
+        "--wrap=exec sigsleep --id 7",
+    ]
+    whole = slurm_commands.submit_arguments(Submission("run.8", "x", 20, 2, 3, "large", "/srv"))
+    assert {"--nodes=2", "--exclusive", "--partition=large"} < set(whole) and "--ntasks=20" not in whole
+    charged = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "u12", "urgent"))
+    assert {"--account=u12", "--qos=urgent"} < set(charged)
+    waiting = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "", "", 500, "afterany:7", 60))
+    assert {"--mem-per-cpu=500M", "--dependency=afterany:7", "--begin=now+60"} < set(waiting)
+
+
+@given(st.lists(st.integers(0, len(COMPLETED) * 4), max_size=6))
+def test_a_growing_log_is_read_once(tmp_path_factory: pytest.TempPathFactory, cuts: list[int]) -> None:
+    whole = "".join(COMPLETED.replace("JobId=721", f"JobId={number}") for number in range(4)).encode()
+    path = tmp_path_factory.mktemp("log") / "jobcomp.log"
+    log = CompletionLog(path)
+    assert log.read() == []
+    found: list[int] = []
+    for cut in [*sorted(cuts), len(whole)]:
+        path.write_bytes(whole[:cut])
+        found += [job.slurm_id for job in log.read()]
+        assert len(found) == whole[:cut].count(b"\n")
+    assert found == [0, 1, 2, 3]
+
+
+def test_a_log_from_an_offset_on_and_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "jobcomp.log"
+    path.write_text(COMPLETED * 3)
+    log = CompletionLog(path, len(COMPLETED) * 2)
+    assert len(log.read()) == 1
+    path.write_text(COMPLETED)
+    assert len(log.read()) == 1
+
+
+def test_programs_that_are_not_there() -> None:
+    with pytest.raises(WrongUse, match="/nowhere/squeue: there is no such program"):
+        Slurm("/etc/slurm.conf", "/nowhere", "/srv").queue()
+
+
+def test_programs_are_run_with_nothing_of_the_callers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "1")
+    program = tmp_path / "sbatch"
+    program.write_text("#!/bin/sh\nenv | cut -d= -f1 | sort | tr '\\n' ' ' >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(Unclear) as caught:
+        Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))
+    assert str(caught.value) == "sbatch: PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE"
+
+
+def test_sbatch_that_was_killed_may_have_submitted(tmp_path: Path) -> None:
+    program = tmp_path / "sbatch"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    with pytest.raises(Unavailable, match="signal 9"):
+        Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))

@@ -1,0 +1,124 @@
+"""The table of metrics on the terminal, and sweep.csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mirage.experiment import sweep
+from mirage.experiment.endings import Ending
+from mirage.metrics import metrics
+from mirage.terminal import table
+from mirage.terminal.screen import Screen
+from mirage.traces.swf import parse_swf
+from slurm_mirage.base.files import write_json
+
+LOG = b"""1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 5 300 4 -1 -1 4 600 -1 1 1 1 -1 -1 -1 -1 -1
+3 20 900 1 4 -1 -1 4 600 -1 5 1 1 -1 -1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def measured() -> dict[str, Any]:
+    """Metrics of a log of three jobs, with the verdict of a run."""
+    frame: pl.DataFrame = parse_swf(LOG, "log")[0]
+    found = metrics.compute(metrics.frame_from_swf(frame), 8)
+    validity = {"valid": True, "reasons": [], "submit_lag_p99": 0.0125, "retries": 2, "host_cpu": 0.375, "clock_speed": None}
+    return found | {"validity": validity | {"bounds": {"submit_lag_p99": 443.75, "halted": 1.0}}}
+
+
+def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    table.show(measured, Screen(stream))
+    lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
+    assert set(metrics.MEANINGS) <= set(lines)
+    assert "(15 min)" in lines["wait_max"] and "900.00 s" in lines["wait_max"]
+    assert measured["null_reasons"]["W3"] in " ".join(stream.getvalue().split())
+    assert "0.01 s" in lines["submit_lag_p99"]
+    assert "allowed: 443.75 s (7 min)" in " ".join(stream.getvalue().split())
+    assert "37.5 %" in lines["host_cpu"]
+    assert lines["retries"].split()[1] == "2"
+    assert "\x1b" not in stream.getvalue()
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
+
+
+def test_the_classes_of_jobs_are_a_matrix(measured: dict[str, Any]) -> None:
+    stream = io.StringIO()
+    table.show(measured, Screen(stream))
+    lines = stream.getvalue().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("bounded slowdown, mean by"))
+    rows = [line.split() for line in lines[first + 1 : first + 9] if line.strip() and "─" not in line]
+    assert rows == [
+        ["processors", "to", "1", "min", "to", "10", "min", "all", "jobs"],
+        ["1", "1", "1", "1"],
+        ["2-4", "90.1", "1.017", "45.56", "2"],
+        ["all", "45.55", "1.017", "30.71", "3"],
+        ["jobs", "2", "1", "3"],
+    ]
+
+
+def test_jobs_of_one_class_need_no_matrix() -> None:
+    frame = parse_swf(b"1 0 5 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
+    stream = io.StringIO()
+    table.show(metrics.compute(metrics.frame_from_swf(frame), 8), Screen(stream))
+    assert "bounded slowdown, mean by processors" not in stream.getvalue()
+
+
+def test_a_log_without_waits_is_told_in_one_line() -> None:
+    frame = parse_swf(b"1 0 -1 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1\n", "log")[0]
+    stream = io.StringIO()
+    table.show(metrics.compute(metrics.frame_from_swf(frame), 8), Screen(stream))
+    words = "no metrics: no job has a recorded submission, start and end"
+    assert [line for line in stream.getvalue().splitlines() if line] == [
+        "jobs: 1 submitted, 1 completed (times in seconds of the trace)",
+        words,
+        "left out: 1 (no start)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "s", "-"),
+        (0.0, "s", "0.00 s"),
+        (89.994, "s", "89.99 s"),
+        (7800.0, "s", "7800.00 s (2 h 10 min)"),
+        (0.6895, "share", "69.0 %"),
+        (3, "", "3"),
+        (1234.5678, "", "1235"),
+        (0.00012345, "", "0.0001234"),
+        ({"time-out": 2, "lost": 0, "munge": 1}, "counts", "2 time-out, 1 munge"),
+        ({"lost": 0}, "counts", "0"),
+        ({}, "counts", "0"),
+        (None, "counts", "-"),
+    ],
+)
+def test_figures(value: float | dict[str, int] | None, unit: str, text: str) -> None:
+    assert table.value_text(value, unit) == text
+
+
+def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: dict[str, Any]) -> None:
+    runs = []
+    for shrink, ending in ((Decimal("100"), Ending("ok", "3 jobs")), (Decimal("0.20"), Ending("failed", "no"))):
+        folder = tmp_path / f"x-{shrink}"
+        folder.mkdir()
+        runs.append((shrink, folder, ending))
+    write_json(tmp_path / "x-100/metrics.json", measured)
+    sweep.write(tmp_path, runs)
+    lines = list(csv.DictReader((tmp_path / "sweep.csv").open()))
+    assert [(line["shrink"], line["ending"]) for line in lines] == [("100", "ok"), ("0.2", "failed")]
+    assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
+    assert lines[1]["wait_max"] == ""
+    assert set(sweep.FIGURES) <= set(metrics.MEANINGS)
+    stream = io.StringIO()
+    sweep.show(tmp_path, Screen(stream))
+    words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
+    assert words[0] == list(sweep.SHOWN)
+    assert [line[:2] for line in words[2:]] == [["100", "ok"], ["0.2", "failed"]]

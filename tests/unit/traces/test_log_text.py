@@ -1,0 +1,110 @@
+"""A log's file is read in bounded memory, and what is no text is refused with its line."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+from mirage.traces import log_text
+from slurm_mirage.base.errors import WrongUse
+
+
+def load(folder: Path, data: bytes) -> bytes:
+    """What is read of it, plain and packed."""
+    (folder / "log").write_bytes(data)
+    (folder / "packed").write_bytes(gzip.compress(data, 1))
+    plain, packed = (log_text.load(folder / name) for name in ("log", "packed"))
+    assert plain.data == packed.data
+    assert plain.sha256 == hashlib.sha256(data).hexdigest()
+    assert packed.sha256 == hashlib.sha256((folder / "packed").read_bytes()).hexdigest()
+    return plain.data
+
+
+def refused(folder: Path, data: bytes) -> str:
+    (folder / "log").write_bytes(data)
+    (folder / "packed").write_bytes(gzip.compress(data, 1))
+    texts = []
+    for name in ("log", "packed"):
+        with pytest.raises(WrongUse) as error:
+            log_text.load(folder / name)
+        texts.append(str(error.value).removeprefix(f"TRACE: {folder / name}"))
+    assert texts[0] == texts[1]
+    return texts[0]
+
+
+def test_text_of_several_pieces(tmp_path: Path) -> None:
+    data = b"".join(b"%d a line\n" % number for number in range(300_000))
+    assert len(data) > 3 * log_text.LONGEST_LINE
+    assert load(tmp_path, data) == data
+
+
+def test_members_of_a_gzip_file_are_one_text(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(gzip.compress(b"1 2\n") + gzip.compress(b"3 4\n") + bytes(20))
+    assert log_text.load(tmp_path / "log").data == b"1 2\n3 4\n"
+
+
+def test_lines_that_end_in_nothing_but_a_carriage_return(tmp_path: Path) -> None:
+    assert load(tmp_path, b"1 2\r3 4\r") == b"1 2\n3 4\n"
+    assert load(tmp_path, b"1 2\r\n3 4\r\n") == b"1 2\r\n3 4\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", b"a\n", b"a line\n" * 200_000])
+def test_the_longest_line(tmp_path: Path, before: bytes) -> None:
+    longest = b"x" * log_text.LONGEST_LINE
+    for data in (before + longest, before + longest + b"\n1 2\n"):
+        assert load(tmp_path, data) == data
+    number = before.count(b"\n") + 1
+    for data in (before + longest + b"x", before + longest + b"x\n1 2\n"):
+        assert refused(tmp_path, data) == f" line {number}: is longer than 1048576 bytes, which no line of a log is"
+
+
+@pytest.mark.parametrize("place", [0, 5, (1 << 20) + 7])
+def test_a_byte_that_is_no_text(tmp_path: Path, place: int) -> None:
+    data = bytearray(b"abc\n" * 500_000)
+    data[place] = 7
+    assert refused(tmp_path, bytes(data)).startswith(f" line {place // 4 + 1}: is not a text file (it has the byte 0x07)")
+
+
+def test_a_text_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_text, "LARGEST_TEXT", 3 << 20)
+    assert "is too large" in refused(tmp_path, b"a line\n" * 600_000)
+
+
+def test_where_a_gzip_file_is_damaged(tmp_path: Path) -> None:
+    data = gzip.compress(b"".join(b"%d\n" % (number * 7919 % 100_003) for number in range(400_000)))
+    (tmp_path / "log").write_bytes(data[: len(data) * 3 // 4])
+    with pytest.raises(WrongUse, match=r"truncated gzip file \(.*\), in or after line [1-9]\d{4,}$"):
+        log_text.load(tmp_path / "log")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_a_line_without_end_only_the_beginning_is_read(packed: bool) -> None:
+    """As of 2 GB without a line break, or of a small gzip file that unpacks to them: here it never ends."""
+    reader, writer = os.pipe()
+    packer = zlib.compressobj(wbits=31)
+    line = b"1" * (1 << 16)
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                written += os.write(writer, packer.compress(line) if packed else line)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        with pytest.raises(WrongUse, match="line 1: is longer than 1048576 bytes"):
+            log_text.load(f"/dev/fd/{reader}")
+    finally:
+        os.close(reader)
+        thread.join()
+        os.close(writer)
+    assert written < 4 * log_text.LONGEST_LINE

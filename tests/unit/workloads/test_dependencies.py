@@ -1,0 +1,258 @@
+"""Dependencies that sacct tells of, and preceding jobs of SWF: what is played of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirage.traces import sacct, swf
+from mirage.traces.trace import Trace, read_trace
+from mirage.workloads.dependencies import Condition, Dependency, Target, parse
+from mirage.workloads.selection import Selection
+from mirage.workloads.workload import Workload, prepare
+from slurm_mirage.base.errors import WrongUse
+
+EXAMPLE = Path(__file__).parents[2] / "logs" / "dependencies.sacct"
+
+
+def ready(trace: Trace, depend: str = "keep", **more: object) -> Workload:
+    return prepare(trace, Selection(), classes=[(20, 4)], slack=10.0, depend=depend, **more)  # type: ignore[arg-type]
+
+
+# ---- what sbatch was given ----
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("afterok:7", Dependency((Condition("afterok", (Target(7),)),))),
+        ("AfterOK:7", Dependency((Condition("afterok", (Target(7),)),))),
+        ("afterany:7_3:8_*", Dependency((Condition("afterany", (Target(7, 3), Target(8))),))),
+        ("after:7+10", Dependency((Condition("after", (Target(7, None, 10),)),))),
+        ("7,8", Dependency((Condition("afterany", (Target(7),)), Condition("afterany", (Target(8),))))),
+        ("7_2", Dependency((Condition("afterany", (Target(7, 2),)),))),
+        ("afterok:7?afternotok:8", Dependency((Condition("afterok", (Target(7),)), Condition("afternotok", (Target(8),))), True)),
+    ],
+)
+def test_dependencies(text: str, meant: Dependency) -> None:
+    assert parse(text) == meant
+
+
+@pytest.mark.parametrize(
+    "text", ["singleton", "expand:7", "afterok", "afterok:", "afterok:x", "afterok:0", "afterok:7,8?9", "", ","]
+)
+def test_what_cannot_be_played(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
+
+
+_targets = st.builds(Target, st.integers(1, 10**9), st.none() | st.integers(0, 10**6), st.integers(0, 99))
+_conditions = st.builds(
+    Condition,
+    st.sampled_from(["after", "afterany", "afterok", "afternotok", "aftercorr"]),
+    st.lists(_targets, min_size=1, max_size=4).map(tuple),
+)
+
+
+def _text(condition: Condition) -> str:
+    words = (
+        f"{target.job}" + (f"_{target.task}" if target.task is not None else "") + (f"+{target.minutes}" if target.minutes else "")
+        for target in condition.targets
+    )
+    return ":".join((condition.kind, *words))
+
+
+@given(st.lists(_conditions, min_size=1, max_size=4), st.booleans())
+def test_any_dependency_is_read_as_it_was_written(conditions: list[Condition], either: bool) -> None:
+    either = either and len(conditions) > 1
+    assert parse(("?" if either else ",").join(map(_text, conditions))) == Dependency(tuple(conditions), either)
+
+
+@given(st.text(alphabet="aftercorkny:,?0129_*+() sxil", max_size=40))
+def test_any_other_text_is_a_dependency_or_none(text: str) -> None:
+    try:
+        assert parse(text).conditions
+    except ValueError as error:
+        assert str(error)
+
+
+# ---- where sacct says so ----
+
+DAY = "2026-03-01T"
+
+
+def log(*jobs: dict[str, str]) -> Trace:
+    """What sacct says of jobs: 1, 2, ... submitted ten minutes apart, each run for five minutes without a wait."""
+    usual = {
+        "JobID": "",
+        "Submit": "",
+        "Start": "",
+        "Elapsed": "00:05:00",
+        "State": "COMPLETED",
+        "AllocCPUS": "1",
+        "SubmitLine": "",
+    }
+    heading = {name: "" for job in jobs for name in job}
+    lines = []
+    for number, job in enumerate(jobs, 1):
+        at = f"{DAY}{10 + number // 6:02d}:{number % 6}0:00"
+        raw = {"JobIDRaw": str(number)} if "JobIDRaw" in heading else {}
+        lines.append({**heading, **usual, "JobID": str(number), **raw, "Submit": at, "Start": at, **job})
+    text = "\n".join(["|".join(lines[0]), *("|".join(fields[name] for name in lines[0]) for fields in lines)])
+    frame, header, notes = sacct.parse_sacct(text.encode(), "log")
+    return Trace(frame, header, notes, "sacct", "")
+
+
+NEVER_RAN = {"State": "CANCELLED", "Start": "None", "Elapsed": "00:00:00", "End": f"{DAY}23:00:00"}
+
+
+def played(*jobs: dict[str, str]) -> tuple[list[str], dict[str, int]]:
+    chosen = ready(log({"End": ""}, *jobs))
+    return chosen.jobs["dependency"].to_list()[1:], {key: count for key, count in chosen.notes.items() if "depend" in key}
+
+
+@pytest.mark.parametrize(
+    ("line", "dependency"),
+    [
+        ("sbatch --dependency=afterok:1 a.sh", "afterany:1"),
+        ("sbatch --dependency afterany:1 a.sh", "afterany:1"),
+        ("sbatch --depend=afterok:1 a.sh", "afterany:1"),
+        ("sbatch -d afterok:1 a.sh", "afterany:1"),
+        ("sbatch -dafterok:1 a.sh", "afterany:1"),
+        ("sbatch --dependency=1 a.sh", "afterany:1"),
+        ("sbatch --dependency='afterok:1' a.sh", "afterany:1"),
+        ("sbatch --dependency=after:1+5 a.sh", "after:1+5"),
+        ("sbatch a.sh -d 1", ""),
+        ("sbatch --deadline=1 a.sh", ""),
+        ("sbatch a.sh", ""),
+    ],
+)
+def test_submit_lines(line: str, dependency: str) -> None:
+    assert played({"SubmitLine": line})[0] == [dependency]
+
+
+def test_a_job_that_ran_waits_for_ends_whatever_they_are() -> None:
+    """So that it starts when a job fails in the emulation that did not in the log, and the other way round."""
+    for kind in ("afterok", "afternotok", "afterany"):
+        assert played({"SubmitLine": f"sbatch --dependency={kind}:1"}) == (["afterany:1"], {"dependencies": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "dependency"),
+    [
+        ("afterok", "FAILED", "never"),
+        ("afterok", "TIMEOUT", "never"),
+        ("afterok", "COMPLETED", "afterany:2"),
+        ("afternotok", "COMPLETED", "never"),
+        ("afternotok", "FAILED", "afterany:2"),
+        ("afterany", "FAILED", "afterany:2"),
+    ],
+)
+def test_a_job_that_never_ran_is_not_started_if_it_could_not(kind: str, state: str, dependency: str) -> None:
+    line = f"sbatch --dependency={kind}:2"
+    assert played({"State": state}, {**NEVER_RAN, "SubmitLine": line})[0] == ["", dependency]
+    either = f"sbatch --dependency={kind}:2?afterany:1"
+    assert played({"State": state}, {**NEVER_RAN, "SubmitLine": either})[0] == ["", "afterany:2?afterany:1"]
+
+
+def test_what_is_not_there_is_left_out_and_counted() -> None:
+    assert played({"SubmitLine": "sbatch -d afterok:77"}) == ([""], {"dependencies_outside": 1})
+    assert played({"SubmitLine": "sbatch -d afterok:77:1"}) == (["afterany:1"], {"dependencies": 1, "dependencies_outside": 1})
+    assert played({"SubmitLine": "sbatch -d afterok:77?afterok:1"}) == ([""], {"dependencies_outside": 1})
+    assert played({"SubmitLine": "sbatch -d singleton"}) == ([""], {"dependencies_unknown": 1})
+    assert played({"SubmitLine": "sbatch -d afterok:3"}, {})[0] == ["", ""], "a job that comes later"
+
+
+def test_what_the_log_contradicts_is_left_out_and_counted() -> None:
+    first = {"Elapsed": "02:00:00"}
+    assert played(first, {"SubmitLine": "sbatch -d afterok:2"}) == (["", ""], {"dependencies_contradicted": 1})
+    found = played(first, {"SubmitLine": "sbatch -d afterok:2?afterok:1"})
+    assert found == (["", "afterany:1"], {"dependencies": 1}), "the other one was enough"
+
+
+def test_arrays() -> None:
+    tasks = ({"JobID": "9_0", "JobIDRaw": "10"}, {"JobID": "9_1", "JobIDRaw": "11"}, {"JobID": "9_2", "JobIDRaw": "9"})
+
+    def last(**job: str) -> str:
+        return played(*tasks, {"JobIDRaw": "12", "JobID": "12", **job})[0][-1]
+
+    assert last(SubmitLine="sbatch -d afterok:9") == "afterany:10:11:9"
+    assert last(SubmitLine="sbatch -d afterok:9_*") == "afterany:10:11:9"
+    assert last(SubmitLine="sbatch -d afterok:9_1") == "afterany:11"
+    assert last(SubmitLine="sbatch -d afterok:11") == "afterany:11"
+    assert last(JobID="12_1", SubmitLine="sbatch -a 0-2%2 -d aftercorr:9") == "afterany:11"
+    assert last(JobID="12_7", SubmitLine="sbatch -a 7 -d aftercorr:9") == "afterany:10:11:9", "it has no counterpart"
+
+
+def test_without_the_knob_nothing_waits() -> None:
+    chosen = ready(log({}, {"SubmitLine": "sbatch -d afterok:1"}), depend="none")
+    assert chosen.jobs["dependency"].to_list() == ["", ""]
+    assert chosen.notes == {"requested_time_unknown": 2}
+
+
+def test_minutes_after_a_start_are_shrunk() -> None:
+    chosen = ready(log({}, {"SubmitLine": "sbatch -d after:1+10"}), shrink_percent=20)
+    assert chosen.jobs["dependency"][1] == "after:1+2"
+
+
+def test_the_example() -> None:
+    trace = read_trace(EXAMPLE)
+    chosen = ready(trace)
+    found = {number: text for number, text in chosen.jobs.select("id", "dependency").iter_rows() if text}
+    assert found == {
+        4006: "afterany:4005",
+        4007: "afterany:4006",
+        4018: "afterany:4012:4013:4014:4015:4016:4017",
+        4019: "afterany:4015",
+        4020: "afterany:4013",
+        4021: "afterany:4014",
+        4023: "afterany:4022",
+        4024: "never",
+        4025: "afterany:4002",
+        4026: "after:4005+6",
+    }
+    expected = {"dependencies": 9, "dependencies_never": 1, "dependencies_outside": 1, "dependencies_unknown": 1}
+    assert {key: count for key, count in chosen.notes.items() if "depend" in key} == expected
+    assert [chosen.notes[name] for name in ("array_tasks", "arrays", "array_tasks_limited")] == [9, 2, 6]
+    names = chosen.jobs.select("partition_name", "qos_name", "memory").row(5)
+    assert names == ("batch", "high", 1000 * 1024)
+
+
+# ---- SWF's fields 17 and 18 ----
+
+
+def following(*jobs: tuple[int, float, int, float], depend: str = "think", **more: object) -> Workload:
+    """Jobs of 60 s: number, submission, preceding job, think time."""
+    text = "".join(f"{n} {at} 0 60 1 -1 -1 1 90 -1 1 1 1 -1 1 1 {before} {think}\n" for n, at, before, think in jobs)
+    frame, header, notes = swf.parse_swf(text.encode(), "log")
+    return ready(Trace(frame, header, notes, "swf", ""), depend, **more)
+
+
+def test_preceding_jobs() -> None:
+    chosen = following(
+        (1, 0, -1, -1), (2, 50, 1, 30), (3, 60, 77, 5), (4, 70, 2, -1), (5, 80, 6, 1), (6, 90, 2, 0), shrink_percent=50
+    )
+    assert chosen.jobs["follows"].to_list() == [None, 1, None, None, None, 2]
+    assert chosen.jobs["think_virtual"].to_list() == [None, 15, None, None, None, 0]
+    assert {key: chosen.notes[key] for key in ("following", "following_outside", "think_time_unknown")} == {
+        "following": 2, "following_outside": 2, "think_time_unknown": 1,
+    }  # fmt: skip
+
+
+def test_by_default_and_without_such_fields_all_have_their_own_times() -> None:
+    for depend in ("keep", "none"):
+        assert following((1, 0, -1, -1), (2, 50, 1, 30), depend=depend).jobs["follows"].to_list() == [None, None]
+
+
+def test_the_workload_that_is_written_has_them() -> None:
+    chosen = following((1, 0, -1, -1), (2, 50, 1, 30))
+    assert chosen.to_swf().select("preceding_job", "think_time").rows() == [(-1, -1), (1, 30)]
+
+
+def test_think_is_for_swf() -> None:
+    with pytest.raises(WrongUse, match=re.escape("DEPENDENCIES: think is for SWF (fields 17 and 18)")):
+        ready(log({}), depend="think")
