@@ -116,7 +116,8 @@ def test_the_readme_shows_the_most_used_knobs_as_the_table_has_them() -> None:
 
 def test_the_bounds_of_the_verdict_are_documented() -> None:
     """Each setting, each figure, each kind of complaint."""
-    words = set(re.findall(r"`([^`]+)`", (ROOT / "docs/validity.md").read_text()))
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("validity.md", "broken-jobs.md"))
+    words = set(re.findall(r"`([^`]+)`", pages))
     assert {field.name for field in dataclasses.fields(Thresholds)} <= words
     assert {name for name, _, _ in table.VALIDITY} <= words
     assert set(daemon_log.KINDS) <= words
