@@ -125,7 +125,7 @@ class Watcher:
         name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
         # Ansible's own task at the start of each role, which tells nobody anything.
         if self.shows_tasks and not name.startswith("Validating arguments"):
-            in_log = None if self._phase is None else f"  {self._phase.counts()}"
+            in_log = None if self._phase is None else f"  {self._phase.counts()} so far"
             self.screen.live(f"  {role}: {name}" if role else f"  {name}", in_log)
             if self.local is not None:
                 self.local.begin(_module(data))

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 # Without a terminal: seconds without any line before a live line is written. Each live line doubles them, up to the longest. CI
 # systems end a program that writes nothing for ten minutes.
-BETWEEN_LINES, LONGEST_BETWEEN_LINES = 10.0, 300.0
+BETWEEN_LINES, LONGEST_BETWEEN_LINES = 30.0, 300.0
 
 
 class Screen:
