@@ -5,7 +5,12 @@ from __future__ import annotations
 import gc
 
 import pytest
+from hypothesis import settings
 from modules import Caller
+
+# No test is timed: on a busy machine an example may take any time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture
