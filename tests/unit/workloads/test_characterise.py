@@ -1,4 +1,4 @@
-"""What a workload is like, against a slow and obvious computation, and against what is known of logs."""
+"""Tests of the characterisation of workloads, against a slow simple computation and known numbers of real logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clock_of(header: dict[str, str], log: pl.DataFrame, kind: str = "swf") -> Lo
 
 
 def seconds(most: int) -> st.SearchStrategy[float]:
-    """Whole seconds and a few fractions, 0 and -1 among them."""
+    """Seconds from -1 to `most`: whole numbers and some fractions."""
     return st.one_of(st.integers(-1, most).map(float), st.integers(0, 4 * most).map(lambda quarter: quarter / 4))
 
 
@@ -57,7 +57,7 @@ a_job = st.fixed_dictionaries(
 
 
 class Slow:
-    """The same tables, job by job."""
+    """The tables of `characterise`, computed job by job."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.jobs = [self.known(row) for row in rows if row["status"] not in (2, 3, 4)]
@@ -136,7 +136,7 @@ def test_tables_agree_with_a_slow_computation(rows: list[dict[str, Any]]) -> Non
 
 
 def check_figures(found: Characterisation, slow: Slow) -> None:
-    """Single numbers, and the load in each stretch."""
+    """Compares the figures, and the load in each interval."""
     submits = [job["submit"] for job in slow.with_all("submit")]
     figures = found.figures
     assert list(figures) == list(FIGURES)
@@ -179,8 +179,8 @@ def test_run_times_of_service_units() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(800_000_000, 1_299_999_999), st.sampled_from(["Europe/Stockholm", "US/Pacific", "Australia/Sydney", "UTC"]))
-def test_hours_and_weekdays_are_those_of_the_place(unix: int, zone: str) -> None:
-    """Summer time included; Python's own time zones are the other opinion."""
+def test_hours_and_weekdays_are_local(unix: int, zone: str) -> None:
+    """Compared with Python's own time zones, summer time included."""
     header = {"UnixStartTime": "800000000", "TimeZone": "3600", "TimeZoneString": zone}
     log = frame({"submit": unix - 800_000_000, "run_time": 1, "allocated_processors": 1})
     found = characterise(log, 1, clock_of(header, log))
@@ -223,7 +223,7 @@ def test_dates_beyond_the_calendar_are_unknown() -> None:
     assert clock.date(2.0**52) is None
 
 
-def test_what_a_log_lacks_is_said() -> None:
+def test_missing_data_of_a_log_are_named() -> None:
     every = {"submit": -1, "status": 0}
     found = characterise(frame(every, every), 4)
     nothing = "sizes service hours weekdays run_time requested_time accuracy wait offered utilisation users"
@@ -233,7 +233,7 @@ def test_what_a_log_lacks_is_said() -> None:
 
 
 @pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
-def test_no_job_is_wrong_use(jobs: list[dict[str, Any]]) -> None:
+def test_a_log_without_jobs_is_refused(jobs: list[dict[str, Any]]) -> None:
     with pytest.raises(WrongUse, match="TRACE: holds no job"):
         characterise(frame(*jobs), 4)
 
@@ -244,7 +244,7 @@ def test_partial_executions_are_counted_not_measured() -> None:
     assert found.sizes["size"].to_list() == [1]
 
 
-def test_all_of_it_is_json() -> None:
+def test_the_content_can_be_written_as_json() -> None:
     found = characterise(frame({"submit": 3, "run_time": 5, "allocated_processors": 2}), 8)
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert told["tables"]["sizes"] == {"size": [2], "jobs": [1], "service": [10.0]}
@@ -260,7 +260,7 @@ def log_of(name: str) -> Characterisation:
 
 
 def test_kth() -> None:
-    """Its header's start, and numbers counted with awk (first submissions of the log are a week apart)."""
+    """The start is that of the header, the numbers were counted with awk (the log's first submissions are a week apart)."""
     found = log_of("KTH-SP2-1996.unfiltered.swf.gz")
     assert found.begin is not None
     assert found.local.date(found.begin) == datetime(1996, 9, 23, 14, 0, 31)
