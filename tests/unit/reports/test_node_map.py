@@ -1,4 +1,4 @@
-"""Where jobs were, and the raster of it: against a plain look at every node and instant."""
+"""Tests of the nodes of jobs over time, and of the raster, compared with a simple computation per node and instant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_last_execution_of_this_run_counts() -> None:
     assert node_map.node_lists(JOBCOMP, "r").rows() == [(7, "n[2-3]")]
 
 
-def test_what_is_recorded_is_drawn_there() -> None:
+def test_jobs_are_drawn_on_their_recorded_nodes() -> None:
     lists = pl.DataFrame({"id": [1, 2, 3], "node_list": ["n[1,3]", "fat1", "gone9"]})
     boxes = node_map.recorded(parts((1, 8, 0, 10), (2, 4, 5, 10), (3, 1, 0, 1), (4, 1, 0, 1)), lists, Machine.of(CONF), apart=False)
     assert spans(boxes) == [(1, 0, 1, 0, 10, 1), (1, 2, 3, 0, 10, 1), (2, 3, 4, 5, 10, 0.5)]
@@ -73,7 +73,7 @@ def test_without_nodes_the_lowest_free_processors_are_taken() -> None:
     assert boxes.missing == 1
 
 
-def test_a_suspended_job_is_not_there_meanwhile() -> None:
+def test_a_suspended_job_is_not_drawn_while_suspended() -> None:
     jobs = pl.DataFrame({"id": [1, 2], "start": [0.0, 3.0], "end": [10.0, 4.0], "processors": [2, 2]})
     suspensions = pl.DataFrame({"job": [1, 1, 9], "suspend": [6.0, 3.0, 0.0], "resume": [8.0, 4.0, 9.0]})
     found = node_map.stretches(jobs, suspensions).select("id", "begin", "end").rows()
@@ -86,7 +86,7 @@ def test_a_suspended_job_is_not_there_meanwhile() -> None:
     st.integers(1, 12),
     st.integers(1, 24),
 )
-def test_the_raster_is_what_a_look_at_every_node_and_second_shows(
+def test_the_raster_agrees_with_a_computation_per_node_and_second(
     drawn: list[tuple[int, int, int, int]], rows: int, columns: int
 ) -> None:
     boxes = Boxes.of([(1, min(a, b), max(a, b), min(c, d), max(c, d), 1 / 8) for a, b, c, d in drawn])
