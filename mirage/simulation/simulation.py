@@ -161,11 +161,11 @@ def _in_turn(
     free = machine
     times, expected, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1
     times[0], expected[0] = -np.inf, machine
-    # The queue is a doubly linked ring; `nobody` is the sentinel before its first and after its last job.
-    nobody = jobs
-    behind, before = np.full(jobs + 1, nobody), np.full(jobs + 1, nobody)
+    # The queue is a doubly linked ring; `sentinel` is the element before its first and after its last job.
+    sentinel = jobs
+    behind, before = np.full(jobs + 1, sentinel), np.full(jobs + 1, sentinel)
     submitted = left = 0
-    while submitted < jobs or behind[nobody] != nobody:
+    while submitted < jobs or behind[sentinel] != sentinel:
         now = ends[0][0]
         if submitted < jobs:
             now = min(now, submit[submitted])
@@ -179,9 +179,9 @@ def _in_turn(
             if backfill and start[job] + estimate[job] > now:
                 steps = _give(times, expected, steps, now, start[job] + estimate[job], width[job])
         while submitted < jobs and submit[submitted] <= now:
-            last = before[nobody]
+            last = before[sentinel]
             behind[last], before[submitted] = submitted, last
-            before[nobody] = submitted
+            before[sentinel] = submitted
             submitted += 1
         while left < leavers.size and leave[leavers[left]] <= now:
             job = leavers[left]
@@ -190,8 +190,8 @@ def _in_turn(
             left += 1
         # Before the first job that has to wait, all free processors are spare.
         in_time, spare, waits = np.inf, free, False
-        job = behind[nobody]
-        while job != nobody and free > 0:
+        job = behind[sentinel]
+        while job != sentinel and free > 0:
             if width[job] <= free and (now + estimate[job] <= in_time or width[job] <= spare):
                 start[job] = now
                 free -= width[job]

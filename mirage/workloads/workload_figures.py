@@ -69,12 +69,12 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
             )
         ),
     ).row(0, named=True)
-    one = sizes.filter(col("size") == 1)
+    single = sizes.filter(col("size") == 1)
     powers = sizes.filter((col("size") & (col("size") - 1)) == 0)
     values |= {
         "distinct_sizes": sizes.height,
-        "one_processor_jobs": _share(one["jobs"], sizes["jobs"]),
-        "one_processor_service": _share(one["service"], sizes["service"]),
+        "one_processor_jobs": _share(single["jobs"], sizes["jobs"]),
+        "one_processor_service": _share(single["service"], sizes["service"]),
         "power_of_two_jobs": _share(powers["jobs"], sizes["jobs"]),
         "size_median": middle["size"],
         "run_time_median": middle["run_time"],

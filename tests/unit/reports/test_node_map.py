@@ -55,8 +55,8 @@ def test_lists_of_nodes_as_slurm_writes_them() -> None:
     texts = ["n[2-3,5]", "n7", "gpu7,n[8,20-21]", "login", "n9", "n[8-20]", "x1"]
     lists = pl.DataFrame({"id": range(len(texts)), "node_list": texts})
     boxes = node_map.recorded(parts(*((k, 2, 0, 1) for k in range(len(texts)))), lists, Machine.of(conf), apart=False)
-    found = [(job, first, last) for job, first, last, *_ in spans(boxes)]
-    assert sorted(found) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
+    ranges = [(job, first, last) for job, first, last, *_ in spans(boxes)]
+    assert sorted(ranges) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
     assert boxes.share.tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1 / 6, 1 / 6, 1 / 6, 1])
     assert boxes.missing == 3
 
@@ -76,8 +76,8 @@ def test_without_nodes_the_lowest_free_processors_are_taken() -> None:
 def test_a_suspended_job_is_not_drawn_while_suspended() -> None:
     jobs = pl.DataFrame({"id": [1, 2], "start": [0.0, 3.0], "end": [10.0, 4.0], "processors": [2, 2]})
     suspensions = pl.DataFrame({"job": [1, 1, 9], "suspend": [6.0, 3.0, 0.0], "resume": [8.0, 4.0, 9.0]})
-    found = node_map.stretches(jobs, suspensions).select("id", "begin", "end").rows()
-    assert found == [(1, 0, 3), (2, 3, 4), (1, 4, 6), (1, 8, 10)]
+    intervals = node_map.stretches(jobs, suspensions).select("id", "begin", "end").rows()
+    assert intervals == [(1, 0, 3), (2, 3, 4), (1, 4, 6), (1, 8, 10)]
     assert node_map.stretches(jobs, None).select("id", "begin", "end").rows() == [(1, 0, 10), (2, 3, 4)]
 
 
@@ -90,11 +90,11 @@ def test_the_raster_agrees_with_a_computation_per_node_and_second(
     drawn: list[tuple[int, int, int, int]], rows: int, columns: int
 ) -> None:
     boxes = Boxes.of([(1, min(a, b), max(a, b), min(c, d), max(c, d), 1 / 8) for a, b, c, d in drawn])
-    found = node_map.raster(boxes, (0.0, 24.0), 12, rows, columns)
+    shares = node_map.raster(boxes, (0.0, 24.0), 12, rows, columns)
     # 12 nodes x 24 s, so finely divided that each cell of the raster has whole parts of them.
     fine = np.zeros((12 * rows, 24 * columns))
     for _, first, last, begin, end, share in spans(boxes):
         fine[int(first) * rows : int(last) * rows, int(begin) * columns : int(end) * columns] += share
     wanted = fine.reshape(rows, 12, columns, 24).mean(axis=(1, 3))
-    assert found.shape == (rows, columns)
-    np.testing.assert_allclose(found, wanted.clip(0, 1), atol=1e-9)
+    assert shares.shape == (rows, columns)
+    np.testing.assert_allclose(shares, wanted.clip(0, 1), atol=1e-9)

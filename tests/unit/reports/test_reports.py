@@ -71,9 +71,9 @@ def test_a_picture_is_one_image_with_title_and_description() -> None:
 
 def test_ids_of_two_pictures_differ_and_references_resolve() -> None:
     pictures = [a_picture(name).svg for name in ("one", "two")]
-    found = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in pictures]
-    assert not found[0] & found[1]
-    for svg, ids in zip(pictures, found, strict=True):
+    ids_by_picture = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in pictures]
+    assert not ids_by_picture[0] & ids_by_picture[1]
+    for svg, ids in zip(pictures, ids_by_picture, strict=True):
         used = set(re.findall(r"url\(#([^)]+)\)", svg))
         assert used and used <= ids
 
@@ -106,10 +106,10 @@ def test_ticks_of_durations(longest: float, expected: list[str]) -> None:
 @pytest.mark.parametrize(("largest", "ticks"), [(1, [1]), (100, [1, 2, 4, 8, 16, 32, 64]), (57_472, [4**k for k in range(9)][:9])])
 def test_ticks_of_sizes(largest: int, ticks: list[int]) -> None:
     axis, scale = theme.size_axis(largest, "processors")
-    told = axis.to_dict()["values"]
-    assert told[: len(ticks)] == ticks or told == [8**k for k in range(len(told))]
+    values = axis.to_dict()["values"]
+    assert values[: len(ticks)] == ticks or values == [8**k for k in range(len(values))]
     low, high = scale.to_dict()["domain"]
-    assert low < 1 and all(low < tick < high for tick in told) and largest < high
+    assert low < 1 and all(low < tick < high for tick in values) and largest < high
 
 
 def test_colours_differ_when_printed_without_colours() -> None:

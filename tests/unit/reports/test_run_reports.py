@@ -40,7 +40,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def made(name: str) -> tuple[Ending, str]:
+def make_report(name: str) -> tuple[Ending, str]:
     """Runs `make report RUN=name`; returns its ending and the page."""
     values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
     ending = report.report(values, Screen(io.StringIO()))
@@ -94,7 +94,7 @@ def _there(folder: Path) -> Path:
 
 def test_the_page_of_a_run(results: Path) -> None:
     metrics = a_run(results / "r")
-    ending, text = made("r")
+    ending, text = make_report("r")
     assert ending.line == "ok: 60 jobs of r, results/r/report.html"
     check_self_contained(text)
     texts = " ".join(Outline.of(text).texts)
@@ -106,12 +106,12 @@ def test_the_page_of_a_run(results: Path) -> None:
     assert "make metrics TRACE=results/r/jobs.csv" in texts
     for name, value in {**read_json(results / "r/experiment.json")["inputs"]}.items():
         assert f">{name}</th>" in text and value in texts
-    assert made("r")[1] == text
+    assert make_report("r")[1] == text
 
 
 def test_an_invalid_run_says_so_first(results: Path) -> None:
     a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
-    _, text = made("r")
+    _, text = make_report("r")
     check_self_contained(text)
     assert text.index("This run is not valid") < text.index("<h2")
     assert "longest backfill cycle is 121 s" in text and "<img src=x" not in text
@@ -121,7 +121,7 @@ def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
     a_run(results / "r", CONFIG=EVIL, USERS=EVIL, trace={"path": None, "generated": EVIL, "sha256": EVIL})
     frame = pl.read_csv(results / "r/jobs.csv", infer_schema=False).with_columns(partition=pl.lit(EVIL))
     frame.write_csv(results / "r/jobs.csv")
-    _, text = made("r")
+    _, text = make_report("r")
     check_self_contained(text)
     assert "<img src=x" not in text
 
@@ -130,13 +130,13 @@ def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Pa
     jobs = simulated_runs.jobs_of(60, 16, 4)
     source = a_log(tmp_path / "log.swf.gz", jobs, 600)
     a_run(results / "r", trace=source)
-    _, text = made("r")
+    _, text = make_report("r")
     check_self_contained(text)
     assert "In the log these jobs waited 10" in text and "log, the same jobs" in text
     recorded = pl.read_csv(results / "r/recorded.csv")
     assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
     (tmp_path / "log.swf.gz").unlink()
-    assert made("r")[1] == text
+    assert make_report("r")[1] == text
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, 
     source = a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), change.pop("waits", 600))
     source["sha256"] = change.pop("sha256", source["sha256"])
     a_run(results / "r", trace=source, **change)
-    assert words in made("r")[1]
+    assert words in make_report("r")[1]
     assert not (results / "r/recorded.csv").exists()
 
 
@@ -166,7 +166,7 @@ def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> N
     first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
     assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
     assert run.figures("nothing.csv").is_empty()
-    _, text = made("r")
+    _, text = make_report("r")
     assert "all times of the log shrunk to 50" in text
     for name in ("cycle", "depth", "host"):
         assert f'id="time-{name}"' in text
@@ -177,7 +177,7 @@ def test_a_run_without_started_jobs(results: Path) -> None:
         start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")
     )
     simulated_runs.write(results / "r", jobs, 4, 4, invalid=("5 jobs are lost",))
-    _, text = made("r")
+    _, text = make_report("r")
     check_self_contained(text)
     assert "so that nothing can be drawn over time" in text
 
@@ -186,21 +186,21 @@ def test_folders_without_a_finished_run_are_refused(results: Path) -> None:
     with pytest.raises(WrongUse, match="RUN: nothing is given"):
         report.report(knobs.resolve({}), Screen(io.StringIO()))
     with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
-        made("gone")
+        make_report("gone")
     (results / "empty").mkdir()
     with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
-        made("empty")
-    said = io.StringIO()
-    report.write(results / "empty", Screen(said))
-    assert "report.html could not be made: RUN: empty is no finished run" in said.getvalue()
+        make_report("empty")
+    output = io.StringIO()
+    report.write(results / "empty", Screen(output))
+    assert "report.html could not be made: RUN: empty is no finished run" in output.getvalue()
 
 
 def test_a_finished_run_is_shown_with_its_page(results: Path) -> None:
     a_run(results / "r")
     for _ in range(2):
-        said = io.StringIO()
-        report.show(results / "r", Screen(said))
-        assert said.getvalue() == f"report: {results / 'r/report.html'}\n"
+        output = io.StringIO()
+        report.show(results / "r", Screen(output))
+        assert output.getvalue() == f"report: {results / 'r/report.html'}\n"
         (results / "r/metrics.json").unlink(missing_ok=True)
 
 
@@ -211,10 +211,10 @@ def test_the_page_of_many_jobs_is_small(results: Path) -> None:
     generator = np.random.default_rng(1)
     lines = []
     for number, nodes in jobs.select("id", "nodes").iter_rows():
-        some = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
-        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{some}] NodeCnt={nodes} \n")
+        numbers = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
+        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{numbers}] NodeCnt={nodes} \n")
     (results / "r/jobcomp.log").write_text("".join(lines))
-    _, text = made("r")
+    _, text = make_report("r")
     check_self_contained(text)
     assert len(text) < 2_500_000
     assert "data:image/png;base64," in text and "on the nodes that Slurm allocated" in text
@@ -284,7 +284,7 @@ def test_the_page_of_a_comparison(results: Path) -> None:
     for name in ("fifo-1", "fifo-2", "backfill-1", "backfill-2"):
         assert f'href="{name}/report.html"' in text
         check_self_contained((results / "c" / name / "report.html").read_text())
-    ending, again = made("c")
+    ending, again = make_report("c")
     assert ending.line == "ok: comparison of fifo, backfill, results/c/report.html"
     assert again == text
 
@@ -304,7 +304,7 @@ _COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "re
 def test_the_page_of_a_sweep(results: Path) -> None:
     a_sweep(results / "s")
     a_run(results / "s-50")
-    ending, text = made("s")
+    ending, text = make_report("s")
     assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
     assert ending.line == "ok: sweep s, results/s/report.html"
     check_self_contained(text)
@@ -327,7 +327,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def shown(browser: Browser, results: Path, tmp_path: Path) -> Browser:
     """The page of a run with a log's schedule and suspensions."""
     a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
-    made("r")
+    make_report("r")
     browser.open(results / "r/report.html")
     return browser
 
@@ -345,7 +345,7 @@ TOLD = "document.querySelector('output').textContent"
 @pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
 def test_pages_render_without_errors_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
     {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
-    made("x")
+    make_report("x")
     browser.open(results / "x/report.html")
     for width in (1200, 400, 320):
         browser.resize(width)
@@ -392,14 +392,14 @@ def test_values_at_the_pointer_are_the_recorded_ones(shown: Browser, results: Pa
     box = json.loads(shown.run(BOX))
     for share in (0.11, 0.37, 0.52):
         shown.mouse("Moved", box["x"] + box["width"] * share, box["y"] + 20)
-        found = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
-        assert found is not None
+        match = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
+        assert match is not None
         end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
         # To a pixel of time, and to what a path keeps of a number.
         about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
         places = np.searchsorted(busy.times, about, side="right") - 1
         near = busy.values[places[0] : places[1] + 1]
-        assert near.min() - 0.2 <= float(found[1].replace(",", "")) <= near.max() + 0.2
+        assert near.min() - 0.2 <= float(match[1].replace(",", "")) <= near.max() + 0.2
 
 
 def test_the_pointer_shows_the_facts_of_a_job(shown: Browser) -> None:

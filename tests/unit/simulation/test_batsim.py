@@ -113,13 +113,13 @@ def test_each_job_has_the_lowest_free_processors(
     rows = [(float(start), float(start + duration), count) for start, duration, count in jobs]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batsim, "_ROWS", at_once)
-        found = [processors(text) for text in allocated(tmp_path_factory.mktemp("batsim"), *rows)]
+        assigned = [processors(text) for text in allocated(tmp_path_factory.mktemp("batsim"), *rows)]
     expected: dict[int, list[int]] = {}
     for number in sorted(range(len(rows)), key=lambda number: rows[number][0]):
         start, _, count = rows[number]
         busy = {one for other, has in expected.items() for one in has if rows[other][1] > start}
         expected[number] = [one for one in range(1000) if one not in busy][:count]
-    assert found == [expected[number] for number in range(len(rows))]
+    assert assigned == [expected[number] for number in range(len(rows))]
 
 
 def test_many_jobs_are_assigned_by_compiled_code_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

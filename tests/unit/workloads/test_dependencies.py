@@ -19,7 +19,7 @@ from slurm_mirage.base.errors import WrongUse
 EXAMPLE = Path(__file__).parents[2] / "logs" / "dependencies.sacct"
 
 
-def ready(trace: Trace, depend: str = "keep", **more: object) -> Workload:
+def prepared(trace: Trace, depend: str = "keep", **more: object) -> Workload:
     return prepare(trace, Selection(), classes=[(20, 4)], slack=10.0, depend=depend, **more)  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ NEVER_RAN = {"State": "CANCELLED", "Start": "None", "Elapsed": "00:00:00", "End"
 
 
 def submitted(*jobs: dict[str, str]) -> tuple[list[str], dict[str, int]]:
-    chosen = ready(log({"End": ""}, *jobs))
+    chosen = prepared(log({"End": ""}, *jobs))
     return chosen.jobs["dependency"].to_list()[1:], {key: count for key, count in chosen.notes.items() if "depend" in key}
 
 
@@ -170,8 +170,8 @@ def test_jobs_outside_of_the_selection_are_left_out_and_counted() -> None:
 def test_dependencies_that_the_log_contradicts_are_left_out_and_counted() -> None:
     first = {"Elapsed": "02:00:00"}
     assert submitted(first, {"SubmitLine": "sbatch -d afterok:2"}) == (["", ""], {"dependencies_contradicted": 1})
-    found = submitted(first, {"SubmitLine": "sbatch -d afterok:2?afterok:1"})
-    assert found == (["", "afterany:1"], {"dependencies": 1}), "the other one was enough"
+    result = submitted(first, {"SubmitLine": "sbatch -d afterok:2?afterok:1"})
+    assert result == (["", "afterany:1"], {"dependencies": 1}), "the other one was enough"
 
 
 def test_arrays() -> None:
@@ -189,21 +189,21 @@ def test_arrays() -> None:
 
 
 def test_without_the_knob_nothing_waits() -> None:
-    chosen = ready(log({}, {"SubmitLine": "sbatch -d afterok:1"}), depend="none")
+    chosen = prepared(log({}, {"SubmitLine": "sbatch -d afterok:1"}), depend="none")
     assert chosen.jobs["dependency"].to_list() == ["", ""]
     assert chosen.notes == {"requested_time_unknown": 2}
 
 
 def test_minutes_after_a_start_are_shrunk() -> None:
-    chosen = ready(log({}, {"SubmitLine": "sbatch -d after:1+10"}), shrink_percent=20)
+    chosen = prepared(log({}, {"SubmitLine": "sbatch -d after:1+10"}), shrink_percent=20)
     assert chosen.jobs["dependency"][1] == "after:1+2"
 
 
 def test_the_example() -> None:
     trace = read_trace(EXAMPLE)
-    chosen = ready(trace)
-    found = {number: text for number, text in chosen.jobs.select("id", "dependency").iter_rows() if text}
-    assert found == {
+    chosen = prepared(trace)
+    dependencies_by_job = {number: text for number, text in chosen.jobs.select("id", "dependency").iter_rows() if text}
+    assert dependencies_by_job == {
         4006: "afterany:4005",
         4007: "afterany:4006",
         4018: "afterany:4012:4013:4014:4015:4016:4017",
@@ -229,7 +229,7 @@ def following(*jobs: tuple[int, float, int, float], depend: str = "think", **mor
     """The workload of jobs of 60 s, each given as number, submission, preceding job and think time."""
     text = "".join(f"{n} {at} 0 60 1 -1 -1 1 90 -1 1 1 1 -1 1 1 {before} {think}\n" for n, at, before, think in jobs)
     frame, header, notes = swf.parse_swf(text.encode(), "log")
-    return ready(Trace(frame, header, notes, "swf", ""), depend, **more)
+    return prepared(Trace(frame, header, notes, "swf", ""), depend, **more)
 
 
 def test_preceding_jobs() -> None:
@@ -255,4 +255,4 @@ def test_the_written_workload_has_preceding_jobs() -> None:
 
 def test_think_is_refused_for_sacct() -> None:
     with pytest.raises(WrongUse, match=re.escape("DEPENDENCIES: think is for SWF (fields 17 and 18)")):
-        ready(log({}), depend="think")
+        prepared(log({}), depend="think")

@@ -148,8 +148,8 @@ def test_a_suspended_job_has_the_longest_possible_remainder() -> None:
 def test_a_log_without_waits_is_refused() -> None:
     with pytest.raises(WrongUse, match=r"^PRESET: all needs recorded waits, and the log has none; it may be none$"):
         prepare(log({"wait": -1}, {"submit": 5, "wait": -1}), Selection(offset=1))
-    some = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
-    assert (some.jobs["id"].to_list(), some.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})
+    prepared = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
+    assert (prepared.jobs["id"].to_list(), prepared.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})
 
 
 a_job = st.fixed_dictionaries(
@@ -218,11 +218,11 @@ def test_presets_hold_processors_but_their_waits_are_not_measured() -> None:
         {"submit": 0, "end": 10, "state": "CANCELLED", "preset": "queued"},
         {"submit": 20, "start": 60, "end": 100},
     )
-    found = metrics.compute(jobs, processors=1, nodes=1)
-    assert (found["metrics"]["wait_mean"], found["metrics"]["slowdown_mean"]) == (40, 2)
-    assert (found["metrics"]["utilisation"], found["metrics"]["makespan"]) == (1, 100)
-    assert found["excluded"] == {"cancelled before start": 1, "preset: not in metrics over jobs": 1}
-    assert found["jobs"]["submitted"] == 3
+    result = metrics.compute(jobs, processors=1, nodes=1)
+    assert (result["metrics"]["wait_mean"], result["metrics"]["slowdown_mean"]) == (40, 2)
+    assert (result["metrics"]["utilisation"], result["metrics"]["makespan"]) == (1, 100)
+    assert result["excluded"] == {"cancelled before start": 1, "preset: not in metrics over jobs": 1}
+    assert result["jobs"]["submitted"] == 3
     without = jobs.with_columns(preset=pl.lit(None, pl.String))
     assert metrics.compute(without, processors=1, nodes=1)["metrics"]["wait_mean"] == 20
 
@@ -233,20 +233,20 @@ def test_a_cut_counts_jobs_of_the_selection() -> None:
         {"submit": 5, "start": 60, "end": 70},
         {"submit": 40, "start": 70, "end": 100},
     )
-    found = metrics.compute(jobs, processors=1, nodes=1, warmup_cut=30)
-    assert found["metrics"]["wait_mean"] == 30
-    assert found["excluded"] == {
+    result = metrics.compute(jobs, processors=1, nodes=1, warmup_cut=30)
+    assert result["metrics"]["wait_mean"] == 30
+    assert result["excluded"] == {
         "preset: not in metrics over jobs": 1,
         "submitted in the warm-up: not in metrics over jobs": 1,
     }
 
 
 def test_the_schedule_of_a_run_marks_preset_jobs(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
-    first, second = made.job(due=0.0, preset="running"), made.job(due=0.0, preset="")
+    run_folder = RunFolder(tmp_path)
+    first, second = run_folder.job(due=0.0, preset="running"), run_folder.job(due=0.0, preset="")
     for number in (first, second):
-        made.played(number, start=0.02)
-    run = made.collect()
+        run_folder.played(number, start=0.02)
+    run = run_folder.collect()
     assert run.jobs.select("id", "preset").rows() == [(first, "running"), (second, None)]
     note = "; Note: The first 1 jobs are preset: they ran or waited before the selection began, at their submission.\n"
     assert note in run_files.render(run, 64, 4)["schedule.swf"].decode()

@@ -303,13 +303,13 @@ def test_a_job_wider_than_the_logs_machine_is_scaled_to_the_whole_cluster_and_co
 
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.data())
 @settings(deadline=None)
-def test_scaled_sizes_keep_their_order_and_fit(machine: int, there: int, data: st.DataObject) -> None:
+def test_scaled_sizes_keep_their_order_and_fit(machine: int, available: int, data: st.DataObject) -> None:
     sizes = sorted(data.draw(st.lists(st.integers(1, machine), min_size=1, max_size=6)))
     jobs = [{"allocated_processors": size} for size in sizes]
-    scaled = prepare(*jobs, classes=[(1, there)], sizes="scale", header={"MaxProcs": str(machine)}).jobs["processors"].to_list()
+    scaled = prepare(*jobs, classes=[(1, available)], sizes="scale", header={"MaxProcs": str(machine)}).jobs["processors"].to_list()
     assert scaled == sorted(scaled)
-    assert all(abs(new - old * there / machine) <= 0.5 or new == 1 for old, new in zip(sizes, scaled, strict=True))
-    assert scaled[0] >= 1 and scaled[-1] <= there
+    assert all(abs(new - old * available / machine) <= 0.5 or new == 1 for old, new in zip(sizes, scaled, strict=True))
+    assert scaled[0] >= 1 and scaled[-1] <= available
 
 
 def test_jobs_that_do_not_fit_are_left_out_and_counted() -> None:
