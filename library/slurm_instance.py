@@ -314,7 +314,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "private_hostname": private_hostname,
         "kernel_settings": sizing.kernel_settings(load),
         "host": this_host(),
-        "account": dict(zip(("uid", "gid"), owner, strict=True)) if owner else None,
+        "account": {"uid": owner[0], "gid": owner[1]} if owner else None,
         "taken_ids": taken_ids(parameters["user"]) if several else [],
     }
 

@@ -69,7 +69,7 @@ def test_a_wait_on_a_slow_clock(under: Callable[..., Under], name: str) -> None:
 
 @pytest.mark.parametrize("name", DEADLINES)
 def test_a_deadline_that_has_passed(under: Callable[..., Under], name: str) -> None:
-    # A minute ago, because an hour ago may be before the host's boot, which the kernel refuses (EINVAL).
+    """The deadline is later than the host's boot: the kernel refuses earlier instants with EINVAL."""
     waited = only(under(1000.0).probe("wait", name, -60 * SECOND))
     assert (waited["result"], waited["error"]) == expected(name)
 

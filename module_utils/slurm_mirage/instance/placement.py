@@ -143,7 +143,7 @@ def distribute(classes: Sequence[NodeClass], addresses: Sequence[str], known: Ma
     count = Counter(homes.values())
     new_nodes = [name for name in _names(classes) if name not in homes]
     begin = 0
-    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(new_nodes)), strict=True):
+    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(new_nodes))):
         homes |= dict.fromkeys(new_nodes[begin : begin + more], address)
         begin += more
     return {name: homes[name] for name in _names(classes)}

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -205,7 +206,12 @@ def test_a_daemon_that_ignores_sigterm_on_reload_is_killed(bed: Bed) -> None:
     until(lambda: bed.is_up(1) and bed.replaced("n1", before))
     assert processes.start_time(before) is None
     assert bed.state()["restarts"] == 0
-    bed.farm.kill()  # a farm that is terminated would wait for the daemon again
+    # A farm that is terminated would wait for the daemon again, and so would the end of the test.
+    bed.farm.kill()
+    bed.farm.wait()
+    for pid in processes.of_instance(str(bed.directory)):
+        with suppress(ProcessLookupError):  # it has ended with its namespace
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_missing_program_is_reported_and_tried_again(bed: Bed) -> None:

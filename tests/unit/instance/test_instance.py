@@ -53,8 +53,14 @@ def listener() -> socket.socket:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of `count` free ports, away from the ephemeral ports and the first blocks."""
-    return next(port for port in range(29000, LAST_PORT, 50) if all(is_free(LOOPBACK, port + i) for i in range(count)))
+    """Return the first of `count` free ports, away from the ephemeral ports and the first blocks.
+
+    Each worker of pytest-xdist looks at ports of its own: the tests take ports beside these, too.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    candidates = range(29000 + 50 * worker, LAST_PORT, 50 * workers)
+    return next(port for port in candidates if all(is_free(LOOPBACK, port + i) for i in range(count)))
 
 
 def choose(nodes: int, kept: dict[str, int] | None = None, claimed: Sequence[tuple[int, int]] = (), **more: Any) -> Block:

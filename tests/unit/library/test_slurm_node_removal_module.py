@@ -11,14 +11,14 @@ from modules import Caller
 
 
 @pytest.mark.parametrize("state", ["leaving", "staying"])
-@pytest.mark.parametrize("pid_file", [None, "", "no number\n", f"{os.getpid()}\n"])
+@pytest.mark.parametrize("pid_file", [None, "", "no number\n", "{own}\n"])
 def test_nothing_is_done_without_a_slurmctld_of_the_instance(
     call: Caller, tmp_path: Path, state: str, pid_file: str | None
 ) -> None:
     """A process with the id in the pid file that is not slurmctld is not mistaken for it."""
     (tmp_path / "run").mkdir()
     if pid_file is not None:
-        (tmp_path / "run/slurmctld.pid").write_text(pid_file)
+        (tmp_path / "run/slurmctld.pid").write_text(pid_file.format(own=os.getpid()))
     result = call("slurm_node_removal", directory=str(tmp_path), nodes=[{"count": 2, "cpus": 4}], state=state)
     assert (result["changed"], result["leaving"], result["resumed"]) == (False, "", "")
 
