@@ -238,7 +238,7 @@ def test_a_file_size_limit_is_reported(start: Start) -> None:
 
 
 def test_hundreds_of_writers_share_a_log(start: Start, program: Path) -> None:
-    """All of them end at nearly the same time. They get no signals, so Python can start them without preexec_fn, which is faster."""
+    """All of them end at nearly the same time. They get no signals, so they need no preexec_fn, which is slow."""
     writers = 60 if program.name.endswith("sanitize") else 400
     ends_at = time.time() + 2
     popen = {"preexec_fn": None}
