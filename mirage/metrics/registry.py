@@ -72,15 +72,7 @@ class Metric:
 
 _SHORTER, _SMALLER, _FEWER = ("shorter", "longer"), ("smaller", "larger"), ("fewer", "more")
 
-_THESIS = "the thesis this project comes from"
-_INDICES = "paper on waiting indices, see below"
-_BOUNDED = (
-    'Feitelson; Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions Rather than User Runtime '
-    'Estimates", 2007'
-)
-_PER_PROCESSOR = 'Zotkin and Keleher, "Job-Length Estimation and Performance in Backfilling Schedulers", 1999'
-_LOSS = 'Leung, Sabin, Sadayappan, "Parallel Job Scheduling Policies to Improve Fairness: A Case Study"'
-_UTILISATION = 'the thesis; Krevat, Castaños, Moreira, "Job Scheduling for the BlueGene/L System", 2002'
+_INDICES = "Golovinsky et al. 2011"
 
 _A, _S, _F, _T, _C, _M = (pl.col(name) for name in "asftcm")
 WAIT = _S - _A
@@ -108,7 +100,7 @@ _ALL = (
         "s",
         "time from submission to first start, mean",
         "mean of w",
-        _THESIS,
+        "the thesis",
         Mean(WAIT),
         noun="mean wait",
         comparative=_SHORTER,
@@ -124,7 +116,7 @@ _ALL = (
         Quantile(WAIT, 0.5),
         noun="median wait",
         comparative=_SHORTER,
-        explained="half of the jobs waited no longer",
+        explained="half of the jobs waited at most this long",
         is_main=True,
         in_sweep=True,
     ),
@@ -147,7 +139,7 @@ _ALL = (
         Quantile(WAIT, 0.95),
         noun="95th percentile of the wait",
         comparative=_SHORTER,
-        explained="95 of 100 jobs waited no longer",
+        explained="95 % of the jobs waited at most this long",
         is_main=True,
         in_sweep=True,
     ),
@@ -170,7 +162,7 @@ _ALL = (
         Maximum(WAIT),
         noun="longest wait",
         comparative=_SHORTER,
-        explained="of any job",
+        explained="longest wait of any job",
         is_main=True,
         in_sweep=True,
     ),
@@ -201,10 +193,10 @@ _ALL = (
         "",
         "the same, run times below tau taken as tau, at least 1",
         "mean of max(1, r / max(tau, t)); tau is 10 s",
-        _BOUNDED,
+        "Feitelson; Tsafrir, Etsion, Feitelson 2007",
         Mean(lambda settings: (RESPONSE / _bounded_runtime(settings)).clip(1)),
         noun="mean bounded slowdown",
-        explained="response over run time; run times below tau taken as tau, at least 1",
+        explained="response time over run time, at least 1; run times below tau count as tau",
         is_main=True,
         in_sweep=True,
     ),
@@ -213,7 +205,7 @@ _ALL = (
         "",
         "the same per processor",
         "mean of max(1, r / (m max(tau, t)))",
-        _PER_PROCESSOR,
+        "Zotkin and Keleher 1999",
         Mean(lambda settings: (RESPONSE / (_M * _bounded_runtime(settings))).clip(1)),
         noun="mean bounded slowdown per processor",
     ),
@@ -242,7 +234,7 @@ _ALL = (
         "",
         "processors x run time over all that the machine had",
         "sum(m t) / (P makespan); with cuts the integral of the processors in use over the window",
-        _UTILISATION,
+        "the thesis; Krevat et al. 2002",
         OfSchedule(usage.utilisation),
         better="higher",
         noun="utilisation",
@@ -255,7 +247,7 @@ _ALL = (
         "",
         "share of the machine idle although jobs waited that could use it",
         "integral of min(processors asked for by waiting jobs, idle processors) / (P makespan)",
-        _LOSS,
+        "Leung, Sabin, Sadayappan",
         OfSchedule(usage.loss_of_capacity),
         noun="loss of capacity",
         is_share=True,
@@ -272,13 +264,13 @@ _ALL = (
         in_sweep=True,
     ),
     Metric("W", "s", "mean wait", "mean of w (`wait_mean` under its other name)", _INDICES, Mean(WAIT), same_as="wait_mean"),
-    Metric("W1", "", "wait over run time", "mean of w / t, over t > 1 s", "same paper", Mean(WAIT / _T, RAN_LONG)),
+    Metric("W1", "", "wait over run time", "mean of w / t, over t > 1 s", _INDICES, Mean(WAIT / _T, RAN_LONG)),
     Metric(
         "W2",
         "",
         "wait over the order of the run time",
         "mean of w / 10^floor(log10 t) (`magnitude`), or of w / ln t (`log`), over t > 1 s",
-        "same paper",
+        _INDICES,
         Mean(_w2, RAN_LONG),
     ),
     Metric(
@@ -287,7 +279,7 @@ _ALL = (
         "W1 with the chance that enough nodes are free",
         "mean of (w / t) F(N - c + 1), over t > 1 s; F(x) is the share of the time from min a to max f (or of the window) in which "
         "fewer than x nodes were busy",
-        "same paper",
+        _INDICES,
         OfSchedule(usage.w3),
     ),
     Metric(
@@ -295,7 +287,7 @@ _ALL = (
         "",
         "W1 with that chance taken as uniform",
         "mean of (w / t) (N - c + 1) / N, this factor kept within 0 and 1, over t > 1 s",
-        "same paper",
+        _INDICES,
         MeanByNodes(lambda nodes: ((nodes - _C + 1) / nodes).clip(0, 1)),
     ),
     Metric(
@@ -303,7 +295,7 @@ _ALL = (
         "",
         "share of jobs that started at once",
         "share of jobs with w below `immediate_below`, which for a log in whole seconds is 1 s, so w = 0",
-        "same paper",
+        _INDICES,
         Mean(lambda settings: settings.immediate_below > WAIT),
         better="higher",
         noun="share of jobs that started at once",

@@ -8,7 +8,7 @@ from typing import Any
 from mirage.metrics.registry import METRICS
 
 _ROUNDING = 1e-9  # equal sums in another order
-_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
+_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "unknown"}
 
 
 def judged(code: str, better: str) -> str:

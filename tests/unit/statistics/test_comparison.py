@@ -302,7 +302,7 @@ def test_changes_of_size_are_compared() -> None:
         ("higher", "neither", "higher"),
         ("none", "neither", "no difference"),
         ("undecided", "lower", "undecided"),
-        ("unknown", "lower", "not known"),
+        ("unknown", "lower", "unknown"),
     ],
 )
 def test_a_verdict_is_judged_by_the_direction_of_the_metric(code: str, better: str, word: str) -> None:
