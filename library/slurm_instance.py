@@ -213,7 +213,7 @@ def account_of(user: str, instance: str) -> tuple[int, int] | None:
         return None
     if account.pw_gecos.rstrip(",") != (comment := f"Slurm Mirage, instance {instance}"):
         raise WrongUse(
-            f"instance_user={user}: this account is not the instance's ({comment}); name one that is not there, it is made"
+            f"instance_user={user}: this account is not the instance's ({comment}); name an account that does not exist yet"
         )
     return account.pw_uid, account.pw_gid
 
