@@ -13,15 +13,14 @@ from rich.table import Table
 
 from mirage.experiment import report
 from mirage.experiment.endings import Ending
+from mirage.metrics.registry import METRICS
 from mirage.records.schedule import read_schedule
-from mirage.statistics.comparison_text import figures
+from mirage.statistics.comparison_text import figures, judged
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all, value_text
 from slurm_mirage.base.files import read_json, write_json
 
 _LONG = 1000  # per cent: more says only that hardly anything is known
-_SAME = ("W",)  # another name of the mean wait
-_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,18 @@ def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, An
     found = []
     for one in members:
         schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
-        found.append(Run(one.label, one.replica, one.folder, schedule.jobs, metrics, schedule.immediate_below))
+        found.append(
+            Run(
+                one.label,
+                one.replica,
+                one.folder,
+                schedule.jobs,
+                metrics,
+                schedule.immediate_below,
+                schedule.suspensions,
+                schedule.allocations,
+            )
+        )
     return compare(found, seed)
 
 
@@ -87,7 +97,9 @@ def show(content: Mapping[str, Any], screen: Screen) -> None:
     for place, other in enumerate(others):
         parts += [_metrics_table(content, base, other, place), _classes_table(content, base, other, place)]
     for place, other in enumerate(others):
-        found = {name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if name not in _SAME}
+        found = {
+            name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if not METRICS[name].same_as
+        }
         words = [one["words"] for one in found.values() if one["verdict"] in ("lower", "higher")]
         parts += [f"{other} against {base}:", *(f"  {line}" for line in words or ["nothing differs by more than chance and noise"])]
     for run, why in content["validity"]["invalid"].items():
@@ -98,9 +110,9 @@ def show(content: Mapping[str, Any], screen: Screen) -> None:
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
     table = _table("metric", base, other)
     for name, metric in content["metrics"].items():
-        if name not in _SAME:
+        if not METRICS[name].same_as:
             one = _of_baseline(metric, base)[place]
-            table.add_row(name, *_cells(one, metric["unit"]), _verdict(one, metric["better"]))
+            table.add_row(name, *_cells(one, metric["unit"]), judged(one["verdict"], metric["better"]))
     return table
 
 
@@ -111,7 +123,7 @@ def _classes_table(content: Mapping[str, Any], base: str, other: str, place: int
         if "all" in (row["size"], row["runtime"]):
             which = row["runtime"] if row["size"] == "all" else f"{row['size']} processor{'s' * (row['size'] != '1')}"
             one = _of_baseline(row["metrics"]["wait_mean"], base)[place]
-            table.add_row(f"{which} ({row['jobs']})", *_cells(one, "s"), _verdict(one, "lower"))
+            table.add_row(f"{which} ({row['jobs']})", *_cells(one, "s"), judged(one["verdict"], "lower"))
     return table
 
 
@@ -147,7 +159,3 @@ def _signed(value: float, unit: str) -> str:
 
 def _mean(value: float | None, unit: str) -> str:
     return f"{value:.0f} s" if unit == "s" and value is not None and value >= 100 else value_text(value, unit)
-
-
-def _verdict(pair: Mapping[str, Any], better: str) -> str:
-    return _VERDICTS.get(pair["verdict"]) or ("better" if pair["verdict"] == better else "worse")

@@ -14,25 +14,13 @@ from rich.table import Table
 
 from mirage.experiment.endings import Ending
 from mirage.knobs.table import shown_number
+from mirage.metrics.registry import METRICS
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.files import read_json, write_atomically
 
-FIGURES = (
-    "wait_mean",
-    "wait_median",
-    "wait_p95",
-    "wait_max",
-    "response_mean",
-    "slowdown_mean",
-    "bounded_slowdown_mean",
-    "weighted_slowdown",
-    "utilisation",
-    "makespan",
-    "suspensions_mean",
-    "suspended_mean",
-)
+FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)
 JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
 VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
 

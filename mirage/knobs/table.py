@@ -16,6 +16,7 @@ from decimal import Decimal, InvalidOperation
 from mirage.knobs import slurm_source
 from mirage.knobs.machine import Machine, read
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.workloads.models.registry import MODELS
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.front_end import MOST as MOST_FRONT_ENDS
 
@@ -520,7 +521,7 @@ TABLE = (
         "",
         optional(name_like(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
-        "workload model, where there is no TRACE: raijin, lublin, lublin-batch, lublin-interactive, feitelson96, lomonosov, susu",
+        f"workload model, where there is no TRACE: {', '.join(MODELS)}",
         _MODELLED,
         shown="raijin; of a run: some 200 short jobs",
         is_input=True,

@@ -1,4 +1,4 @@
-"""Metrics by class of jobs, size x run time: means over heavy tails mislead, and a scheduler treats these classes differently."""
+"""Metrics by class of jobs, by size at the start and run time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from mirage.metrics.formulas import Settings
+from mirage.metrics.registry import WAIT, job_value
 
 ALL = "all"
 RUNTIMES = {
@@ -19,7 +22,7 @@ RUNTIMES = {
 }
 """Classes of run time: name, and longest run time in seconds; an edge belongs to the shorter class."""
 
-# A value for each size (rows) and run time (columns); in the last row and column those of all sizes and of all run times.
+# A value for each size (rows) and run time (columns); the last row is all sizes, the last column all run times.
 _Matrix = npt.NDArray[np.float64]
 
 
@@ -32,24 +35,26 @@ def sizes(widest: int) -> dict[str, int]:
     return classes
 
 
-def by_class(jobs: pl.DataFrame, processors: int, tau: float, immediate_below: float) -> list[dict[str, Any]]:
+_MEANS = ("wait_mean", "bounded_slowdown_mean", "response_mean", "immediate_fraction")
+
+
+def by_class(jobs: pl.DataFrame, settings: Settings) -> list[dict[str, Any]]:
     """A row for each class that has jobs, for all jobs of a size, all of a run time, and all (size or runtime `all`).
 
-    jobs: columns a, s, f, t, p; processors: of the machine. Rows: size, runtime (names), size_max, runtime_max (their upper
-    edges, null for none), jobs, area_share (of p*t), and the metrics of these jobs.
+    jobs: columns of `Population.inside`. Rows: size, runtime (names), size_max, runtime_max (their upper edges, null for none),
+    jobs, area_share (of m*t; null if it is unknown for a job), and the metrics of these jobs. The size is that at the start.
     """
     if jobs.is_empty():
         return []
-    classes = sizes(max(processors, jobs.select(pl.col("p").max()).item()))
+    classes = sizes(max(settings.processors, jobs.select(pl.col("p").max()).item()))
     rows: list[tuple[str, int | None]] = [*classes.items(), (ALL, None)]
     columns = [*RUNTIMES.items(), (ALL, None)]
-    figures = _figures(jobs, list(classes.values()), tau, immediate_below)
+    figures = _figures(jobs, list(classes.values()), settings)
     shape = len(classes), len(RUNTIMES)
     medians = _medians(figures, shape)
     count = _sums(figures["cell"], None, shape)
-    area, wait, bounded, response, immediate = (
-        _sums(figures["cell"], figures[name], shape) for name in ("area", "wait", "bounded", "response", "immediate")
-    )
+    area = None if figures["area"].has_nulls() else _sums(figures["cell"], figures["area"], shape)
+    wait, bounded, response, immediate = (_sums(figures["cell"], figures[name], shape) for name in _MEANS)
     cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
     margins = [*((i, shape[1]) for i in range(shape[0])), *((shape[0], j) for j in range(shape[1])), shape]
     return [
@@ -59,7 +64,7 @@ def by_class(jobs: pl.DataFrame, processors: int, tau: float, immediate_below: f
             "size_max": rows[i][1],
             "runtime_max": columns[j][1],
             "jobs": int(count[i, j]),
-            "area_share": float(area[i, j] / area[-1, -1]) if area[-1, -1] > 0 else None,
+            "area_share": float(area[i, j] / area[-1, -1]) if area is not None and area[-1, -1] > 0 else None,
             "wait_mean": float(wait[i, j] / count[i, j]),
             "wait_median": float(medians[i, j]),
             "bounded_slowdown_mean": float(bounded[i, j] / count[i, j]),
@@ -71,36 +76,33 @@ def by_class(jobs: pl.DataFrame, processors: int, tau: float, immediate_below: f
     ]
 
 
-def _figures(jobs: pl.DataFrame, widest: list[int], tau: float, immediate_below: float) -> pl.DataFrame:
-    """What the rows are made of, job by job: the classes (size, runtime, cell, counted from 0), and the values."""
-    w, r, t, p = pl.col("s") - pl.col("a"), pl.col("f") - pl.col("a"), pl.col("t"), pl.col("p")
+def _figures(jobs: pl.DataFrame, widest: list[int], settings: Settings) -> pl.DataFrame:
+    """Of each job its classes (size, runtime, cell, counted from 0), its area, its wait, and its values in the means."""
     longest = [most for most in RUNTIMES.values() if most is not None]
     values = jobs.lazy().select(
-        size=_place(p, widest),
-        runtime=_place(t, longest),
-        area=p * t,
-        wait=w,
-        bounded=(r / pl.max_horizontal(t, pl.lit(tau))).clip(1),
-        response=r,
-        immediate=w < immediate_below,
+        size=_place(pl.col("p"), widest),
+        runtime=_place(pl.col("t"), longest),
+        area=pl.col("m") * pl.col("t"),
+        wait=WAIT,
+        **{name: job_value(name, settings) for name in _MEANS},
     )
     return values.with_columns(cell=pl.col("size") * len(RUNTIMES) + pl.col("runtime")).collect()
 
 
 def _place(value: pl.Expr, edges: list[int]) -> pl.Expr:
-    """Index of the class: the number of edges below the value. Comparing with all is faster than a search."""
+    """Index of the class: the number of edges below the value. Comparing with all edges is faster than a search."""
     return pl.sum_horizontal((value > edge).cast(pl.UInt8) for edge in edges).cast(pl.UInt8)
 
 
 def _sums(cell: pl.Series, values: pl.Series | None, shape: tuple[int, int]) -> _Matrix:
-    """Of each class the sum of the values, or the number of jobs. numpy adds them up in the same order each time."""
+    """Sum of the values in each class, or number of jobs; numpy always adds them up in the order of the jobs."""
     weights = None if values is None else values.to_numpy()
     inner = np.bincount(cell.to_numpy(), weights, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
     return np.block([[inner, inner.sum(axis=1, keepdims=True)], [inner.sum(axis=0, keepdims=True), inner.sum(keepdims=True)]])
 
 
 def _medians(figures: pl.DataFrame, shape: tuple[int, int]) -> _Matrix:
-    """Of each class the median wait; not a number where it has no jobs."""
+    """Median wait of each class; NaN for a class without jobs."""
     medians = np.full((shape[0] + 1, shape[1] + 1), np.nan)
     for cell, median in figures.group_by("cell").agg(pl.col("wait").median()).iter_rows():
         medians[divmod(cell, shape[1])] = median

@@ -1,4 +1,4 @@
-"""Schedules as frames: what happened to each job, and when jobs were suspended, whatever recorded it."""
+"""Tables of a schedule: jobs, suspensions and changes of size, from logs and from sigsleep's records."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
     "submit_lag": pl.Float64(),
     "preset": pl.String(),
 }
-"""Columns of jobs.csv: a row a job, trace seconds, null where unknown; `state` is Slurm's word; `preset`: what a job that came
-before a run's selection was when that began (presets.py), null of all others."""
+"""Columns of jobs.csv: one row per job, times in trace seconds, null where unknown. `processors` and `nodes` are the size at the
+start; `state` is Slurm's job state; `preset`: state at the beginning of the run's selection of a job that was submitted before it
+(workloads/presets.py), null for all others."""
 
 SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
-"""Columns of suspensions.csv: a row a suspension, trace seconds, null where unknown."""
+"""Columns of suspensions.csv: one row per suspension, times in trace seconds, null where unknown."""
+
+ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
+    "job": pl.Int64(),
+    "from": pl.Float64(),
+    "nodes": pl.Int64(),
+    "processors": pl.Int64(),
+}
+"""Columns of allocations.csv: one row per change of a job's size; `from`: instant of the change in trace seconds; `nodes` and
+`processors`: size of the job from then on, nodes null where unknown. The size before the first change is that of jobs.csv."""
 
 PARTIAL = "PARTIAL"
-"""State of a line of SWF with status 2, 3 or 4: part of a job that has a line of its own."""
+"""State of a line of SWF with status 2, 3 or 4: a part of a job that also has a line of its own."""
 
 _SWF_STATES = {0: "FAILED", 1: "COMPLETED", 2: PARTIAL, 3: PARTIAL, 4: PARTIAL, 5: "CANCELLED"}
 
 
 def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
-    """The schedule that a log records, as a jobs frame. An SWF frame, with `suspended` if sacct gave it.
+    """The schedule recorded in a log, as a jobs frame. trace: an SWF frame, with a column `suspended` if the log is sacct's.
 
     A wait of -1 is unknown (and so is the start); other negative waits are kept, for `compute` to report. A
     cancelled job (status 5) without a run time never started; its end is when it was cancelled.
@@ -102,7 +112,7 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
 
 
 def _runs(records: Sequence[Record]) -> pl.DataFrame:
-    """A row a record, in nanoseconds from the first submission; `suspended` as far as its instants tell."""
+    """One row per record, in nanoseconds from the first submission. `suspended` is from the instants of suspensions, if known."""
     origin = min((record.submission_ns for record in records), default=0)
 
     def suspended(record: Record) -> int:

@@ -1,4 +1,4 @@
-"""Who is measured, and over which time: the jobs behind all metrics, and the window that is left of a schedule after its cuts."""
+"""Selects the jobs and the time window for metrics."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from mirage.metrics.allocations import Resized
 from mirage.metrics.jobs_frame import PARTIAL
 from slurm_mirage.base.errors import WrongUse
 
 Cut = float | str
 """A length of a schedule: seconds, or text: `3600`, `5%` (of the time from its first submission to its last end)."""
 
-_DIGITS = 6  # of a run time in seconds: what is left of subtracting equal times in floats is no run time
+_DIGITS = 6  # of a run time in seconds: the error of subtracting equal times in floats is no run time
 _UNSTARTED = "cancelled before start"
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is left of a schedule, in trace seconds; warmup and cooldown were cut off before and after it."""
+    """The part of a schedule that is measured, in trace seconds; warmup and cooldown were cut off before and after it."""
 
     begin: float
     end: float
@@ -40,12 +41,14 @@ class Window:
 class Population:
     """The jobs of a schedule as metrics need them.
 
-    measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), and the quantities a, s, f, t, p, c of
-        metrics.py's text
-    inside: those of them that were submitted within the window, without presets (presets.py), which began to wait before it
-    unstarted: jobs that were cancelled while they waited: a, f (of the wait), p
-    window: None if there is nobody to measure
-    excluded: how many are left out of all metrics, or of those over jobs, by reason
+    measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), a submission, s start, f end, t run time
+        (time suspended excluded), p processors and c nodes at the start, m mean number of processors while the job ran (p for a job
+        that keeps its size; null if it cannot be known), preset
+    inside: those of them that were submitted within the window, without presets (workloads/presets.py)
+    unstarted: jobs that were cancelled while they waited: a, f (end of the wait), p
+    window: None if no job can be measured
+    excluded: number of jobs left out of all metrics, or of those over jobs, by reason
+    resized: the measured jobs that change their size while they run; None if none does
     """
 
     measured: pl.DataFrame
@@ -53,16 +56,33 @@ class Population:
     unstarted: pl.DataFrame
     window: Window | None
     excluded: dict[str, int]
+    resized: Resized | None = None
 
     @classmethod
-    def of(cls, jobs: pl.DataFrame, processors: int, nodes: int | None, warmup_cut: Cut, cooldown_cut: Cut) -> Population:
-        """Judge and cut. Nodes that are not recorded: as few as hold the processors.
+    def of(
+        cls,
+        jobs: pl.DataFrame,
+        processors: int,
+        nodes: int | None,
+        warmup_cut: Cut,
+        cooldown_cut: Cut,
+        *,
+        suspensions: pl.DataFrame | None = None,
+        allocations: pl.DataFrame | None = None,
+    ) -> Population:
+        """Select the jobs. Nodes that are not recorded: as few as hold the processors.
 
-        Raises WrongUse for a cut that cannot be, or leaves nothing.
+        suspensions, allocations: as for `metrics.compute`; suspensions matter for jobs that change their size only.
+        Raises WrongUse for a cut that is not valid, or leaves nothing.
         """
         faults = _faults()
         verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
         measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
+        resized = None if allocations is None else Resized.of(measured, suspensions, _changes(allocations, processors, nodes))
+        if resized is not None:
+            mean = pl.when(pl.col("resized").is_null()).then("m").otherwise("mean")
+            means = resized.jobs.with_columns(resized=pl.lit(True))
+            measured = measured.join(means, on="id", how="left", maintain_order="left").with_columns(m=mean).drop("mean", "resized")
         unstarted = jobs.lazy().filter(
             verdict == list(faults).index(_UNSTARTED) + 1, pl.col("end").is_not_null(), pl.col("processors") > 0
         )
@@ -81,6 +101,7 @@ class Population:
             unstarted.select(a="submit", f="end", p="processors").collect(),
             window,
             excluded,
+            resized,
         )
 
 
@@ -102,7 +123,7 @@ def _faults() -> dict[str, pl.Expr]:
 
 
 def _judgement(faults: dict[str, pl.Expr]) -> pl.Expr:
-    """Number of a job's fault, counted from 1; 0: it has none. Texts for millions of jobs would take three times as long."""
+    """Number of a job's fault, counted from 1; 0: it has none. Names for millions of jobs would take three times as long."""
     code = pl.lit(0, pl.UInt8)
     for number, fault in reversed(list(enumerate(faults.values(), 1))):
         code = pl.when(fault).then(pl.lit(number, pl.UInt8)).otherwise(code)
@@ -112,7 +133,6 @@ def _judgement(faults: dict[str, pl.Expr]) -> pl.Expr:
 def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.DataFrame:
     """The quantities of jobs without a fault; see `Population.measured`."""
     col = pl.col
-    packed = (col("processors") * (nodes or 0) / processors).ceil().cast(pl.Int64)
     return jobs.select(
         "id",
         "nodes",
@@ -122,9 +142,20 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
         f="end",
         t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
         p="processors",
-        c=pl.coalesce("nodes", packed),
+        c=_nodes(processors, nodes),
+        m="processors",
         preset=col("preset").is_not_null(),
     ).collect()
+
+
+def _nodes(processors: int, nodes: int | None) -> pl.Expr:
+    """Nodes of jobs; where they are not recorded, as few as hold the processors."""
+    return pl.coalesce("nodes", (pl.col("processors") * (nodes or 0) / processors).ceil().cast(pl.Int64))
+
+
+def _changes(allocations: pl.DataFrame, processors: int, nodes: int | None) -> pl.DataFrame:
+    """Changes of size as `Resized.of` takes them."""
+    return allocations.select(id="job", time="from", p="processors", c=_nodes(processors, nodes))
 
 
 def _inside(measured: pl.DataFrame, window: Window) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Scheduling metrics of a schedule; definitions, sources and decisions are in docs/metrics.md.
 
 A job has a submission a, a first start s, an end f, processors p, nodes c. Its wait is w = s - a, its
-response r = f - a, its run time t = f - s - (time suspended). All in trace seconds.
+response r = f - a, its run time t = f - s - (time suspended). All in trace seconds. The metrics are in registry.py.
 
 Worked example: six jobs on four nodes of one processor each (used by tests/unit/test_metrics.py).
 
@@ -41,7 +41,9 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.classes import by_class
+from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
 from mirage.metrics.jobs_frame import (
+    ALLOCATIONS_SCHEMA,
     JOBS_SCHEMA,
     PARTIAL,
     SUSPENSIONS_SCHEMA,
@@ -51,12 +53,14 @@ from mirage.metrics.jobs_frame import (
 )
 from mirage.metrics.measured_jobs import Cut, Population
 from mirage.metrics.per_job import over_jobs
-from mirage.metrics.usage_over_time import Distribution, over_time
+from mirage.metrics.registry import METRICS, Metric
+from mirage.metrics.usage_over_time import MeasuredSchedule, mean_by_nodes
 from slurm_mirage.base.errors import WrongUse
 
 __all__ = [
+    "ALLOCATIONS_SCHEMA",
     "JOBS_SCHEMA",
-    "MEANINGS",
+    "METRICS",
     "SUSPENSIONS_SCHEMA",
     "compute",
     "frame_from_sigsleep",
@@ -64,34 +68,6 @@ __all__ = [
     "suspensions_from_sigsleep",
     "table",
 ]
-
-# Name: unit, meaning. In the order in which they are shown.
-MEANINGS = {
-    "wait_mean": ("s", "time from submission to first start, mean"),
-    "wait_median": ("s", "median"),
-    "wait_p90": ("s", "90th percentile"),
-    "wait_p95": ("s", "95th percentile"),
-    "wait_p99": ("s", "99th percentile"),
-    "wait_max": ("s", "longest"),
-    "response_mean": ("s", "time from submission to end"),
-    "slowdown_mean": ("", "response over run time"),
-    "bounded_slowdown_mean": ("", "the same, run times below tau taken as tau, at least 1"),
-    "pp_bounded_slowdown_mean": ("", "the same per processor"),
-    "weighted_slowdown": ("", "slowdown weighted by processors x run time"),
-    "weighted_slowdown_processors": ("", "slowdown weighted by processors"),
-    "utilisation": ("", "processors x run time over all that the machine had"),
-    "loss_of_capacity": ("", "share of the machine idle although jobs waited that could use it"),
-    "makespan": ("s", "first submission to last end, less the cuts"),
-    "W": ("s", "mean wait"),
-    "W1": ("", "wait over run time"),
-    "W2": ("", "wait over the order of the run time"),
-    "W3": ("", "W1 with the chance that enough nodes are free"),
-    "W4": ("", "W1 with that chance taken as uniform"),
-    "immediate_fraction": ("", "share of jobs that started at once"),
-    "suspensions_mean": ("", "suspensions of a job"),
-    "suspended_mean": ("s", "time for which a job was suspended"),
-    "suspended_fraction": ("", "share of jobs suspended at least once"),
-}
 
 _COUNTED = {
     "completed": ["COMPLETED"],
@@ -110,6 +86,7 @@ def compute(
     tau: float = 10.0,
     *,
     suspensions: pl.DataFrame | None = None,
+    allocations: pl.DataFrame | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
     warmup_cut: Cut = 0.0,
@@ -121,29 +98,33 @@ def compute(
     processors, nodes: of the machine; nodes None: unknown
     tau: seconds
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
+    allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
-    immediate_below: seconds; a wait below it counts as none (at_once.py)
+    immediate_below: seconds; a wait below it is no wait (immediate_start.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
 
     A metric that cannot be computed is null, with its reason. Raises WrongUse for a setting out of range, and for cuts that
     leave nothing.
     """
     _check_settings(processors, nodes, tau, w2_reading, immediate_below)
-    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut)
+    chosen = Settings(processors, nodes, tau, w2_reading, immediate_below)
+    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, suspensions=suspensions, allocations=allocations)
     inside, window = population.inside, population.window
-    values: dict[str, Any] = dict.fromkeys(MEANINGS, _NOBODY)
-    distribution: Distribution | str = _NOBODY
+    values: Values = dict.fromkeys(METRICS, _NOBODY)
+    busy_nodes: pl.DataFrame | str = _NOBODY
     excluded = population.excluded
     if window is not None:
-        of_jobs, narrower = over_jobs(inside, suspensions, tau, immediate_below, w2_reading)
-        of_time, distribution = over_time(population, window, processors, nodes, suspensions)
-        values |= of_jobs | of_time | {"makespan": window.length}
+        of_jobs, narrower = over_jobs(inside, {name: metric.formula for name, metric in METRICS.items()}, chosen)
+        schedule = MeasuredSchedule(population, window, chosen, suspensions)
+        values |= of_jobs | _of_schedule(schedule)
+        busy_nodes = schedule.busy_nodes
         excluded = excluded | narrower
-    known = {name: value for name, value in values.items() if not isinstance(value, str)}
-    reasons = {name: value for name, value in {**values, "distribution": distribution}.items() if isinstance(value, str)}
+    reasons = {name: value for name, value in values.items() if isinstance(value, str)}
+    if isinstance(busy_nodes, str):
+        reasons["distribution"] = busy_nodes
     return {
         "jobs": _counts(jobs),
-        "metrics": {name: known.get(name) for name in MEANINGS},
+        "metrics": {name: None if name in reasons else value for name, value in values.items()},
         "null_reasons": reasons,
         "settings": {
             "tau": tau,
@@ -158,23 +139,35 @@ def compute(
             "job_nodes": _job_nodes(inside, nodes),
         },
         "excluded": {reason: count for reason, count in excluded.items() if count},
-        "distribution": None if isinstance(distribution, str) else distribution,
-        "classes": by_class(inside, processors, tau, immediate_below),
+        "distribution": None if isinstance(busy_nodes, str) else busy_nodes.to_dict(as_series=False),
+        "classes": by_class(inside, chosen),
     }
 
 
+def _of_schedule(schedule: MeasuredSchedule) -> dict[str, Value]:
+    """Values of the metrics that are not over jobs."""
+    values: dict[str, Value] = {}
+    for name, metric in METRICS.items():
+        if isinstance(metric.formula, OfSchedule):
+            values[name] = metric.formula.function(schedule)
+        elif isinstance(metric.formula, MeanByNodes):
+            values[name] = mean_by_nodes(schedule, metric.formula)
+    return values
+
+
 def table(metrics: dict[str, Any]) -> list[tuple[str, float | None, str, str]]:
-    """Rows (name, value, unit, meaning) of `compute`'s result for the terminal; for a null, the reason."""
-    values, reasons = metrics["metrics"], metrics["null_reasons"]
+    """Rows (name, value, unit, meaning) of `compute`'s result for tables; for a null, the reason instead of the meaning."""
+    values, reasons, settings = metrics["metrics"], metrics["null_reasons"], metrics["settings"]
     return [
-        (name, values[name], unit, reasons.get(name, meaning_of(name, metrics["settings"]))) for name, (unit, _) in MEANINGS.items()
+        (name, values[name], metric.unit, reasons.get(name, meaning_of(metric, settings)))
+        for name, metric in METRICS.items()
+        if name in values  # an earlier release may have had fewer
     ]
 
 
-def meaning_of(name: str, settings: Mapping[str, Any]) -> str:
+def meaning_of(metric: Metric, settings: Mapping[str, Any]) -> str:
     """What a metric means, with the setting that decides about it."""
-    meaning = MEANINGS[name][1]
-    return f"{meaning}, after less than {settings['immediate_below']:g} s" if name == "immediate_fraction" else meaning
+    return f"{metric.meaning}, {metric.setting.format(**settings)}" if metric.setting else metric.meaning
 
 
 def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: str, immediate_below: float) -> None:

@@ -1,87 +1,61 @@
-"""Metrics over the measured jobs of a schedule: means and order statistics."""
+"""Evaluates the formulas over jobs: means, ratios of sums and order statistics of the measured jobs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import polars as pl
 
-NO_W = "no job ran for more than 1 s"
-NO_INSTANTS = "jobs were suspended, and it is not recorded when"
-_NO_RUNTIME = "no job has a run time above 0"
-_POWERS = [10.0**power for power in range(16)]
+from mirage.metrics.formulas import (
+    NO_INSTANTS,
+    SUBSETS,
+    Formula,
+    Maximum,
+    Mean,
+    Quantile,
+    RatioOfSums,
+    Settings,
+    Values,
+    by_quantity,
+    expression,
+)
 
-Values = dict[str, Any]
-"""Metrics by name: the value, or as text the reason why there is none."""
 
+def over_jobs(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Settings) -> tuple[Values, dict[str, int]]:
+    """The values of those formulas that are over jobs, and how many jobs are left out of some of them, by reason.
 
-def over_jobs(
-    jobs: pl.DataFrame, suspensions: pl.DataFrame | None, tau: float, immediate_below: float, w2_reading: str
-) -> tuple[Values, dict[str, int]]:
-    """All metrics but those over time, of one job at least, and how many are left out of some of them, by reason.
-
-    jobs: columns of `Population.inside`; the rest as for `metrics.compute`.
+    jobs: columns of `Population.inside`, one row at least
+    formulas: by the name of the metric
     """
-    means, narrower = _means(jobs, tau, immediate_below, w2_reading)
-    return means | _waits(jobs) | _suspensions(jobs, suspensions), narrower
+    counts = jobs.lazy().select(**{some.name: pl.len() if some.condition is None else some.condition.sum() for some in SUBSETS})
+    number = counts.collect().row(0, named=True)
+    values = _order_statistics(jobs, formulas, settings)
+    sums = {name: formula for name, formula in formulas.items() if isinstance(formula, (Mean, RatioOfSums)) and name not in values}
+    lazy, eager = (
+        {name: formula.value(settings) for name, formula in sums.items() if formula.jobs.is_implied == is_eager}
+        for is_eager in (False, True)
+    )
+    # The two engines add up in another order. Each metric keeps its own, and so its last digit from one release to the next.
+    values |= jobs.lazy().select(**lazy).collect().row(0, named=True) | jobs.select(**eager).row(0, named=True)
+    for name in values:
+        formula = formulas[name]
+        assert isinstance(formula, (Mean, RatioOfSums, Quantile, Maximum))
+        if number[formula.jobs.name] == 0:
+            values[name] = formula.jobs.reason
+    if jobs["m"].has_nulls():
+        values |= {name: NO_INSTANTS for name, formula in sums.items() if "m" in formula.value(settings).meta.root_names()}
+    return values, {some.excluded: jobs.height - number[some.name] for some in SUBSETS if some.excluded}
 
 
-def _means(jobs: pl.DataFrame, tau: float, immediate_below: float, w2_reading: str) -> tuple[Values, dict[str, int]]:
-    """Means over jobs, in one pass, and how many are in none of the slowdowns, or of W1 to W4."""
-    a, s, f, t, p = (pl.col(name) for name in "asftp")
-    w, r = s - a, f - a
-    bound = pl.max_horizontal(t, pl.lit(tau))
-    ran, ran_long = t > 0, t > 1
-    order = _order(t) if w2_reading == "magnitude" else t.log()
-    means = {
-        "response_mean": r.mean(),
-        "bounded_slowdown_mean": (r / bound).clip(1).mean(),
-        "pp_bounded_slowdown_mean": (r / (p * bound)).clip(1).mean(),
-        "immediate_fraction": (w < immediate_below).mean(),
-    }
-    slowdowns = {
-        "slowdown_mean": pl.when(ran).then(r / t).mean(),
-        # Weighted by p*t, in which t cancels out, and by p.
-        "weighted_slowdown": pl.when(ran).then(p * r).sum() / pl.when(ran).then(p * t).sum(),
-        "weighted_slowdown_processors": pl.when(ran).then(p * r / t).sum() / pl.when(ran).then(p).sum(),
-    }
-    indices = {"W1": pl.when(ran_long).then(w / t).mean(), "W2": pl.when(ran_long).then(w / order).mean()}
-    counts = {"ran": ran.sum(), "ran_long": ran_long.sum()}
-    values = jobs.lazy().select(**means, **slowdowns, **indices, **counts).collect().row(0, named=True)
-    nobody_ran, nobody_long = jobs.height - values.pop("ran"), jobs.height - values.pop("ran_long")
-    if nobody_ran == jobs.height:
-        values |= dict.fromkeys(slowdowns, _NO_RUNTIME)
-    if nobody_long == jobs.height:
-        values |= dict.fromkeys(indices, NO_W)
-    return values, {
-        "run time of 0: not in the slowdowns": nobody_ran,
-        "run time up to 1 s: not in W1 to W4": nobody_long,
-    }
-
-
-def _order(runtime: pl.Expr) -> pl.Expr:
-    """10^floor(log10 t), by comparison, because log10(1000) comes out below 3."""
-    place = pl.lit(pl.Series(_POWERS)).search_sorted(runtime, side="right").cast(pl.Int64) - 1
-    return pl.lit(pl.Series(_POWERS)).gather(place.clip(0))
-
-
-def _waits(jobs: pl.DataFrame) -> Values:
-    """Mean and order statistics of waits, for which they are sorted once."""
-    waits = jobs.select(pl.col("s") - pl.col("a")).to_series().sort()
-    mean = waits.mean()
-    percentiles = {f"wait_p{percent}": waits.quantile(percent / 100, "linear") for percent in (90, 95, 99)}
-    return {"wait_mean": mean, "wait_median": waits.median(), **percentiles, "wait_max": waits.max(), "W": mean}
-
-
-def _suspensions(jobs: pl.DataFrame, suspensions: pl.DataFrame | None) -> Values:
-    """How often and how long jobs were suspended."""
-    suspended = pl.col("suspended")
-    if jobs["suspended"].null_count() == jobs.height:
-        names = ("suspensions_mean", "suspended_mean", "suspended_fraction")
-        return dict.fromkeys(names, "the schedule does not record suspensions")
-    values = jobs.select(suspended_mean=suspended.mean(), suspended_fraction=(suspended > 0).mean()).row(0, named=True)
-    if suspensions is not None:
-        of_these = suspensions.join(jobs, left_on="job", right_on="id", how="semi")
-        return {**values, "suspensions_mean": of_these.height / jobs.height}
-    never = values["suspended_fraction"] == 0
-    return {**values, "suspensions_mean": 0.0 if never else NO_INSTANTS}
+def _order_statistics(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Settings) -> Values:
+    """Quantiles and maxima, and the means of the same quantities: each quantity is sorted once, and added up in ascending order."""
+    values: Values = {}
+    statistics_of = {name: formula for name, formula in formulas.items() if isinstance(formula, (Quantile, Maximum))}
+    for statistics in by_quantity(statistics_of):
+        some = next(iter(statistics.values()))
+        ascending = jobs.select(some.jobs.only(expression(some.quantity, settings))).to_series().drop_nulls().sort()
+        values |= {name: formula.of(ascending) for name, formula in statistics.items()}
+        for name, formula in formulas.items():
+            if isinstance(formula, Mean) and formula.quantity is some.quantity and formula.jobs is some.jobs:
+                values[name] = ascending.mean()
+    return values

@@ -1,4 +1,4 @@
-"""The files in which a run's outcome is kept: jobs.csv, suspensions.csv and schedule.swf. Same run, same bytes."""
+"""Contents of a run's jobs.csv, suspensions.csv and schedule.swf. The same run gives the same bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
-    """As it is written: microseconds are kept, what is finer comes from the conversion of instants."""
+    """Times rounded to microseconds, as they are written: smaller digits are errors of the conversion of instants."""
     return frame.with_columns(cs.float().round(6))
 
 
@@ -34,7 +34,7 @@ def _csv(frame: pl.DataFrame) -> bytes:
 
 
 def to_swf(collected: Collected) -> pl.DataFrame:
-    """The schedule as an SWF frame (`swf.SCHEMA`), sorted by submission.
+    """The schedule as an SWF frame (`swf.SCHEMA`), sorted by submission. Sizes are those at the start: SWF has no other.
 
     Wait and run time are -1 for jobs that never started. The run time is execution without suspensions, and
     that of the last execution of a job that was requeued. Status: 1 completed, 0 failed (also by time limit
@@ -61,7 +61,7 @@ def to_swf(collected: Collected) -> pl.DataFrame:
 
 
 def _about_presets(collected: Collected) -> str:
-    """A line about jobs of which the waits are not those of a job, if there are any."""
+    """A line of the header about presets, whose waits are not those of the log, if there are any."""
     count = collected.jobs["preset"].count()
     told = f"\nThe first {count} jobs are preset: they ran or waited before the selection began, at their submission."
     return told if count else ""

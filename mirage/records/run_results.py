@@ -1,4 +1,4 @@
-"""What a run's records come to: jobs.csv, suspensions.csv, schedule.swf and metrics.json. Same records, same bytes."""
+"""Computes jobs.csv, suspensions.csv, schedule.swf and metrics.json from a run's records. The same records give the same bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from mirage.metrics import metrics
 from mirage.metrics.immediate_start import immediate_below
-from mirage.records import collect, run_files, validity
+from mirage.records import allocations, collect, run_files, validity
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -20,7 +20,7 @@ from slurm_mirage.base.files import read_json
 
 @dataclass(frozen=True)
 class Results:
-    """files: content by name; metrics: that of metrics.json; disagreements: of the two records, by kind."""
+    """files: content by name; metrics: content of metrics.json; disagreements: number of them between the two records, by kind."""
 
     files: dict[str, bytes]
     metrics: dict[str, Any]
@@ -28,9 +28,10 @@ class Results:
 
 
 def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any]) -> Results:
-    """Of the run whose records are in `folder`; nothing is written.
+    """Results of the run whose records are in `folder`; nothing is written.
 
-    What is measured is what jobs.csv and suspensions.csv hold, so that whoever reads these finds the same to the last digit.
+    The metrics are those of the rounded values of jobs.csv and suspensions.csv, so that they can be computed again from these files
+    to the last digit. Changes of size are read from allocations.csv, where it exists.
     Raises WrongUse for records that are not those of a run.
     """
     bounds = validity.Thresholds.in_force(thresholds, validity.read_configuration(folder))
@@ -40,12 +41,14 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     except pl.exceptions.PolarsError as error:
         raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
     run = collect.collect(folder, workload)
+    jobs, resized = run_files.rounded(run.jobs), folder / allocations.NAME
     found = metrics.compute(
-        run_files.rounded(run.jobs),
+        jobs,
         processors,
         nodes,
         tau,
         suspensions=run_files.rounded(run.suspensions),
+        allocations=allocations.read_allocations(resized, jobs, "RUN") if resized.exists() else None,
         immediate_below=immediate_below(run.time.clock.speed, run.time.clock.shrink),
     )
     found["validity"] = {

@@ -16,6 +16,7 @@ from mirage.metrics.jobs_frame import (
     frame_from_swf,
     suspensions_from_sigsleep,
 )
+from mirage.records import allocations
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
@@ -39,12 +40,13 @@ class Schedule:
 
     jobs: columns of `jobs_frame.JOBS_SCHEMA`
     suspensions: job, suspend, resume; None if not known
+    allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     processors, nodes: of the machine; None if not known
     machine: who says so: "the log's header", "the widest job" (which is a guess), "experiment.json" or nobody ("")
     format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
-    immediate_below: seconds; a wait below it counts as none (at_once.py)
+    immediate_below: seconds; a job with a shorter wait started immediately (immediate_start.py)
     """
 
     jobs: pl.DataFrame
@@ -56,11 +58,13 @@ class Schedule:
     notes: dict[str, int]
     left_out: dict[str, int] = field(default_factory=dict)
     immediate_below: float = 1.0
+    allocations: pl.DataFrame | None = None
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and the suspensions.csv beside it), what the log says
-    of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's experiment.json beside it.
+    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv and allocations.csv beside it),
+    what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's
+    experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
     not recorded.
@@ -82,8 +86,12 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
             return Schedule(jobs, None, run.processors, run.nodes, run.source, "recorded", {}, left_out, run.immediate_below)
         beside = path.with_name("suspensions.csv")
         suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "TRACE") if beside.exists() else None
-        jobs, left_out = _chosen(read_csv(path, JOBS_SCHEMA, "TRACE", optional=NEW_COLUMNS), wanted)
-        return Schedule(jobs, suspensions, run.processors, run.nodes, run.source, "run", {}, left_out, run.immediate_below)
+        every = read_csv(path, JOBS_SCHEMA, "TRACE", optional=NEW_COLUMNS)
+        beside = path.with_name(allocations.NAME)
+        resized = allocations.read_allocations(beside, every, "TRACE") if beside.exists() else None
+        jobs, left_out = _chosen(every, wanted)
+        machine = (run.processors, run.nodes, run.source)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.metrics.metrics import MEANINGS
+from mirage.metrics.registry import METRICS
 from mirage.records.agreement import agreement
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
@@ -17,11 +17,10 @@ from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
+from mirage.statistics.comparison_text import judged
 
 Content = Mapping[str, Any]
-_SAME = ("W",)  # another name of the mean wait
 _OFTEN = 5  # from this number on, suspensions of a job are one class
-_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "unknown"}
 
 
 def page(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
@@ -102,7 +101,8 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
             )
         ],
     )
-    rest = [name for name in MEANINGS if name not in (*MAIN, *_SAME)]
+    # An earlier release may have had fewer metrics.
+    rest = [name for name, one in METRICS.items() if name in content["metrics"] and not one.is_main and not one.same_as]
     parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
     yield Section("All other metrics", parts)
     yield Section("Method", [Part(_method(content), is_wide=True)])
@@ -132,7 +132,7 @@ def _differences(content: Content, base: str, other: str, names: Iterable[str]) 
         metric = content["metrics"][name]
         pair = _pair(metric, base, other)
         means = [figure(name, pair[key]) for key in ("baseline_mean", "mean")]
-        rows.append((metric["noun"], *means, *_amounts(pair, metric["unit"]), _judged(pair, metric["better"])))
+        rows.append((metric["noun"], *means, *_amounts(pair, metric["unit"]), judged(pair["verdict"], metric["better"])))
     headings = ("metric", base, other, "difference", "95 % interval", "noise floor", "verdict")
     return Table(f"{other} against {base}: means over the runs", headings, rows, prose=(6,))
 
@@ -161,10 +161,6 @@ def signed(value: float) -> str:
     return "0" if text in ("+0.0", "-0.0") else text
 
 
-def _judged(pair: Mapping[str, Any], better: str) -> str:
-    return _VERDICTS.get(pair["verdict"]) or ("better" if pair["verdict"] == better else "worse")
-
-
 def _method(content: Content) -> str:
     method = content["method"]
     return (
@@ -185,11 +181,11 @@ def _pooled(some: Sequence[Run]) -> pl.DataFrame:
 
 
 def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
-    tau = float(next(iter(groups.values()))[0].metrics["settings"]["tau"])
+    settings = next(iter(groups.values()))[0].metrics["settings"]
     inside = {label: _pooled(some) for label, some in groups.items()}
     drawn = [
         distributions.waits({label: waits_of(jobs) for label, jobs in inside.items()}),
-        distributions.slowdowns({label: slowdowns_of(jobs, tau) for label, jobs in inside.items()}, tau),
+        distributions.slowdowns({label: slowdowns_of(jobs, settings) for label, jobs in inside.items()}, float(settings["tau"])),
     ]
     return [Part(f"{picture.description} All runs of a configuration are combined.", picture) for picture in drawn]
 

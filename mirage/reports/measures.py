@@ -9,32 +9,24 @@ from typing import Any
 
 import polars as pl
 
-from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.metrics.formulas import Settings
+from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.reports.page import Table
 from mirage.reports.words import counted, duration, number, percent
 
-# Of the main table, in its order.
-MAIN = (
-    "wait_mean",
-    "wait_median",
-    "wait_p95",
-    "wait_max",
-    "response_mean",
-    "bounded_slowdown_mean",
-    "utilisation",
-    "immediate_fraction",
-)
-_SHARES = ("utilisation", "loss_of_capacity", "immediate_fraction", "suspended_fraction")
+MAIN = tuple(name for name, metric in METRICS.items() if metric.is_main)
+"""Metrics of the first table of a page, in its order."""
 
 
 def figure(name: str, value: float | None) -> str:
     """The value of a metric as text with its unit; - for None."""
     if value is None:
         return "-"
-    if name in _SHARES:
+    metric = METRICS[name]
+    if metric.is_share:
         return percent(value)
-    return duration(value) if definitions.MEANINGS[name][0] == "s" else number(round(value, 2))
+    return duration(value) if metric.unit == "s" else number(round(value, 2))
 
 
 def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:
@@ -61,12 +53,12 @@ def immediate_words(below: float) -> str:
 
 def waits_of(inside: pl.DataFrame) -> pl.Series:
     """Waits in seconds of the jobs of `Population.inside`."""
-    return inside.select(pl.col("s") - pl.col("a")).to_series()
+    return inside.select(WAIT).to_series()
 
 
-def slowdowns_of(inside: pl.DataFrame, tau: float) -> pl.Series:
-    """Bounded slowdowns of the jobs of `Population.inside`; `tau`: threshold of the run time in seconds."""
-    return inside.select(((pl.col("f") - pl.col("a")) / pl.max_horizontal("t", pl.lit(tau))).clip(1)).to_series()
+def slowdowns_of(inside: pl.DataFrame, settings: Mapping[str, Any]) -> pl.Series:
+    """Bounded slowdowns of the jobs of `Population.inside`. settings: member of metrics.json."""
+    return inside.select(job_value("bounded_slowdown_mean", Settings.of(settings))).to_series()
 
 
 def class_table(caption: str, rows: Mapping[tuple[str, str], Mapping[str, Any]], metric: str, told: Any, shade: Any) -> Table:

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from mirage.metrics.allocations import effective, holdings
+
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
 
@@ -92,34 +94,26 @@ def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
     return known.unique("id", keep="last", maintain_order=True).collect()
 
 
-def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None) -> pl.DataFrame:
-    """The intervals in which jobs used processors (id, processors, begin, end), in order of begin; several for suspended jobs.
+def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None, allocations: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The intervals in which jobs used processors (id, processors, begin, end), in order of begin; several for jobs that were
+    suspended or changed their size.
 
     jobs: columns id, start, end, processors of the jobs that started
     suspensions: columns job, suspend, resume; or None
+    allocations: columns of `ALLOCATIONS_SCHEMA`; or None
     """
-    whole = jobs.select("id", "processors", begin="start", end="end")
-    stopped = None if suspensions is None else suspensions.drop_nulls().join(jobs, left_on="job", right_on="id", how="semi")
-    if stopped is None or stopped.is_empty():
-        return whole.filter(pl.col("end") > pl.col("begin")).sort("begin", "id")
-    affected = stopped["job"].unique()
-    edges = pl.concat(
-        [
-            whole.filter(pl.col("id").is_in(affected.implode())).select("id", "processors", "begin"),
-            stopped.join(whole.select("id", "processors"), left_on="job", right_on="id").select(
-                pl.col("job").alias("id"), "processors", begin="resume"
-            ),
-        ]
-    ).sort("id", "begin")
-    ends = pl.concat(
-        [
-            whole.filter(pl.col("id").is_in(affected.implode())).select("id", "end"),
-            stopped.select(pl.col("job").alias("id"), end="suspend"),
-        ]
-    ).sort("id", "end")
-    parts = edges.with_columns(ends["end"])
-    rest = whole.filter(~pl.col("id").is_in(affected.implode()))
-    return pl.concat([rest, parts]).filter(pl.col("end") > pl.col("begin")).sort("begin", "id")
+    whole = jobs.select("id", s="start", f="end", p="processors", c=pl.lit(0))
+    stops = None if suspensions is None else suspensions.drop_nulls().join(whole, left_on="job", right_on="id", how="semi")
+    sizes = None if allocations is None else allocations.select(id="job", time="from", p="processors", c=pl.lit(0))
+    sizes = None if sizes is None else effective(whole, sizes)
+    numbers = [frame[name] for frame, name in ((stops, "job"), (sizes, "id")) if frame is not None]
+    is_affected = pl.col("id").is_in(pl.concat([whole["id"].head(0), *numbers]).unique().implode())
+    parts = [
+        whole.filter(~is_affected).select("id", begin="s", end="f", p="p"),
+        holdings(whole.filter(is_affected), stops, sizes).drop("c"),
+    ]
+    held = pl.concat(parts).filter(pl.col("end") > pl.col("begin"))
+    return held.select("id", "begin", "end", processors="p").sort("begin", "id")
 
 
 def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apart: bool) -> Boxes:
@@ -168,7 +162,7 @@ def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, 
 def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
     """Boxes of jobs on the free processors with the lowest numbers, for a schedule without recorded nodes.
 
-    A suspended job releases its processors, and may get others when it is resumed.
+    A suspended job releases its processors. After a suspension or a change of its size a job may get other processors.
     """
     edges = np.concatenate([[0], np.cumsum(machine.cpus)]).astype(np.float64)
     free: Ranges = [(0.0, float(edges[-1]))]

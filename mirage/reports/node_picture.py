@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 
 import polars as pl
 
@@ -24,7 +26,7 @@ _TICKS = 4
 def panel(run: Run, frame: Timeline) -> Panel | None:
     """The picture of the nodes for the timeline `frame`; None if no job ran."""
     started = run.schedule.jobs.filter(pl.col("end") > pl.col("start")).drop_nulls(["start", "end", "processors"])
-    parts = node_map.stretches(started, run.schedule.suspensions)
+    parts = node_map.stretches(started, run.schedule.suspensions, run.schedule.allocations)
     if parts.is_empty():
         return None
     nodes = len(run.machine.cpus)
@@ -42,6 +44,13 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     ]
     if source == "recorded" and is_few and max(run.machine.cpus) > 1:
         notes.append("The processors of a job on a shared node are not recorded: jobs are drawn on the lowest free ones.")
+    if run.population.resized is not None:
+        notes.append(
+            "Jobs changed their sizes while they ran: each interval is drawn where its size fits."
+            if source == "assigned"
+            else "Jobs changed their sizes while they ran. Which nodes of its list a job had at which time is not recorded: its "
+            "processors are drawn as spread over all of them."
+        )
     if boxes.missing:
         notes.append(f"{counted(boxes.missing, 'job')} cannot be drawn.")
     if is_few and boxes.job.size <= MOST_BOXES:
@@ -83,25 +92,26 @@ def _rectangles(boxes: Boxes, parts: pl.DataFrame, run: Run, frame: Timeline) ->
     for place, job in enumerate(boxes.job.tolist()):
         width, height = max(right[place] - left[place], ACROSS / 20_000), bottom[place] - top[place]
         paths.setdefault(job, []).append(f"M{left[place]:.6g} {top[place]:.5g}h{width:.5g}v{height:.5g}h-{width:.5g}z")
-    spans = {
-        job: (begin, end) for job, begin, end in parts.group_by("id").agg(pl.col("begin").min(), pl.col("end").max()).iter_rows()
-    }
+    held = parts.group_by("id").agg(pl.col("begin").min(), pl.col("end").max(), pl.col("processors").sort_by("begin"))
+    spans = {job: (begin, end) for job, begin, end, _ in held.iter_rows()}
+    sizes = {job: [size for size, _ in groupby(processors)] for job, _, _, processors in held.iter_rows()}
     jobs = {row["id"]: row for row in run.schedule.jobs.iter_rows(named=True)}
     drawn = []
     for order, (job, path) in enumerate(paths.items()):
         begin, end = frame.x(spans[job])
         drawn.append(
-            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_job_text(jobs[job]))}</title>'
+            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_job_text(jobs[job], sizes[job]))}</title>'
             f'<path style="fill:{_FILLS[order % len(_FILLS)]}" d="{"".join(path)}"/></g>'
         )
     return "".join(drawn)
 
 
-def _job_text(job: dict[str, float]) -> str:
-    """Describes a job: number, processors, wait, run time and time suspended."""
+def _job_text(job: dict[str, float], sizes: Sequence[int]) -> str:
+    """Describes a job: number, processors, wait, run time and time suspended. sizes: processors that it held, one after another."""
     suspended = job["suspended"] or 0.0
     ran = job["end"] - job["start"] - suspended
-    facts = [counted(job["processors"], "processor"), f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
+    size = ", then ".join([counted(sizes[0], "processor"), *map(number, sizes[1:])])
+    facts = [size, f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
     if suspended > 0:
         facts.append(f"suspended {duration(suspended)}")
     return f"job {job['id']}, {', '.join(facts)}"

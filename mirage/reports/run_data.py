@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ import numpy as np
 import polars as pl
 
 from mirage.metrics import metrics as definitions
-from mirage.metrics import usage_over_time as busy_profile
+from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population, Window
+from mirage.metrics.registry import job_value
+from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
 from mirage.records.schedule import Schedule, read_schedule
 from mirage.reports.node_map import Machine
@@ -99,7 +101,9 @@ class Run:
     @cached_property
     def population(self) -> Population:
         """The measured jobs, without a warm-up or cool-down cut."""
-        return Population.of(self.schedule.jobs, self.processors, self.nodes, 0.0, 0.0)
+        schedule = self.schedule
+        machine = (self.processors, self.nodes)
+        return Population.of(schedule.jobs, *machine, 0.0, 0.0, suspensions=schedule.suspensions, allocations=schedule.allocations)
 
     @cached_property
     def window(self) -> Window | None:
@@ -143,8 +147,8 @@ class Run:
         """Share of these jobs that waited less than `below` seconds in the log; None if unknown."""
         if self.log_population is None or self.log_population.inside.is_empty():
             return None
-        waited = self.log_population.inside.select((pl.col("s") - pl.col("a") < below).mean()).item()
-        return float(waited)
+        settings = replace(Settings.of(self.metrics["settings"]), immediate_below=below)
+        return float(self.log_population.inside.select(job_value("immediate_fraction", settings).mean()).item())
 
     def levels(self) -> tuple[Steps, Steps]:
         """Processors in use, and processors requested by waiting jobs, over time."""
@@ -182,7 +186,7 @@ def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple
     if window is None or window.length <= 0:
         empty = Steps("", np.zeros(1), np.zeros(0))
         return empty, empty
-    levels = busy_profile.profile(population, window, suspensions, with_nodes=False)
+    levels = profile(population, window, suspensions, with_nodes=False)
     times = window.begin + np.concatenate([[0.0], np.cumsum(levels["dt"].to_numpy())])
     return (
         Steps("", times, levels["busy"].to_numpy().astype(np.float64)),

@@ -9,6 +9,7 @@ import polars as pl
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
+from mirage.metrics.registry import METRICS
 from mirage.reports import distributions
 from mirage.reports.measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -16,16 +17,9 @@ from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
-from mirage.statistics.comparison_text import noun
 from mirage.terminal.table import VALIDITY, value_text
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
-_MEANINGS = {
-    "wait_median": "half of the jobs waited at most this long",
-    "wait_p95": "95 % of the jobs waited at most this long",
-    "wait_max": "longest wait of any job",
-    "bounded_slowdown_mean": "response time over run time, at least 1; run times below tau count as tau",
-}
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
 
@@ -96,7 +90,9 @@ def main_table(run: Run) -> Table:
     rows, settings = [], run.metrics["settings"]
     for name in names:
         log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
-        rows.append((noun(name), figure(name, run.values[name]), *log, _MEANINGS.get(name) or meaning_of(name, settings)))
+        metric = METRICS[name]
+        meaning = metric.explained or meaning_of(metric, settings)
+        rows.append((metric.in_sentences, figure(name, run.values[name]), *log, meaning))
     return Table("Main metrics, in trace time", tuple(headings), rows, prose=(len(headings) - 1,))
 
 
@@ -117,12 +113,12 @@ def _distributions(run: Run) -> list[Part]:
     inside = run.population.inside
     if inside.is_empty():
         return []
-    tau = float(run.metrics["settings"]["tau"])
-    waits, slowdowns = {EMULATION: waits_of(inside)}, {EMULATION: slowdowns_of(inside, tau)}
+    settings = run.metrics["settings"]
+    waits, slowdowns = {EMULATION: waits_of(inside)}, {EMULATION: slowdowns_of(inside, settings)}
     if run.log_population is not None:
         log = run.log_population.inside
-        waits[LOG], slowdowns[LOG] = waits_of(log), slowdowns_of(log, tau)
-    pictures = [distributions.waits(waits), distributions.slowdowns(slowdowns, tau)]
+        waits[LOG], slowdowns[LOG] = waits_of(log), slowdowns_of(log, settings)
+    pictures = [distributions.waits(waits), distributions.slowdowns(slowdowns, float(settings["tau"]))]
     return [Part(picture.description, picture) for picture in pictures]
 
 

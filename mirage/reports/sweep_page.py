@@ -10,18 +10,17 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from mirage.metrics.metrics import MEANINGS
+from mirage.metrics.registry import METRICS
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.run_page import CHECK
 from mirage.reports.words import counted
-from mirage.statistics.comparison_text import noun
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.files import read_json
 
-_DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
+DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
 _VALID, _INVALID = "valid", "not valid"
 
 
@@ -55,14 +54,14 @@ def _summary(lines: list[dict[str, str]]) -> str:
 
 def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     rows = [
-        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in _DRAWN), line["completed"])
+        (f"{line['shrink']} %", line["ending"], *(figure(name, _value(line[name])) for name in DRAWN), line["completed"])
         for line in lines
     ]
-    headings = ("SHRINK", "verdict", *(noun(name) for name in _DRAWN), "jobs completed")
+    headings = ("SHRINK", "verdict", *(METRICS[name].in_sentences for name in DRAWN), "jobs completed")
     links = [f"../{line['run']}/report.html" for line in lines]
     words = "Each row links to the page of its run. sweep.csv has all columns."
     yield Section("Results", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
-    drawn = [picture for name in _DRAWN if (picture := metric_picture(name, lines))]
+    drawn = [picture for name in DRAWN if (picture := metric_picture(name, lines))]
     yield Section("Metrics by SHRINK", [Part(picture.description, picture) for picture in drawn])
     experiment = read_json(folder / "experiment.json") or {}
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
@@ -85,15 +84,15 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
     known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line[name])) is not None]
     if not known:
         return None
-    unit = MEANINGS[name][0]
+    metric = METRICS[name]
     rows = pl.DataFrame(
         [(shrink, value, _VALID if ending == "ok" else _INVALID) for shrink, value, ending in known],
         schema=["shrink", "value", "verdict"],
         orient="row",
     ).sort("shrink")
     x = alt.X("shrink:Q", axis=alt.Axis(title="SHRINK in per cent", tickCount=6), scale=alt.Scale(zero=False, nice=True))
-    title = f"{noun(name)}{', seconds' if unit == 's' else ''}"
-    axis = theme.percent_axis(title) if name == "utilisation" else alt.Axis(title=title, tickCount=5)
+    title = f"{metric.in_sentences}{', seconds' if metric.unit == 's' else ''}"
+    axis = theme.percent_axis(title) if metric.is_share else alt.Axis(title=title, tickCount=5)
     y = alt.Y("value:Q", axis=axis, scale=theme.from_zero())
     line = alt.Chart(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y)
     points: Any = (
@@ -113,4 +112,4 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
         f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else ' (not valid)'}" for shrink, value, ending in known
     )
     chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
-    return draw(chart, name.replace("_", "-"), noun(name).capitalize(), f"{points_text}.")
+    return draw(chart, name.replace("_", "-"), metric.in_sentences.capitalize(), f"{points_text}.")

@@ -1,6 +1,6 @@
-"""Resampling jobs and replicas: how far a difference between two schedules may be off by chance. docs/comparison.md has the method.
+"""Bootstrap over jobs (in circular blocks) and over replicas, for intervals of differences; docs/comparison.md has the method.
 
-Arrays: a column or entry a job, in order of submission. Needs numpy and scipy: for the control machine.
+Arrays have one column or entry per job, in order of submission.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE = 8_000_000  # counts held in memory at a time; products of large matri
 
 
 def student(freedom: float) -> float:
-    """97.5 % quantile of Student's t with so many degrees of freedom, whole or not, above 0."""
+    """97.5 % quantile of Student's t. freedom: degrees of freedom, any number above 0."""
     return float(stdtrit(freedom, 0.5 + LEVEL / 2))
 
 
@@ -38,7 +38,7 @@ def automatic_length(series: Floats) -> float:
     variance = float(centred @ centred) / count
     if count < 10 or variance <= 1e-20 * float(np.abs(series).max()) ** 2:
         return 1.0
-    quiet = max(5, math.ceil(math.sqrt(math.log10(count))))  # so many lags without correlation: beyond them there is none
+    quiet = max(5, math.ceil(math.sqrt(math.log10(count))))  # after so many lags without correlation none is assumed
     most = min(math.ceil(math.sqrt(count)) + quiet, count - 1)
     covariance = np.array([variance, *(float(centred[:-lag] @ centred[lag:]) / count for lag in range(1, most + 1))])
     loud = np.flatnonzero(np.abs(covariance) >= 2 * math.sqrt(math.log10(count) / count) * variance)
@@ -57,11 +57,11 @@ def automatic_length(series: Floats) -> float:
 
 
 def block_length(series: Sequence[Floats]) -> int:
-    """Length of the blocks for several series of the same jobs: three times the longest that one of them asks for, and at least
+    """Length of the blocks for several series of the same jobs: three times the largest automatic length, and at least
     three times n^(1/3), the rate at which lengths have to grow (Künsch 1989), but no more than a fifth of the jobs.
 
-    The automatic length makes the error of the variance smallest, and the variance a little too small: intervals are too narrow.
-    Longer blocks make that less, and that they are few is made up for by `Blocks.widening` (docs/comparison.md has figures).
+    The automatic length minimises the error of the variance, but the variance is a little too small and intervals are too narrow.
+    Longer blocks reduce that; `Blocks.widening` corrects for their small number (docs/comparison.md has figures).
     """
     count = len(series[0])
     wanted = max(math.pow(count, 1 / 3), *(automatic_length(one) for one in series))
@@ -79,11 +79,11 @@ class Blocks:
 
     @property
     def number(self) -> float:
-        """Blocks of a resample; the last one may be cut short."""
+        """Number of blocks of a resample; the last one may be shorter."""
         return self.jobs / self.length
 
     def counts(self) -> Iterator[tuple[slice, Counts]]:
-        """How often each job is in each resample, (resamples, jobs), some resamples at a time. The same for the same seed."""
+        """Number of times each job is in each resample, (resamples, jobs), some resamples at a time. The same for the same seed."""
         random = np.random.default_rng(self.seed)
         whole, rest = divmod(self.jobs, self.length)
         step = max(1, _AT_ONCE // self.jobs)
@@ -95,7 +95,7 @@ class Blocks:
             yield slice(first, first + rows), counts
 
     def _covered(self, starts: NDArray[np.int64], length: int) -> Counts:
-        """How many of the blocks that begin at `starts` (resamples, blocks) each job is in."""
+        """Number of blocks beginning at `starts` (resamples, blocks) that contain each job."""
         rows = len(starts)
         places = (starts + np.arange(rows)[:, None] * self.jobs).ravel()
         begun = np.bincount(places, minlength=rows * self.jobs).astype(np.int32).reshape(rows, self.jobs)
@@ -105,16 +105,16 @@ class Blocks:
         return covered
 
     def widening(self, blocks: float = math.inf) -> float:
-        """By how much draws of so few blocks (its own number at most) have to be expanded to be as wide as Student's t asks for.
+        """Factor by which draws are expanded so that their interval is as wide as Student's t requires for so few blocks.
 
-        NaN for a single block.
+        blocks: their number, at most that of a resample. NaN for a single block.
         """
         number = min(blocks, self.number)
         return student(number - 1) / _NORMAL * math.sqrt(number / (number - 1)) if number > 1 else math.nan
 
 
 def ratios(above: Floats, below: Floats) -> Floats:
-    """One over the other; NaN where there is nothing below the line."""
+    """Element-wise ratio; NaN where the denominator is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found = above / below
     return np.where(np.isfinite(found), found, np.nan)
@@ -122,7 +122,7 @@ def ratios(above: Floats, below: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Ordered:
-    """Values of the jobs, in ascending order; order: their places."""
+    """Values of the jobs in ascending order; order: their places among the jobs."""
 
     order: NDArray[np.int64]
     values: Floats
@@ -135,7 +135,7 @@ class Ordered:
     def quantiles(self, counts: Counts, shares: Sequence[float]) -> Floats:
         """Quantiles in each resample (resamples, shares), with linear interpolation between two jobs."""
         rows, jobs = counts.shape
-        # Each row's ranks are lifted above those of the row before: one search for all.
+        # Each row's ranks are shifted above those of the row before, so that one search does for all rows.
         lift = np.arange(rows) * (jobs + 1)
         ranks = np.cumsum(np.take(counts, self.order, axis=1), axis=1, dtype=np.int64)
         ranks += lift[:, None]
@@ -152,10 +152,10 @@ class Ordered:
 
 
 def replica_weights(replicas: int, resamples: int, seed: int, label: str) -> Floats:
-    """What is added to the equal weights of a configuration's replicas when they are drawn with replacement (resamples, replicas).
+    """Changes of the equal weights of a configuration's replicas when these are drawn with replacement (resamples, replicas).
 
-    Spread by sqrt(R / (R - 1)), so that the variance is right for few of them (Rao and Wu 1988). Each configuration, by its
-    `label`, has draws of its own, whatever it is compared with. One replica: none.
+    Scaled by sqrt(R / (R - 1)), so that the variance is unbiased for few replicas (Rao and Wu 1988). The draws depend on the
+    configuration's `label`, not on what it is compared with. All 0 for one replica.
     """
     if replicas < 2:
         return np.zeros((resamples, replicas))
@@ -167,8 +167,8 @@ def replica_weights(replicas: int, resamples: int, seed: int, label: str) -> Flo
 
 
 def widen_replicas(values: Sequence[Floats]) -> float:
-    """By how much draws of replicas (values of each configuration) have to be spread to be as wide as Student's t, with Welch's
-    degrees of freedom, asks for.
+    """Factor by which draws of replicas are scaled so that their interval is as wide as Student's t with Welch's degrees of freedom
+    requires. values: of the replicas of each configuration
     """
     terms = [(float(np.var(some, ddof=1)) / len(some), len(some) - 1) for some in values if len(some) > 1]
     below = sum(term**2 / free for term, free in terms)
@@ -176,14 +176,13 @@ def widen_replicas(values: Sequence[Floats]) -> float:
 
 
 def expanded(draws: Floats, factor: float) -> Floats:
-    """Draws moved outwards among themselves: what was at the normal quantile z is at that of factor x z (Hesterberg 2015, expanded
-    percentile intervals). Unlike a spread about their middle that keeps what they have in common: a difference that no draw turns
-    round stays on its side. NaN stay.
+    """Draws for an expanded percentile interval (Hesterberg 2015): the draw at the normal quantile z is replaced by the one at
+    factor x z. Unlike scaling about the middle, this keeps the sign of a difference that is the same in all draws. NaN stay.
     """
     found = np.full_like(draws, np.nan)
     known = ~np.isnan(draws)
     if known.any():
-        # Equal draws share the middle of their places.
+        # Equal draws get the mean of their ranks.
         _, group, times = np.unique(draws[known], return_inverse=True, return_counts=True)
         shares = ((np.cumsum(times) - times / 2) / len(group))[group]
         found[known] = np.quantile(draws[known], ndtr(factor * ndtri(shares)))

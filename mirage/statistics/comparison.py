@@ -1,6 +1,6 @@
-"""Two or more schedulers compared on the same jobs: differences with intervals, the noise floor, verdicts; docs/comparison.md.
+"""Compares two or more configurations on the same jobs: differences with intervals, noise floor, verdicts; docs/comparison.md.
 
-All of it is computed from the runs' jobs.csv and metrics.json, and is the same for the same files and seed.
+Everything is computed from the tables of the runs' jobs and their metrics.json; the same files and seed give the same result.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
-from mirage.metrics.metrics import MEANINGS
+from mirage.metrics.registry import METRICS, job_value
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.comparison_text import Finding, better, noun, verdict
-from mirage.statistics.resampled_metrics import CLASS_METRICS, QUANTILES, Draws, cells_of, classes_of, measures_of, together
+from mirage.statistics.comparison_text import Finding, verdict
+from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
 from slurm_mirage.base.errors import WrongUse
 
 RESAMPLES = 2000
@@ -33,9 +34,14 @@ _DIGITS = 10  # of what is written: sums in another order differ beyond that
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. label: its configuration, by the name that tells it from others; folder: name of its folder;
-    jobs: its jobs.csv (`metrics.JOBS_SCHEMA`); metrics: its metrics.json; immediate_below: that of
-    its Schedule, where an earlier release has measured it by another one.
+    """A finished run.
+
+    label: name of its configuration
+    folder: name of its folder
+    jobs: its jobs.csv (`jobs_frame.JOBS_SCHEMA`)
+    metrics: its metrics.json
+    immediate_below: that of its `Schedule`; metrics.json of an earlier release may have another one
+    suspensions, allocations: its suspensions.csv and allocations.csv, where they exist
     """
 
     label: str
@@ -44,6 +50,8 @@ class Run:
     jobs: pl.DataFrame
     metrics: Mapping[str, Any]
     immediate_below: float = 0.0
+    suspensions: pl.DataFrame | None = None
+    allocations: pl.DataFrame | None = None
 
 
 def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES) -> dict[str, Any]:
@@ -56,7 +64,7 @@ def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES) -> dict[
 
 @dataclass(frozen=True)
 class _Group:
-    """A set of jobs and what is known of it: point estimates (runs, metrics) and draws (resamples, runs, metrics)."""
+    """Metrics of a set of jobs: point estimates (runs, metrics) and draws (resamples, runs, metrics)."""
 
     names: Sequence[str]
     points: Floats
@@ -73,7 +81,7 @@ class _Comparison:
         for run in self.runs:
             if any(run.metrics["settings"][name] != self.settings[name] for name in ("processors", "nodes", "tau", "w2_reading")):
                 raise WrongUse(f"RUN: {run.folder} was measured on another machine or with other settings than {runs[0].folder}")
-        # One for all of them, also if some were measured by another one.
+        # One threshold for all runs, also if some were measured with another one.
         below = [max(run.immediate_below, run.metrics["settings"]["immediate_below"]) for run in self.runs]
         self.settings["immediate_below"] = max(below)
         self.places = {label: [i for i, run in enumerate(self.runs) if run.label == label] for label in self.labels}
@@ -88,9 +96,11 @@ class _Comparison:
         """The jobs that could be measured in all runs, in the same order for each: that of submission, in the mean of the runs."""
         settings = self.settings
         machine = (settings["processors"], settings["nodes"], settings["warmup_cut"], settings["cooldown_cut"])
-        frames = [Population.of(run.jobs, *machine).inside for run in self.runs]
-        at_once = (pl.col("s") - pl.col("a") < settings["immediate_below"]).mean()
-        self.at_once = [frame.select(at_once).item() for frame in frames]
+        frames = [
+            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations).inside for run in self.runs
+        ]
+        immediate = job_value("immediate_fraction", Settings.of(settings)).mean()
+        self.immediate = [frame.select(immediate).item() for frame in frames]
         of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean().round(6))
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
@@ -100,16 +110,16 @@ class _Comparison:
 
     def _resample(self) -> None:
         frames = self._common()
-        measures = [measures_of(frame, self.settings) for frame in frames]
-        names = [name for name in MEANINGS if all(name in one.above for one in measures)]
+        settings = Settings.of(self.settings)
+        sums, groups = sums_of(settings), quantiles()
         self.cells = cells_of(frames, self.settings["processors"])
-        draws = Draws.of(frames, measures, names, self.cells)
+        draws = Draws.of(frames, sums, groups, settings, self.cells)
         length = bootstrap.block_length(self._differences(draws.narrow))
         self.blocks = Blocks(frames[0].height, length, self.resamples, self.seed)
         drawn = [draws.drawn(counts) for _, counts in self.blocks.counts()]
         points, points_by_cell, jobs_by_cell = draws.drawn(np.ones((1, frames[0].height), np.int32))
         whole, by_cell, sizes = (np.concatenate([part[k] for part in drawn]) for k in range(3))
-        self.whole = _Group([*names, *QUANTILES], points[0], whole, self.blocks.widening())
+        self.whole = _Group([*sums.above, *(name for group in groups for name in group)], points[0], whole, self.blocks.widening())
         self.classes = []
         for description, of_these in classes_of(self.cells):
             jobs = int(jobs_by_cell[0, of_these].sum())
@@ -122,12 +132,12 @@ class _Comparison:
             self.classes.append((description, jobs, group))
 
     def _differences(self, narrow: Floats) -> list[Floats]:
-        """Differences job by job between the means of the replicas, for each pair: what blocks have to be long enough for."""
+        """Differences job by job between the means of the replicas, for each pair: the series that decide the block length."""
         means = {label: narrow[:, places].mean(axis=1) for label, places in self.places.items()}
         pairs = self.pairs or [(self.labels[0], self.labels[0])]
         return [(means[one] - means[other])[:, k] for one, other in pairs for k in range(len(CLASS_METRICS))]
 
-    # ---- what is found ----
+    # ---- results ----
 
     def content(self) -> dict[str, Any]:
         invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if not run.metrics["validity"]["valid"]}
@@ -145,7 +155,7 @@ class _Comparison:
                 "block_widening": self.blocks.widening(),
             },
             "settings": self.settings,
-            "metrics": {name: self._metric(name) for name in MEANINGS},
+            "metrics": {name: self._metric(name) for name in METRICS},
             "classes": [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes],
             "validity": {"valid": not invalid, "invalid": invalid},
         }
@@ -153,18 +163,18 @@ class _Comparison:
         return rounded
 
     def _metric(self, name: str) -> dict[str, Any]:
-        unit, meaning = MEANINGS[name]
-        values = self.at_once if name == "immediate_fraction" else [run.metrics["metrics"].get(name) for run in self.runs]
+        metric = METRICS[name]
+        values = self.immediate if name == "immediate_fraction" else [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
         missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
         known = np.array([math.nan if value is None else value for value in values], np.float64)
         by_jobs = name in self.whole.names and not missing
         group = self.whole if by_jobs else _Group([name], known[:, None], np.empty((0, 0, 0)), math.nan)
         return {
-            "unit": unit,
-            "meaning": meaning,
-            "noun": noun(name),
-            "better": better(name),
+            "unit": metric.unit,
+            "meaning": metric.meaning,
+            "noun": metric.in_sentences,
+            "better": metric.better,
             "null_reasons": missing,
             **self._compared(name, group, known, missing),
         }
@@ -173,7 +183,7 @@ class _Comparison:
         return {name: self._compared(name, group, group.points[:, k], {}) for k, name in enumerate(CLASS_METRICS)}
 
     def _compared(self, name: str, group: _Group, values: Floats, missing: Mapping[str, str]) -> dict[str, Any]:
-        """Members configurations, resampled and pairs of a metric. values: of each run, to be told."""
+        """Members configurations, resampled and pairs of a metric. values: of each run, as reported."""
         column = list(group.names).index(name)
         points = group.points[:, column]
         draws = group.draws[:, :, column] if group.draws.size and not math.isnan(group.widening) else None
@@ -242,7 +252,7 @@ class _Comparison:
 
 @dataclass(frozen=True)
 class _Chance:
-    """How far the difference between two configurations (the second less the first) may be off.
+    """Draws of the difference between two configurations (the second minus the first), for its interval.
 
     values: of the replicas of each; weights: what drawing replicas adds to their equal weights; drawn: means of the replicas in
     each resample of jobs, or None; widening: what draws of jobs are expanded by
@@ -264,8 +274,8 @@ class _Chance:
         return self._interval(float(self.values[1].mean() - self.values[0].mean()), by_jobs, self.values)
 
     def percent(self) -> bootstrap.Interval:
-        """The same in per cent of the first one's mean: interval of the logarithm of the ratio of the means, which is as far off
-        either way round. Where a mean may be 0, the interval of the difference over the first one's mean.
+        """Interval of the difference in per cent of the first mean: from that of the logarithm of the ratio of the means, which is
+        symmetric in the two configurations. Where a mean may be 0, the interval of the difference divided by the first mean.
         """
         base, mean = (float(some.mean()) for some in self.values)
         if min(base, mean) <= 0 or any((some <= 0).any() for some in self.drawn or []):

@@ -1,46 +1,21 @@
-"""A difference in words: how large, how sure, and whether it is more than two runs of the same configuration differ."""
+"""Words for a difference between two configurations: its size, its interval, and whether it is beyond the noise floor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from mirage.metrics.metrics import MEANINGS
+from mirage.metrics.registry import METRICS
 
-_SHORTER, _LOWER, _SMALLER, _FEWER = ("shorter", "longer"), ("lower", "higher"), ("smaller", "larger"), ("fewer", "more")
-_NOUNS: dict[str, tuple[str, tuple[str, str]]] = {
-    "wait_mean": ("mean wait", _SHORTER),
-    "wait_median": ("median wait", _SHORTER),
-    "wait_p90": ("90th percentile of the wait", _SHORTER),
-    "wait_p95": ("95th percentile of the wait", _SHORTER),
-    "wait_p99": ("99th percentile of the wait", _SHORTER),
-    "wait_max": ("longest wait", _SHORTER),
-    "response_mean": ("mean response", _SHORTER),
-    "slowdown_mean": ("mean slowdown", _LOWER),
-    "bounded_slowdown_mean": ("mean bounded slowdown", _LOWER),
-    "pp_bounded_slowdown_mean": ("mean bounded slowdown per processor", _LOWER),
-    "weighted_slowdown": ("weighted slowdown", _LOWER),
-    "weighted_slowdown_processors": ("slowdown weighted by processors", _LOWER),
-    "utilisation": ("utilisation", _LOWER),
-    "loss_of_capacity": ("loss of capacity", _LOWER),
-    "makespan": ("makespan", _SHORTER),
-    "immediate_fraction": ("share of jobs that started at once", _SMALLER),
-    "suspensions_mean": ("suspensions of a job", _FEWER),
-    "suspended_mean": ("mean time suspended", _SHORTER),
-    "suspended_fraction": ("share of jobs suspended", _SMALLER),
-}
 _ROUNDING = 1e-9  # equal sums in another order
-_HIGHER_IS_BETTER = ("utilisation", "immediate_fraction")
+_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "unknown"}
 
 
-def noun(name: str) -> str:
-    """A metric's name for people: `mean wait`."""
-    return _NOUNS.get(name, (name, _LOWER))[0]
-
-
-def better(name: str) -> str:
-    """Whether `lower` or `higher` values are better."""
-    return "higher" if name in _HIGHER_IS_BETTER else "lower"
+def judged(code: str, better: str) -> str:
+    """Word for the code of a verdict in tables: better or worse, or higher or lower for a metric without a better direction."""
+    if code in _VERDICTS:
+        return _VERDICTS[code]
+    return code if better == "neither" else "better" if code == better else "worse"
 
 
 @dataclass(frozen=True)
@@ -62,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """code: lower, higher (than the baseline, beyond chance and noise), none, undecided or unknown; words: a sentence's part."""
+    """code: lower, higher (than the baseline, beyond chance and noise), none, undecided or unknown; words: part of a sentence."""
 
     code: str
     words: str
@@ -72,19 +47,20 @@ class Verdict:
 
 
 def verdict(name: str, found: Finding) -> Verdict:
-    """The verdict on a metric; docs/comparison.md tells the rules."""
+    """The verdict on a metric, by the rules of docs/comparison.md."""
     if found.unknown is not None:
         return Verdict("unknown", f"not known: {found.unknown}")
+    unit: str
     if found.percent is None:
-        unit, value, between, floor = MEANINGS[name][0], found.difference, found.interval, found.floor
+        unit, value, between, floor = METRICS[name].unit, found.difference, found.interval, found.floor
     else:
         unit, value, between, floor = "%", found.percent, found.percent_interval, found.percent_floor
 
     def amount(number: float) -> str:
         return f"{figures(abs(number))} {unit}".rstrip()
 
-    less, more = _NOUNS.get(name, (name, _LOWER))[1]
-    told = f"{amount(value)} {less if value < 0 else more} {noun(name)}"
+    less, more = METRICS[name].comparative
+    told = f"{amount(value)} {less if value < 0 else more} {METRICS[name].in_sentences}"
     if value == 0 and not floor and (between is None or max(map(abs, between)) < _ROUNDING):
         return Verdict("none", "no difference")
     if floor is not None and abs(value) <= floor:

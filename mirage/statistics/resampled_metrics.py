@@ -1,4 +1,4 @@
-"""What each job of a run adds to its metrics, and the metrics of resamples of jobs; docs/comparison.md has the method."""
+"""Metrics of resamples of jobs, from what each job adds to the sums of a metric; docs/comparison.md has the method."""
 
 from __future__ import annotations
 
@@ -10,87 +10,93 @@ import numpy as np
 import polars as pl
 
 from mirage.metrics import classes as job_classes
+from mirage.metrics.formulas import (
+    ALL,
+    RAN_LONG,
+    SUBSETS,
+    Mean,
+    MeanByNodes,
+    Quantile,
+    RatioOfSums,
+    Settings,
+    by_quantity,
+    expression,
+)
+from mirage.metrics.registry import METRICS
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Floats
 
-QUANTILES = {"wait_median": 0.5, "wait_p90": 0.9, "wait_p95": 0.95, "wait_p99": 0.99}
 CLASS_METRICS = ("wait_mean", "bounded_slowdown_mean")
-"""Metrics that are told for each class too: means over all of its jobs."""
+"""Metrics that are compared for each class too: means over all of its jobs."""
 
 
 @dataclass(frozen=True)
-class Measures:
-    """Metrics that are a ratio of sums over jobs: what each job adds above the line, and what to below it, by name."""
+class Sums:
+    """Metrics that are a ratio of sums over jobs, by name.
+
+    above: what a job adds to the numerator, and the name of the denominator
+    below: what a job adds to each denominator: 1 for a mean
+    """
 
     above: dict[str, tuple[pl.Expr, str]]
     below: dict[str, pl.Expr]
 
 
-def measures_of(frame: pl.DataFrame, settings: Mapping[str, Any]) -> Measures:
-    """As docs/metrics.md defines them. A mean has 1 below the line for each job that counts.
+def sums_of(settings: Settings) -> Sums:
+    """All such metrics of the registry, in columns of `Population.inside`. W4 needs the machine's number of nodes."""
+    above: dict[str, tuple[pl.Expr, str]] = {}
+    below = {some.name: pl.lit(1.0) if some.condition is None else some.condition for some in SUBSETS}
+    for name, metric in METRICS.items():
+        formula = metric.formula
+        if isinstance(formula, Mean):
+            above[name] = formula.numerator(settings), formula.jobs.name
+        elif isinstance(formula, RatioOfSums):
+            above[name], below[name] = (formula.numerator(settings), name), formula.denominator(settings)
+        elif isinstance(formula, MeanByNodes) and settings.nodes is not None:
+            above[name] = formula.numerator(settings.nodes), RAN_LONG.name
+    return Sums(above, below)
 
-    frame: columns of `Population.inside`. Metrics without a value for these jobs (suspensions that are not recorded) are left out.
-    """
-    a, s, f, t, p, c = (pl.col(name) for name in "asftpc")
-    w, r, nodes = s - a, f - a, settings["nodes"]
-    bound = pl.max_horizontal(t, pl.lit(float(settings["tau"])))
-    order = job_order(t) if settings["w2_reading"] == "magnitude" else t.log()
-    ran, ran_long = t > 0, t > 1
-    above = {
-        "wait_mean": (w, "all"),
-        "response_mean": (r, "all"),
-        "slowdown_mean": (pl.when(ran).then(r / t), "ran"),
-        "bounded_slowdown_mean": ((r / bound).clip(1), "all"),
-        "pp_bounded_slowdown_mean": ((r / (p * bound)).clip(1), "all"),
-        "weighted_slowdown": (pl.when(ran).then(p * r), "area"),
-        "weighted_slowdown_processors": (pl.when(ran).then(p * r / t), "processors"),
-        "W": (w, "all"),
-        "W1": (pl.when(ran_long).then(w / t), "ran long"),
-        "W2": (pl.when(ran_long).then(w / order), "ran long"),
-        "immediate_fraction": (w < settings["immediate_below"], "all"),
-    }
-    below = {
-        "all": pl.lit(1.0),
-        "ran": ran,
-        "ran long": ran_long,
-        "area": pl.when(ran).then(p * t),
-        "processors": pl.when(ran).then(p),
-        "suspended": pl.col("suspended").is_not_null(),
-    }
-    if nodes is not None:
-        above["W4"] = (pl.when(ran_long).then(w / t * (nodes - c + 1).clip(0, nodes) / nodes), "ran long")
-    if frame["suspended"].null_count() < frame.height:
-        above["suspended_mean"] = (pl.col("suspended"), "suspended")
-        above["suspended_fraction"] = (pl.col("suspended") > 0, "suspended")
-    return Measures(above, below)
+
+def quantiles() -> list[dict[str, Quantile]]:
+    """The metrics that are quantiles over all jobs, by name, those of the same quantity together."""
+    formulas = {name: metric.formula for name, metric in METRICS.items()}
+    return by_quantity({name: one for name, one in formulas.items() if isinstance(one, Quantile) and one.jobs is ALL})
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The metrics of resamples of `frames`' jobs.
+    """The metrics of resamples of the jobs of some runs.
 
-    above: (jobs, runs, metrics), below: (jobs, runs, kinds), kinds: for each metric the place of what is below its line; waits: of
-    each run; narrow: (jobs, runs, metrics), those that are told for classes too; in_cells: the same in the order of cells
+    above: (jobs, runs, metrics); below: (jobs, runs, denominators); kinds: place of each metric's denominator
+    ordered: for each quantity that has quantiles the quantiles' shares, and the quantity's values in each run
+    narrow: (jobs, runs, metrics) of the metrics that are compared for classes too; in_cells: the same in the order of cells
     """
 
     above: Floats
     below: Floats
     kinds: list[int]
-    waits: list[bootstrap.Ordered]
+    ordered: list[tuple[list[float], list[bootstrap.Ordered]]]
     narrow: Floats
     in_cells: Floats
     cells: Cells
 
     @classmethod
-    def of(cls, frames: Sequence[pl.DataFrame], measures: Sequence[Measures], names: Sequence[str], cells: Cells) -> Draws:
-        below = list(measures[0].below)
-        above = _columns(frames, [{name: one.above[name][0] for name in names} for one in measures])
+    def of(
+        cls, frames: Sequence[pl.DataFrame], sums: Sums, groups: Sequence[Mapping[str, Quantile]], settings: Settings, cells: Cells
+    ) -> Draws:
+        """frames: columns of `Population.inside`, the same jobs in the same order for each run; groups: of `quantiles`."""
+        below = list(sums.below)
+        above = _columns(frames, {name: one for name, (one, _) in sums.above.items()})
+        narrow = above[:, :, [list(sums.above).index(name) for name in CLASS_METRICS]]
         return cls(
             above,
-            _columns(frames, [one.below for one in measures]),
-            [below.index(measures[0].above[name][1]) for name in names],
-            [bootstrap.Ordered.of(frame.select(pl.col("s") - pl.col("a")).to_series().to_numpy()) for frame in frames],
-            narrow := above[:, :, [names.index(name) for name in CLASS_METRICS]],
+            _columns(frames, sums.below),
+            [below.index(kind) for _, kind in sums.above.values()],
+            [
+                ([one.share for one in group.values()], [_ordered(frame, next(iter(group.values())), settings) for frame in frames])
+                for group in groups
+            ],
+            narrow,
             narrow[cells.order].reshape(len(narrow), -1),
             cells,
         )
@@ -102,24 +108,25 @@ class Draws:
         rows, (jobs, runs, _) = len(counts), self.above.shape
         weights = counts.astype(np.float64)
         above, below = ((weights @ part.reshape(jobs, -1)).reshape(rows, runs, -1) for part in (self.above, self.below))
-        quantiles = np.stack([waits.quantiles(counts, list(QUANTILES.values())) for waits in self.waits], axis=1)
+        quantiles = [np.stack([values.quantiles(counts, shares) for values in of_runs], axis=1) for shares, of_runs in self.ordered]
         weights = np.take(weights, self.cells.order, axis=1)
         bounds = list(zip(self.cells.begins, [*self.cells.begins[1:], jobs], strict=True))
         sums = np.stack([weights[:, one:end] @ self.in_cells[one:end] for one, end in bounds], axis=1)
         return (
-            np.concatenate([bootstrap.ratios(above, below[:, :, self.kinds]), quantiles], axis=2),
+            np.concatenate([bootstrap.ratios(above, below[:, :, self.kinds]), *quantiles], axis=2),
             sums.reshape(rows, len(bounds), runs, -1),
             np.stack([weights[:, one:end].sum(axis=1) for one, end in bounds], axis=1),
         )
 
 
-def _columns(frames: Sequence[pl.DataFrame], expressions: Sequence[Mapping[str, pl.Expr]]) -> Floats:
-    """(jobs, runs, expressions); what is unknown adds nothing."""
-    parts = [
-        frame.select("id", **{name: one.cast(pl.Float64).fill_null(0) for name, one in some.items()}).drop("id").to_numpy()
-        for frame, some in zip(frames, expressions, strict=True)
-    ]
-    return np.stack(parts, axis=1)
+def _ordered(frame: pl.DataFrame, quantile: Quantile, settings: Settings) -> bootstrap.Ordered:
+    return bootstrap.Ordered.of(frame.select(expression(quantile.quantity, settings)).to_series().to_numpy())
+
+
+def _columns(frames: Sequence[pl.DataFrame], expressions: Mapping[str, pl.Expr]) -> Floats:
+    """(jobs, runs, expressions); unknown values add nothing."""
+    known = {name: one.cast(pl.Float64).fill_null(0) for name, one in expressions.items()}
+    return np.stack([frame.select("id", **known).drop("id").to_numpy() for frame in frames], axis=1)
 
 
 def together(sums: Floats, sizes: Floats, cells: Sequence[int]) -> Floats:
@@ -127,15 +134,9 @@ def together(sums: Floats, sizes: Floats, cells: Sequence[int]) -> Floats:
     return bootstrap.ratios(sums[:, cells].sum(axis=1), sizes[:, cells].sum(axis=1)[:, None, None])
 
 
-def job_order(runtime: pl.Expr) -> pl.Expr:
-    """10^floor(log10 t) of run times, seconds; by comparison, because log10(1000) comes out below 3."""
-    powers = pl.lit(pl.Series([10.0**power for power in range(16)]))
-    return powers.gather((powers.search_sorted(runtime, side="right").cast(pl.Int64) - 1).clip(0))
-
-
 @dataclass(frozen=True)
 class Cells:
-    """The jobs by classes of size and run time, those without jobs left out.
+    """The jobs by class of size and run time; classes without jobs are left out.
 
     order: places of the jobs, cell by cell; begins: where each cell begins in it; keys: each one's (size, run time), numbers of
     rows of size_rows and runtime_rows (name, upper edge)
@@ -149,7 +150,7 @@ class Cells:
 
 
 def cells_of(frames: Sequence[pl.DataFrame], processors: int) -> Cells:
-    """A job's run time is the mean of all runs, so that it is in the same class in each."""
+    """Classes of the jobs by size at the start and mean run time of all runs, so that a job has the same class in each run."""
     widths = frames[0]["p"].to_numpy()
     sizes = job_classes.sizes(max(processors, int(widths.max())))
     wide = np.searchsorted(list(sizes.values()), widths, side="left")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from mirage.metrics.jobs_frame import JOBS_SCHEMA, SUSPENSIONS_SCHEMA
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 
 TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
 
@@ -36,7 +36,10 @@ def stops(*periods: tuple[int, float | None, float | None]) -> pl.DataFrame:
 
 
 class Job(NamedTuple):
-    """It is submitted at a, waits for w, is suspended for z, runs for t on p processors of c nodes; or is cancelled after w."""
+    """It is submitted at a, waits for w, is suspended for z, runs for t on p processors of c nodes; or is cancelled after w.
+
+    changes: seconds after the start, processors and nodes from then on; in order of time
+    """
 
     a: float
     w: float
@@ -46,6 +49,25 @@ class Job(NamedTuple):
     c: int
     cancelled: bool = False
     preset: bool = False
+    changes: tuple[tuple[float, int, int], ...] = ()
+
+    def size(self, now: float) -> tuple[int, int]:
+        """Processors and nodes at this time, or of those that it would hold if it were not suspended."""
+        size = (self.p, self.c)
+        for after, *changed in self.changes:
+            if self.s + after <= now:
+                size = changed[0], changed[1]
+        return size
+
+    @property
+    def m(self) -> float:
+        """Mean number of processors while it runs."""
+        marks = sorted(
+            {self.s + self.z, self.f, *(self.s + after for after, *_ in self.changes if self.z < after < self.z + self.t)}
+        )
+        if self.t == 0:
+            return self.p
+        return math.fsum((then - now) * self.size(now)[0] for now, then in itertools.pairwise(marks)) / self.t
 
     @property
     def s(self) -> float:
@@ -76,6 +98,12 @@ def as_frames(jobs: Sequence[Job], *, with_nodes: bool) -> tuple[pl.DataFrame, p
     return frame(*rows), stops(*periods)
 
 
+def allocations(jobs: Sequence[Job]) -> pl.DataFrame:
+    """Their changes of size, as in allocations.csv."""
+    rows = [(n, job.s + after, c, p) for n, job in enumerate(jobs, 1) if not job.cancelled for after, p, c in job.changes]
+    return pl.DataFrame(rows, schema=ALLOCATIONS_SCHEMA, orient="row")
+
+
 class Piece(NamedTuple):
     """For dt seconds jobs waited that asked for so many processors, and so many processors and nodes were busy."""
 
@@ -87,13 +115,14 @@ class Piece(NamedTuple):
 
 def by_looking(jobs: Sequence[Job], begin: float, end: float) -> list[Piece]:
     """Looks at every job at every moment at which anything happens."""
-    marks = {m for job in jobs for m in (job.a, job.s, job.s + job.z, job.f)}
+    marks = {m for job in jobs for m in (job.a, job.s, job.s + job.z, job.f, *(job.s + after for after, *_ in job.changes))}
     marks = {m for m in marks if begin < m < end} | {begin, end}
     pieces = []
     for now, then in itertools.pairwise(sorted(marks)):
         waiting = [job for job in jobs if job.a <= now < job.s]
         busy = [job for job in jobs if not job.cancelled and job.s + job.z <= now < job.f]
-        pieces.append(Piece(then - now, sum(job.p for job in waiting), sum(job.p for job in busy), sum(job.c for job in busy)))
+        sizes = [job.size(now) for job in busy]
+        pieces.append(Piece(then - now, sum(job.p for job in waiting), sum(p for p, _ in sizes), sum(c for _, c in sizes)))
     return pieces
 
 
@@ -177,9 +206,9 @@ def slowly(
         "response_mean": mean(job.r for job in inside),
         "slowdown_mean": mean(job.r / job.t for job in some),
         "bounded_slowdown_mean": mean(max(1, job.r / max(tau, job.t)) for job in inside),
-        "pp_bounded_slowdown_mean": mean(max(1, job.r / (job.p * max(tau, job.t))) for job in inside),
-        "weighted_slowdown": ratio((job.p * job.r for job in some), (job.p * job.t for job in some)),
-        "weighted_slowdown_processors": ratio((job.p * job.r / job.t for job in some), (job.p for job in some)),
+        "pp_bounded_slowdown_mean": mean(max(1, job.r / (job.m * max(tau, job.t))) for job in inside),
+        "weighted_slowdown": ratio((job.m * job.r for job in some), (job.m * job.t for job in some)),
+        "weighted_slowdown_processors": ratio((job.m * job.r / job.t for job in some), (job.m for job in some)),
         "utilisation": used / (processors * span) if span else None,
         "loss_of_capacity": lost / (processors * span) if span else None,
         "makespan": span,
@@ -225,7 +254,7 @@ def classes(jobs: Sequence[Job], tau: float) -> dict[tuple[str, str], dict[str, 
     return {
         name: {
             "jobs": len(group),
-            "area_share": ratio((job.p * job.t for job in group), (job.p * job.t for job in jobs)),
+            "area_share": ratio((job.m * job.t for job in group), (job.m * job.t for job in jobs)),
             "wait_mean": mean(job.w for job in group),
             "wait_median": statistics.median(job.w for job in group),
             "bounded_slowdown_mean": mean(max(1, job.r / max(tau, job.t)) for job in group),

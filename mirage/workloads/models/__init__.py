@@ -8,34 +8,40 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from mirage.workloads.models.default import check_processors, default_workload
+from mirage.workloads.models.registry import MODELS
 from slurm_mirage.base.errors import WrongUse
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from mirage.workloads.models.draft import Model
 
 __all__ = ["MODELS", "default_workload", "generate", "header"]
 
-MODELS = ("raijin", "lublin", "lublin-batch", "lublin-interactive", "feitelson96", "lomonosov", "susu")
+
+def default_workload(processors: int, seed: int) -> pl.DataFrame:
+    """The workload of a run without TRACE, as an SWF frame; see default.py."""
+    from mirage.workloads.models import default  # polars: the names of models are needed without it
+
+    return default.default_workload(processors, seed)
 
 
 def generate(model: str, jobs: int, seed: int, processors: int, *, load: float | None = None) -> pl.DataFrame:
     """A workload of `jobs` jobs for a machine of `processors` processors, as an SWF frame.
 
     Sorted by submission; submit is in seconds since the model's midnight (`header`'s UnixStartTime), run
-    times are 1 s or more, waits and what a model knows nothing of are -1. `load` is the offered load: the
+    times are 1 s or more, waits and all values that a model does not define are -1. `load` is the offered load: the
     sum of processors x run time, divided by processors x the time from the first to the last submission;
-    all times of submission are multiplied by one factor for it. None leaves the model's own arrivals.
-    Raises WrongUse for an unknown model, nothing to generate, or a load that cannot be.
+    all times of submission are multiplied by one factor to reach it. None: the model's own arrivals.
+    Raises WrongUse for an unknown model, a number of jobs below 1, or a load that is not valid.
     """
     chosen = _model(model)
     if jobs < 1:
         raise WrongUse(f"JOBS: {jobs} may be 1 or more")
     if seed < 0:
         raise WrongUse(f"SEED: {seed} may be 0 or more")
-    check_processors(processors)
+    if processors < 1:
+        raise WrongUse(f"CPUS: {processors} processors in all, may be 1 or more")
     if load is not None and not (isfinite(load) and load > 0):
         raise WrongUse(f"LOAD: {load:g} may be a number above 0")
     import numpy as np
@@ -63,7 +69,6 @@ def header(model: str, seed: int, processors: int, nodes: int, *, load: float | 
 
 def _model(name: str) -> Model:
     if name not in MODELS:
-        raise WrongUse(f"MODEL: {name!r} may be {', '.join(MODELS[:-1])} or {MODELS[-1]}")
-    from mirage.workloads.models.catalogue import CATALOGUE
-
-    return CATALOGUE[name]
+        *names, last = MODELS
+        raise WrongUse(f"MODEL: {name!r} may be {', '.join(names)} or {last}")
+    return MODELS[name].load()

@@ -2,7 +2,7 @@
 
 That holds because only `random.Random.random` (the Mersenne Twister, the same everywhere) and exact or
 correctly rounded arithmetic are used: no logarithm, exponential or power, whose last bits differ between C
-libraries. The models of `catalogue` take numpy and are reproducible only with its locked version.
+libraries. The models of registry.py use numpy and are reproducible only with its locked version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirage.traces import swf
 from mirage.workloads.models.thesis import OTHERS, ROUND_MINUTES, SIZES
 from slurm_mirage.base.errors import WrongUse
 
-# In a machine of the user's own choice large jobs are large compared with that machine.
+# The other sizes are the machine divided by these numbers.
 _OTHER_PARTS = (8, 6, 5, 4, 3, 2)
 
 # Run times in seconds at equal steps of probability, linear between.
@@ -30,14 +30,14 @@ _USERS = 20
 
 
 def default_workload(processors: int, seed: int) -> pl.DataFrame:
-    """The workload of a run without a TRACE: some 200 jobs over 2 minutes, all over within about 3.5 minutes.
+    """The workload of a run without a TRACE: some 200 jobs over 2 minutes, which end within about 3.5 minutes.
 
     Sizes as in the thesis's Table 4.1, except that the tenth of other sizes are parts of this machine (a 16th to a
     half), so that some jobs have to wait; run times from a few seconds to a minute, submissions uniform
     over two minutes. A machine on which 200 such jobs would take longer than that gets shorter ones, and if
     need be fewer.
     """
-    check_processors(processors)
+    _check_processors(processors)
     rng = Random(seed)
     others = sorted({-(-processors // part) for part in _OTHER_PARTS})
     sizes = [_size(rng, processors, others) for _ in range(_SHORT_JOBS)]
@@ -50,13 +50,13 @@ def default_workload(processors: int, seed: int) -> pl.DataFrame:
     return _frame(rng, sizes[:fit], runs[:fit], _SHORT_SPAN)
 
 
-def check_processors(processors: int) -> None:
+def _check_processors(processors: int) -> None:
     if processors < 1:
         raise WrongUse(f"CPUS: {processors} processors in all, may be 1 or more")
 
 
 def _size(rng: Random, processors: int, others: Sequence[int]) -> int:
-    """A job's processors: one of the table's sizes that fit, or any of the others, equally likely."""
+    """A job's processors: one of the table's sizes that fit, or one of the others, all equally likely."""
     sizes = [size for size in SIZES if size <= processors]
     bounds = list(accumulate([*(SIZES[size] for size in sizes), OTHERS if others else 0]))
     choice = bisect_right(bounds, rng.random() * bounds[-1])
@@ -71,7 +71,7 @@ def _between(rng: Random, steps: Sequence[int]) -> int:
 
 
 def _requested(rng: Random, run: int) -> int:
-    """What the user asks for, in seconds: one to five times the run time, rounded up to a round value."""
+    """Requested time in seconds: one to five times the run time, rounded up to a round value."""
     minutes = run * (1 + 4 * rng.random()) / 60
     return 60 * ROUND_MINUTES[min(bisect_left(ROUND_MINUTES, minutes), len(ROUND_MINUTES) - 1)]
 

@@ -1,4 +1,4 @@
-"""From a model's raw draws to an SWF frame: order, numbers, users, requested times, offered load."""
+"""Makes an SWF frame from a model's draws: order, numbers, users, requested times, offered load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Wholes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Draft:
-    """Jobs in any order, an element each.
+    """The jobs that a model has drawn, in any order; arrays with one element per job.
 
     submit: seconds since the log's beginning; sizes: processors; runs: whole seconds, 1 or more; requested:
     seconds, None where the model knows none; repeats: index of the job that this one repeats (same user),
@@ -35,10 +35,11 @@ class Draft:
 
 @dataclass(frozen=True)
 class Model:
-    """draw: generator of random numbers, jobs, processors of the machine -> Draft. The rest is for headers.
+    """A workload model's program and its entries in the header of a log.
 
-    unix_start: the date (UTC) of second 0, a midnight, so that hours of the day are what the model means.
-    step: submissions are multiples of it, in seconds.
+    draw: function of a random number generator, the number of jobs and the machine's processors
+    unix_start: date (UTC) of second 0, a midnight, so that hours of the day are those of the model
+    step: submissions are multiples of it, in seconds
     """
 
     draw: Callable[[np.random.Generator, int, int], Draft]
@@ -49,14 +50,14 @@ class Model:
 
 
 def uniform_submissions(rng: np.random.Generator, jobs: int, span: float) -> Floats:
-    """Seconds, uniform over `span`: a Poisson process of which the number of arrivals is given."""
+    """Seconds, uniform over `span`: a Poisson process with a given number of arrivals."""
     return rng.random(jobs) * span
 
 
 def rounded_requests(rng: np.random.Generator, runs: Wholes) -> Wholes:
-    """What users ask for, in seconds: one to five times the run time, rounded up to a round value.
+    """Requested times in seconds: one to five times the run time, rounded up to a round value.
 
-    Our assumption. Beyond the longest round value (5 days) a run time asks for itself, in whole hours.
+    This is an assumption. Above the longest round value (5 days) it is the run time, rounded up to whole hours.
     """
     minutes = runs * (1 + 4 * rng.random(len(runs))) / 60
     values = np.asarray(ROUND_MINUTES, dtype=np.int64)
@@ -114,7 +115,7 @@ def to_frame(draft: Draft, rng: np.random.Generator, processors: int, load: floa
 
 
 def _stretch(draft: Draft, processors: int, load: float) -> float:
-    """By what to multiply all times of submission for the offered load."""
+    """Factor for all times of submission, to reach the offered load."""
     span = float(np.ptp(draft.submit))
     if span <= 0:
         raise WrongUse("LOAD: jobs that are all submitted at once offer no load; generate more JOBS")

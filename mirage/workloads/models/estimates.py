@@ -1,4 +1,4 @@
-"""What users ask for: requested times in place of those of a log or a model. See docs/models.md."""
+"""Replaces the requested times of a log or a model by modelled user estimates. See docs/models.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUND_VALUES = np.array(
     + [3600.0 * hours for hours in (1, 2, 3, 6, 8, 12)]
     + [DAY * days for days in (1, 1.5, 2, 3, 5, 7, 10, 15)]
 )
-# Our choice for what they leave open: the values go on in steps of the last two's distance.
+# Above the longest value: multiples of the distance of the last two (our choice).
 BEYOND = 5 * DAY
 
 _ACCURACY = re.compile(r"(0|1|0?\.\d+|0\.0*|1\.0*)")
@@ -28,9 +28,9 @@ def replace(frame: pl.DataFrame, how: str, seed: int) -> pl.DataFrame:
     """The SWF frame with other requested times; seconds. The same seed gives the same ones.
 
     how: "keep" (as they are), "exact" (the run time), "tsafrir" (Tsafrir, Etsion, Feitelson 2005; see
-    tsafrir.py), or a number p from 0 to 1: the accuracy p of Polyakov and Dubenskaya. A job's request is
-    never below its run time, and 1 s at least, since 0 means unknown. Jobs of unknown run time keep what they
-    have. Raises WrongUse for anything else.
+    tsafrir.py), or a number p from 0 to 1: the accuracy p of Polyakov and Dubenskaya. A requested time is
+    never below the run time, and at least 1 s, since 0 means unknown. Jobs of unknown run time keep their
+    requested time. Raises WrongUse for any other value.
     """
     if how == "keep":
         return frame
@@ -51,7 +51,7 @@ def replace(frame: pl.DataFrame, how: str, seed: int) -> pl.DataFrame:
 
 
 def of_accuracy(rng: np.random.Generator, runs: Floats, p: float) -> Floats:
-    """The run time itself with probability p, rounded up to a round value with p (1 - p), to the one after with (1 - p)^2."""
+    """The run time with probability p, the next round value with p (1 - p), the one after that with (1 - p)^2."""
     first = rng.random(len(runs)) < p
     second = rng.random(len(runs)) < p
     return np.where(first, runs, np.where(second, _rounded_up(runs, 0), _rounded_up(runs, 1)))
@@ -61,7 +61,7 @@ def _rounded_up(runs: Floats, further: int) -> Floats:
     """The first round value that is not below the run time, or the one that is `further` places after it."""
     place = np.searchsorted(ROUND_VALUES, runs) + further
     last = len(ROUND_VALUES) - 1
-    # Where the table ends, the run time or the step after the last value decides how many steps there are.
+    # Above the last value of the table: number of steps from it.
     steps = np.maximum(np.ceil((runs - ROUND_VALUES[last]) / BEYOND), 0) + np.where(
         runs > ROUND_VALUES[last], further, place - last
     )

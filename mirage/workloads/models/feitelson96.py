@@ -30,15 +30,15 @@ def shares(processors: int, boost: float = POWER_OF_TWO_BOOST) -> Floats:
 
 
 def run_times(rng: np.random.Generator, sizes: Wholes, processors: int) -> Wholes:
-    """Hyperexponential: a short stage with probability 0.95 - 0.2 n/N, else a long one; whole seconds, rounded up."""
+    """Run times in whole seconds, rounded up: hyperexponential, with the short stage at probability 0.95 - 0.2 n/N."""
     short = rng.random(len(sizes)) < 0.95 - 0.2 * sizes / processors
     return np.ceil(np.where(short, SHORT_MEAN, LONG_MEAN) * rng.standard_exponential(len(sizes))).clip(1).astype(np.int64)
 
 
 def draw(rng: np.random.Generator, jobs: int, processors: int) -> Draft:
-    """Series of repetitions: the same size, run time and user, each submitted when its forerunner has run (without waits).
+    """Series of repeated jobs: the same size, run time and user, each submitted when the one before would end without waiting.
 
-    Their first jobs are a Poisson process, of such a rate that jobs come every 10 s on average.
+    The first jobs are a Poisson process with a rate at which all jobs arrive every 10 s on average.
     """
     length = np.minimum(rng.zipf(REPEAT_EXPONENT, jobs), jobs)
     ends = np.cumsum(length)

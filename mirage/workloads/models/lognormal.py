@@ -1,4 +1,4 @@
-"""Whole numbers of a lognormal distribution with a ceiling: for models of which only mean, deviation and maximum are known."""
+"""Whole numbers of a lognormal distribution with a maximum, for models of which only mean, deviation and maximum are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.workloads.models.draft import Floats, Wholes
 class Ceiled:
     """X = min(ceil(exp(mu + sigma Z)), most), given that exp(mu + sigma Z) > above; Z is standard normal.
 
-    What would be more than `most` is `most`: the limit of a machine, that some jobs always use up.
+    Values above `most` are taken as `most`: the limit of a machine, which some jobs always reach.
     """
 
     mu: float

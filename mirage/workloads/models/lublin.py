@@ -19,7 +19,7 @@ HALF_HOUR = 1800
 BUCKETS = 48
 # exp(12) s, 45 h, is the longest run time and the longest gap between two jobs.
 LONGEST_LOGARITHM = 12.0
-# For other machines than a set's own: the logarithm of its size is so much more than that of a medium job.
+# For other machines than a set's own: uhi - umed.
 UHI_ABOVE_UMED = 2.5
 
 
@@ -72,7 +72,7 @@ INTERACTIVE = Parameters(
 
 
 def sizes(rng: np.random.Generator, count: int, some: Parameters, processors: int) -> Wholes:
-    """Processors. A machine that is no power of two is the limit for what rounds up beyond it."""
+    """Processors of jobs; at most those of the machine, which need not be a power of two."""
     ulow, umed, uhi = some.medium_and_high(processors)
     kind, stage, place = rng.random(count), rng.random(count), rng.random(count)
     lower = stage <= some.uprob
@@ -83,7 +83,7 @@ def sizes(rng: np.random.Generator, count: int, some: Parameters, processors: in
 
 
 def run_times(rng: np.random.Generator, jobs: Wholes, some: Parameters) -> Wholes:
-    """Whole seconds, for the sizes given: hypergamma logarithms."""
+    """Run times in whole seconds of jobs of these sizes: their logarithms have a hypergamma distribution."""
     first = (some.pa * jobs + some.pb).clip(0, 1)
 
     def logarithms(which: Wholes) -> Floats:
@@ -94,7 +94,7 @@ def run_times(rng: np.random.Generator, jobs: Wholes, some: Parameters) -> Whole
 
 
 def half_hour_weights(some: Parameters) -> Floats:
-    """How fast jobs come in each half-hour of the day, from midnight; mean 1."""
+    """Relative arrival rate in each half-hour of the day, from midnight; mean 1."""
     hours = np.arange(11, 11 + BUCKETS)
     weights = np.empty(BUCKETS)
     weights[(hours - 1) % BUCKETS] = gammainc(some.anum, (hours + 0.5) / some.bnum) - gammainc(some.anum, (hours - 0.5) / some.bnum)
@@ -103,10 +103,10 @@ def half_hour_weights(some: Parameters) -> Floats:
 
 
 def submissions(rng: np.random.Generator, count: int, some: Parameters) -> Floats:
-    """Seconds since a midnight.
+    """Times of submission in seconds since a midnight.
 
-    The model walks through the half-hours: each uses up its weight of the points that the gaps between jobs
-    add up to. So a job comes when the weights since midnight add up to its points, which needs no walk.
+    In the model a job arrives when the weights of the half-hours since midnight add up to its points, the sum of the gaps
+    drawn so far. Inverting the sum of the weights gives all arrivals at once, without stepping through the half-hours.
     """
     gaps = _redrawn(lambda which: rng.gamma(some.aarr * some.arar, some.barr, len(which)), count)
     points = np.cumsum(np.exp(gaps) / HALF_HOUR)
@@ -121,7 +121,7 @@ def submissions(rng: np.random.Generator, count: int, some: Parameters) -> Float
 
 
 def _redrawn(draw: Callable[[Wholes], Floats], count: int) -> Floats:
-    """`draw` for all indices, and again for those beyond the longest logarithm until none is."""
+    """`draw` for all indices, repeated for values above `LONGEST_LOGARITHM` until there are none."""
     values = draw(np.arange(count))
     while len(again := np.flatnonzero(values > LONGEST_LOGARITHM)):
         values[again] = draw(again)

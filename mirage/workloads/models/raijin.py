@@ -1,4 +1,4 @@
-"""raijin: the workload of the thesis (NCI Raijin, 2016), calibrated to what its section 4.1 tells. See docs/models.md."""
+"""raijin: the workload of the thesis (NCI Raijin, 2016), calibrated to the figures of its section 4.1. See docs/models.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mean_run() -> float:
 
 
 def offered_load() -> float:
-    """What the jobs of the thesis offer its machine in its 214 days, with these run times."""
+    """Offered load of the thesis's jobs on its machine in its 214 days, with these run times."""
     values, shares = sizes_and_shares(CORES)
     return JOBS * float(values @ shares) * mean_run() / (CORES * DAYS * 86400)
 

@@ -1,4 +1,4 @@
-"""susu: ten months of the cluster of South Ural State University, by the few figures that are known. See docs/models.md."""
+"""susu: workload of a cluster of South Ural State University over ten months, from few published figures. See docs/models.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = Ceiled(mu=9.76260439, sigma=1.36041442, above=20, most=14 * 86400)
 
 
 def offered_load() -> float:
-    """What the jobs offer their cluster in the ten months."""
+    """Offered load of the jobs on their cluster in the ten months."""
     return JOBS * SIZES.moments()[0] * SECONDS.moments()[0] / (NODES * DAYS * 86400)
 
 

@@ -1,4 +1,4 @@
-"""What the thesis tells of its workload, and the round values of requested times: shared by `default` and `raijin`."""
+"""Job sizes of the thesis's workload, and round values of requested times, for default.py and raijin.py."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from __future__ import annotations
 SIZES = {1: 49, 2: 11, 4: 5, 8: 7, 16: 8, 48: 4, 64: 6}
 OTHERS = 10
 
-# What users ask for, in minutes: Tsafrir, Etsion, Feitelson, "Modeling User Runtime Estimates", JSSPP 2005,
+# Round values of requested times, in minutes: Tsafrir, Etsion, Feitelson, "Modeling User Runtime Estimates", JSSPP 2005,
 # find that some 20 round values make up nearly all estimates.
 ROUND_MINUTES = (1, 2, 5, 10, 20, 30, 60, 120, 180, 360, 480, 720, 1440, 2160, 2880, 4320, 7200)

@@ -1,9 +1,9 @@
 """The model of Tsafrir, Etsion and Feitelson, "Modeling User Runtime Estimates", JSSPP 2005 (LNCS 3834).
 
-Users ask for few values. Twenty of them, the head, have 89 % of the jobs; the longest that is allowed is the
-most popular; the others, the tail, are many and rare. First the values and how many jobs ask for each are
-made up, then they are dealt out such that nobody asks for less than the job's run time. docs/models.md says
-what of this is the paper's (and its published program's) and what is our choice.
+Requested times have few distinct values. Twenty of them, the head, are requested by 89 % of the jobs; the longest
+allowed value is the most popular. The other values, the tail, are many and rare. The model first generates the
+values and the number of jobs of each, then assigns them so that no job requests less than its run time.
+docs/models.md says which parts come from the paper (and its published program) and which are our choice.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ HEAD = 20
 HEAD_SHARE = 0.89
 
 # Share of the jobs, in per cent, of the head's value of popularity rank 2 to 20: a exp(b rank) + c. The first
-# has what is missing to the head's share.
+# has the rest of the head's share.
 HEAD_A, HEAD_B, HEAD_C = 14.0491, -0.177531, 0.462513
-# Of the tail's, rank 21 on: proportional to this power of the rank.
+# Share of the tail's values, from rank 21 on: proportional to this power of the rank.
 TAIL_POWER = -2.267
-# How many values there are, by the number of jobs; linear between, and no more than the last.
+# Number of distinct values by the number of jobs; linear between, and at most the last.
 VALUES_BY_JOBS = ((0, 20, 200, 1000, 10000, 70000, 250000), (0, 10, 20, 35, 90, 340, 565))
 # Values of the tail, as parts of the longest: (a - 1) x / (a - x) at the ranks x = 1/K ... 1, with a = 1 + p K^q.
 TAIL_P, TAIL_Q = 12.1039, -0.6026
-# What a tail value moves by, in seconds, if it is another's already.
+# Seconds by which a value of the tail is moved if it exists already.
 MOVES = (0, 30, -30, 20, -20, 10, -10)
 
 # Values of the head in all four logs that the paper examined, as far as they are below the longest ...
 COMMON = tuple(
     [MINUTE * minutes for minutes in (5, 10, 15, 20, 30)] + [HOUR * hours for hours in (1, 2, 3, 4, 5, 6, 8, 10, 12, 18)]
 )
-# ... and the steps whose multiples, from the longest on downwards, make up what is missing to 20.
+# ... and the steps whose multiples, from the longest value downwards, complete the head to 20 values.
 STEPS = (200 * HOUR, 100 * HOUR, 50 * HOUR, 10 * HOUR, 5 * HOUR, 2 * HOUR, HOUR, 20 * MINUTE, 10 * MINUTE, 5 * MINUTE)
 # Popularity ranks of the head's values by their order in time (the longest first, then from the shortest on)
 # in the logs SDSC-106, CTC, KTH and Blue Horizon.
@@ -46,12 +46,12 @@ MEASURED_RANKS = (
     (1, 6, 5, 3, 7, 2, 18, 19, 4, 11, 20, 9, 10, 14, 13, 16, 15, 17, 8, 12),
 )
 
-# The limits that a machine is taken to have: the first that is not below the longest run time.
+# Assumed limits of a machine: the first that is not below the longest run time.
 LIMITS = tuple([HOUR * hours for hours in (1, 2, 3, 4, 6, 8, 12, 18, 24, 36)] + [DAY * days for days in (2, 3, 4, 5, 7, 10)])
 
 
 def estimates(rng: np.random.Generator, runs: Floats) -> Floats:
-    """Seconds that each job's user asks for, for run times of 0 s or more."""
+    """Requested time of each job in seconds. runs: run times in seconds, 0 or more."""
     if not len(runs):
         return runs
     values, jobs = histogram(rng, len(runs), longest_allowed(float(runs.max())))
@@ -59,12 +59,12 @@ def estimates(rng: np.random.Generator, runs: Floats) -> Floats:
 
 
 def longest_allowed(longest_run: float) -> int:
-    """Seconds; our choice, since a log seldom says it. Beyond 10 days, whole multiples of 5 days."""
+    """Longest value in seconds, which most logs do not record (our choice). Above 10 days: multiples of 5 days."""
     return next((limit for limit in LIMITS if limit >= longest_run), int(-(-longest_run // (5 * DAY))) * 5 * DAY)
 
 
 def histogram(rng: np.random.Generator, jobs: int, longest: int) -> tuple[Wholes, Wholes]:
-    """The values in seconds, and how many of the jobs ask for each; the head's first, the longest at their beginning."""
+    """The values in seconds, and the number of jobs of each: first the head, beginning with the longest value, then the tail."""
     head = head_values(longest)
     tail = tail_values(head, _number_of_values(jobs))
     shares = np.concatenate([head_shares(len(head))[_ranks(rng, len(head))], rng.permutation(tail_shares(len(tail)))])
@@ -72,7 +72,7 @@ def histogram(rng: np.random.Generator, jobs: int, longest: int) -> tuple[Wholes
 
 
 def head_values(longest: int) -> Wholes:
-    """The longest, then the others from the shortest on; fewer than 20 where the longest is too short for so many round ones."""
+    """The longest value, then the others in ascending order; fewer than 20 if fewer round values are below the longest."""
     chosen = {value for value in COMMON if value < longest}
     for step in STEPS:
         for value in range(longest // step * step, 0, -step):
@@ -82,7 +82,7 @@ def head_values(longest: int) -> Wholes:
 
 
 def head_shares(count: int) -> Floats:
-    """Shares of the ranks 1 to count, which add up to the head's."""
+    """Shares of the ranks 1 to count; their sum is `HEAD_SHARE`."""
     ranks = np.arange(1, HEAD + 1)
     shares = (HEAD_A * np.exp(HEAD_B * ranks) + HEAD_C) / 100
     shares[0] = HEAD_SHARE - shares[1:].sum()
@@ -93,9 +93,9 @@ def head_shares(count: int) -> Floats:
 def _ranks(rng: np.random.Generator, count: int) -> Wholes:
     """Index of the popularity rank of each of the head's values, by their order in time.
 
-    The longest has rank 1. Going on in time, the ranks that the four logs have at this or an earlier place are
-    candidates, each as often as it was met; of two drawn the more popular one is taken. A rank that has no
-    later place in any log is taken at once.
+    The longest has rank 1. For each further value, the candidates are the ranks that the four logs have at this or an
+    earlier place, each as often as it occurs; of two drawn the more popular one is taken. A rank that has no later
+    place in any log is taken immediately.
     """
     latest = {rank: max(log.index(rank) for log in MEASURED_RANKS) for rank in range(1, HEAD + 1)}
     ranks = [1]
@@ -104,12 +104,12 @@ def _ranks(rng: np.random.Generator, count: int) -> Wholes:
         candidates = [rank for rank in [*candidates, *(log[place] for log in MEASURED_RANKS)] if rank not in ranks]
         due = [rank for rank in latest if latest[rank] <= place and rank not in ranks]
         ranks.append(min(due) if due else min(candidates[k] for k in rng.integers(0, len(candidates), 2)))
-    # Of a shorter head, the order of its ranks among themselves.
+    # For a shorter head: the order of its ranks.
     return np.argsort(np.argsort(ranks[:count]))
 
 
 def tail_values(head: Wholes, values: int) -> Wholes:
-    """What is missing to so many values in all, minutes and none of the head's; some less where that leaves no room."""
+    """The values that complete the head to `values` distinct ones, in whole minutes; fewer if there are not enough free ones."""
     count, longest = max(0, values - len(head)), int(head[0])
     if not count:
         return np.array([], dtype=np.int64)
@@ -127,7 +127,7 @@ def tail_values(head: Wholes, values: int) -> Wholes:
 
 
 def tail_shares(count: int) -> Floats:
-    """Shares of the ranks from 21 on, which add up to the rest of the jobs."""
+    """Shares of the ranks from 21 on; their sum is 1 - `HEAD_SHARE`."""
     shares = np.arange(HEAD + 1, HEAD + 1 + count, dtype=np.float64) ** TAIL_POWER
     return shares * ((1 - HEAD_SHARE) / shares.sum()) if count else shares
 
@@ -137,7 +137,7 @@ def _number_of_values(jobs: int) -> int:
 
 
 def _whole_parts(shares: Floats, jobs: int) -> Wholes:
-    """Numbers of jobs that add up: rounded down, and one more for those that lost most by it."""
+    """Whole numbers of jobs whose sum is `jobs`, by the method of largest remainders."""
     parts = np.floor(shares * jobs).astype(np.int64)
     lost = np.argsort(parts - shares * jobs, kind="stable")
     parts[lost[: jobs - int(parts.sum())]] += 1
@@ -145,10 +145,10 @@ def _whole_parts(shares: Floats, jobs: int) -> Wholes:
 
 
 def deal(rng: np.random.Generator, runs: Floats, values: Floats, head: Wholes) -> Floats:
-    """Give each run time one of the values, at random among what leaves every other run time one that is not below it.
+    """Assign each run time one of the values, at random, so that none is below its run time.
 
-    Both from the longest on: each run time draws from the values that are left and not below it. Where run
-    times are so long that there are not enough such values, some are raised to the next of the head first.
+    From the longest run time on, each draws one of the remaining values that are not below it. Where there are not enough
+    such values, some are raised to the next value of the head first.
     """
     order = np.argsort(-runs, kind="stable")
     longest_first = runs[order]
@@ -157,7 +157,7 @@ def deal(rng: np.random.Generator, runs: Floats, values: Floats, head: Wholes) -
     short = values < longest_first
     values[short] = head[np.searchsorted(head, longest_first[short])]
     values = np.ascontiguousarray(np.sort(values)[::-1])
-    # How many values are not below each run time.
+    # Number of values that are not below each run time.
     enough = len(values) - np.searchsorted(values[::-1], longest_first)
     dealt = np.empty_like(runs)
     dealt[order] = _compiled_shuffle()(values, enough, rng.random(len(runs)))
@@ -165,7 +165,7 @@ def deal(rng: np.random.Generator, runs: Floats, values: Floats, head: Wholes) -
 
 
 def _shuffle(values: Floats, enough: Wholes, uniform: Floats) -> Floats:
-    """The values, of which place k gets one of those of the places k to enough[k] that are left; in place."""
+    """Shuffle the values in place: place k gets one of those of the places k to enough[k] - 1."""
     for k in range(len(values)):
         other = k + int(uniform[k] * (enough[k] - k))
         values[k], values[other] = values[other], values[k]

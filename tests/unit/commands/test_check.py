@@ -202,7 +202,7 @@ def test_the_comparison_in_the_page_is_that_of_the_runs_own_files(campaign: Path
             below, pauses = schedule.immediate_below, schedule.suspensions
             measured = definitions.compute(schedule.jobs, PROCESSORS, NODES, suspensions=pauses, immediate_below=below)
             values.append(measured["metrics"])
-        known[label] = {name: mean(one[name] for one in values) for name in definitions.MEANINGS}
+        known[label] = {name: mean(one[name] for one in values) for name in definitions.METRICS}
     before = (campaign / "comparison.json").read_bytes()
     (campaign / "comparison.json").unlink()
     assert compare.compare(knobs.resolve({"RUN": "c"}), Screen(io.StringIO())).is_final

@@ -54,14 +54,18 @@ ON_PAPER = {
 
 def measure(jobs: pl.DataFrame, **options: Any) -> dict[str, Any]:
     """The metrics of a schedule on four nodes of one processor."""
-    values: dict[str, Any] = metrics.compute(jobs, 4, 4, **options)["metrics"]
-    return values
+    return worked(metrics.compute(jobs, 4, 4, **options))
+
+
+def worked(result: dict[str, Any]) -> dict[str, Any]:
+    """Those metrics that are worked out on paper. schedules.py computes all a second time."""
+    return {name: result["metrics"][name] for name in ON_PAPER}
 
 
 def test_six_jobs_on_paper() -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
-    assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
-    assert list(result["metrics"]) == list(metrics.MEANINGS)
+    assert worked(result) == pytest.approx(ON_PAPER, rel=1e-12)
+    assert list(result["metrics"]) == list(metrics.METRICS)
     assert result["null_reasons"] == {}
     assert result["jobs"] == {
         "submitted": 6, "completed": 6, "failed": 0, "cancelled": 0, "timeout": 0, "lost": 0, "other": 0,
@@ -136,7 +140,7 @@ CUT_ON_PAPER = {
 @pytest.mark.parametrize(("warmup", "cooldown"), [(5, 6), ("5", "6.0"), ("9.803921568627450%", "11.764705882352942%")])
 def test_six_jobs_with_cuts_on_paper(warmup: float | str, cooldown: float | str) -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS, warmup_cut=warmup, cooldown_cut=cooldown)
-    assert result["metrics"] == pytest.approx(CUT_ON_PAPER, rel=1e-12)
+    assert worked(result) == pytest.approx(CUT_ON_PAPER, rel=1e-12)
     assert result["excluded"] == {
         "submitted in the warm-up: not in metrics over jobs": 2, "run time up to 1 s: not in W1 to W4": 1,
     }  # fmt: skip
@@ -268,7 +272,7 @@ def test_a_job_that_cannot_be_measured_is_counted_and_changes_nothing(odd: dict[
     if odd.get("state") == "CANCELLED" and "end" in odd:
         # It asked for one processor until 20, and none was idle before.
         assert result["metrics"]["loss_of_capacity"] == pytest.approx(expected["loss_of_capacity"])
-    assert result["metrics"] == pytest.approx(expected, rel=1e-12)
+    assert worked(result) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_job_cancelled_in_the_queue_waited_for_capacity() -> None:
@@ -329,7 +333,7 @@ def test_a_job_that_was_suspended_all_along_has_no_run_time() -> None:
 def test_without_the_instants_of_suspensions_some_metrics_are_null() -> None:
     result = metrics.compute(SIX, 4, 4)
     expected = {**ON_PAPER, "W3": None, "loss_of_capacity": None, "suspensions_mean": None}
-    assert result["metrics"] == pytest.approx(expected)
+    assert worked(result) == pytest.approx(expected)
     assert set(result["null_reasons"]) == {"W3", "loss_of_capacity", "suspensions_mean", "distribution"}
     half_known = metrics.compute(SIX, 4, 4, suspensions=stops((4, None, 44.0)))
     assert half_known["metrics"]["suspensions_mean"] == pytest.approx(1 / 6)
@@ -340,7 +344,7 @@ def test_nothing_to_measure_gives_nulls_with_reasons() -> None:
     for jobs in (frame(), frame({"submit": 0, "state": "PENDING"})):
         result = metrics.compute(jobs, 4, 4)
         assert set(result["metrics"].values()) == {None}
-        assert set(result["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+        assert set(result["null_reasons"]) == {*metrics.METRICS, "distribution"}
         assert (result["classes"], result["settings"]["window"]) == ([], None)
 
 
@@ -356,7 +360,7 @@ def test_a_schedule_without_length() -> None:
 def test_unknown_nodes_leave_out_w3_and_w4_only() -> None:
     result = metrics.compute(SIX, 4, None, suspensions=SIX_STOPS)
     assert set(result["null_reasons"]) == {"W3", "W4", "distribution"}
-    assert result["metrics"] == pytest.approx({**ON_PAPER, "W3": None, "W4": None})
+    assert worked(result) == pytest.approx({**ON_PAPER, "W3": None, "W4": None})
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_partial_executions_are_no_jobs() -> None:
     result = metrics.compute(jobs, 4, 4, suspensions=SIX_STOPS)
     assert result["jobs"]["submitted"] == 6
     assert result["excluded"]["partial execution"] == 1
-    assert result["metrics"] == pytest.approx(ON_PAPER)
+    assert worked(result) == pytest.approx(ON_PAPER)
 
 
 def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None:
@@ -382,7 +386,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
     over_time = ("utilisation", "loss_of_capacity", "W3")
-    assert {name: value for name, value in result["metrics"].items() if name not in over_time} == pytest.approx(
+    assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )
     assert result["metrics"]["utilisation"] == pytest.approx((175 + 51 + 1) / (4 * 51))
@@ -390,7 +394,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
     assert result["classes"][-1]["jobs"] == 6
     alone = metrics.compute(before, 4, 4)
     assert set(alone["metrics"].values()) == {None}
-    assert set(alone["null_reasons"]) == {*metrics.MEANINGS, "distribution"}
+    assert set(alone["null_reasons"]) == {*metrics.METRICS, "distribution"}
 
 
 # Mistakes found in other tools.
@@ -404,7 +408,7 @@ def test_all_statistics_are_of_the_same_jobs() -> None:
         {"id": 9, "submit": 0, "start": 700, "end": 701, "processors": None},
     )
     result = metrics.compute(pl.concat([SIX, odd]), 4, 4, suspensions=SIX_STOPS)
-    assert result["metrics"] == pytest.approx(ON_PAPER, rel=1e-12)
+    assert worked(result) == pytest.approx(ON_PAPER, rel=1e-12)
     assert result["classes"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["classes"]
     assert result["distribution"] == metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)["distribution"]
     assert sum(result["excluded"][reason] for reason in ("negative wait", "no end", "no processors")) == 3
@@ -461,9 +465,15 @@ def test_the_first_job_of_a_log_is_not_taken_for_a_heading(tmp_path: Path) -> No
     assert values["wait_mean"] == 5.5
 
 
+def test_the_table_of_a_file_without_a_metric_leaves_it_out() -> None:
+    result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
+    del result["metrics"]["W4"]
+    assert [row[0] for row in metrics.table(result)] == [name for name in metrics.METRICS if name != "W4"]
+
+
 def test_table_for_the_terminal() -> None:
     rows = metrics.table(metrics.compute(SIX, 4, None, suspensions=SIX_STOPS))
-    assert [row[0] for row in rows] == list(metrics.MEANINGS)
+    assert [row[0] for row in rows] == list(metrics.METRICS)
     by_name = {row[0]: row[1:] for row in rows}
     assert by_name["makespan"] == (51, "s", "first submission to last end, less the cuts")
     assert by_name["W3"] == (None, "", "the machine's number of nodes is not known")

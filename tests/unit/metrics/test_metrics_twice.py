@@ -27,7 +27,7 @@ def schedules(draw: st.DrawFn, longest: int = 60) -> list[Job]:
     runtimes = st.one_of(times, st.integers(0, longest).map(float))
     stopped = st.sampled_from([0.0, 0.0, 0.0, 5.0, 7.5])
     size = st.one_of(st.integers(1, 6), st.integers(1, 20))
-    job = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), st.just(False), st.just(False))
+    job = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), st.just(False), st.just(False), st.just(()))
     cancelled = job.map(lambda some: some._replace(t=0.0, z=0.0, cancelled=True))
     preset = job.map(lambda some: some._replace(a=0.0, preset=True))
     before = [*draw(st.lists(cancelled, max_size=2)), *draw(st.lists(preset, max_size=2))]

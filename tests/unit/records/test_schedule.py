@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.metrics import metrics
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import schedule
 from mirage.workloads.selection import Selection
 from slurm_mirage.base.errors import WrongUse
@@ -183,3 +184,65 @@ def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str) ->
     (tmp_path / "experiment.json").write_text(text)
     with pytest.raises(WrongUse, match=f"^TRACE: {tmp_path}/experiment.json: does not describe a run"):
         schedule.read_schedule(tmp_path / "jobs.csv")
+
+
+# Changes of size.
+
+RUN = JOBS + "3,5,,5,,0,1,1,60,6,,batch,RUNNING,\n"
+
+
+def with_allocations(folder: Path, rows: str, heading: str = "job,from,nodes,processors\n") -> schedule.Schedule:
+    (folder / "jobs.csv").write_text(RUN)
+    (folder / "allocations.csv").write_text(heading + rows)
+    return schedule.read_schedule(folder / "jobs.csv")
+
+
+def test_changes_of_size_are_read_beside_a_run(tmp_path: Path) -> None:
+    found = with_allocations(tmp_path, "1,2.5,2,4\n3,100,,2\n1,2,1,3\n1,12,1,1\n")
+    assert found.allocations is not None and found.allocations.schema == ALLOCATIONS_SCHEMA
+    assert found.allocations.rows() == [(1, 2.5, 2, 4), (3, 100, None, 2), (1, 2, 1, 3), (1, 12, 1, 1)]
+    (tmp_path / "allocations.csv").unlink()
+    assert schedule.read_schedule(tmp_path / "jobs.csv").allocations is None
+
+
+def test_changes_of_jobs_that_are_not_selected_are_no_error(tmp_path: Path) -> None:
+    with_allocations(tmp_path, "1,2.5,2,4\n")
+    chosen = schedule.read_schedule(tmp_path / "jobs.csv", Selection(offset=2))
+    assert chosen.jobs["id"].to_list() == [3]
+    assert metrics.compute(chosen.jobs, 8, allocations=chosen.allocations)["jobs"]["submitted"] == 1
+
+
+def test_changes_of_a_job_that_is_there_twice_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(RUN + RUN.splitlines(keepends=True)[1])
+    (tmp_path / "allocations.csv").write_text("job,from,nodes,processors\n1,3,1,1\n")
+    with pytest.raises(WrongUse, match=r"allocations.csv line 2: job 1 is in several lines of jobs.csv$"):
+        schedule.read_schedule(tmp_path / "jobs.csv")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1,3,1,1\n9,3,1,1\n", "line 3: there is no job 9 in jobs.csv"),
+        ("2,3,1,1\n", "line 2: job 2 did not start"),
+        ("1,3,1,1\n1,1.5,1,1\n", "line 3: from 1.5 is before the start of job 1, 2.0"),
+        ("3,4,1,1\n", "line 2: from 4.0 is before the start of job 3, 5.0"),
+        ("1,12.5,1,1\n", "line 2: from 12.5 is after the end of job 1, 12.0"),
+        ("1,3,1,0\n", "line 2: processors may be 1 or more"),
+        ("1,3,-1,1\n", "line 2: nodes may be 1 or more, or empty"),
+        ("1,3,1,1\n1,4,1,2\n1,3,1,4\n", "line 4: job 1 has another line with from 3.0"),
+        ("1,3,1,\n", "line 2: job, from or processors is empty"),
+        (",3,1,1\n", "line 2: job, from or processors is empty"),
+        ("1,soon,1,1\n", "line 2: from 'soon' is not a number"),
+        ("1,nan,1,1\n", "line 2: from nan is after the end of job 1, 12.0"),
+        ("1,3,1\n", "line 2: has 3 fields, the heading has 4"),
+    ],
+)
+def test_wrong_changes_of_size_are_refused_with_their_line(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(WrongUse) as refused:
+        with_allocations(tmp_path, rows)
+    assert str(refused.value) == f"TRACE: {tmp_path}/allocations.csv {message}"
+
+
+def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match=r"allocations.csv line 1: lacks the columns nodes"):
+        with_allocations(tmp_path, "1,2,3\n", heading="job,from,processors\n")

@@ -98,3 +98,19 @@ def test_the_raster_agrees_with_a_computation_per_node_and_second(
     wanted = fine.reshape(rows, 12, columns, 24).mean(axis=(1, 3))
     assert shares.shape == (rows, columns)
     np.testing.assert_allclose(shares, wanted.clip(0, 1), atol=1e-9)
+
+
+def test_a_job_that_changes_its_size_has_a_rectangle_for_each() -> None:
+    """Job 1 grows at 4, is suspended from 5 to 7, shrinks at 6; its other rows change nothing. Job 2 begins where job 1 was."""
+    jobs = pl.DataFrame({"id": [1, 2], "start": [0.0, 5.0], "end": [10.0, 7.0], "processors": [2, 4]})
+    suspensions = pl.DataFrame({"job": [1], "suspend": [5.0], "resume": [7.0]})
+    rows = [(1, 4.0, 4), (1, 4.5, 4), (1, 6.0, 1), (1, 10.0, 9), (3, 1.0, 9)]
+    changes = pl.DataFrame(rows, schema=["job", "from", "processors"], orient="row")
+    found = node_map.stretches(jobs, suspensions, changes)
+    assert found.rows() == [(1, 0, 4, 2), (1, 4, 5, 4), (2, 5, 7, 4), (1, 7, 10, 1)]
+    assert found.columns == ["id", "begin", "end", "processors"]
+    boxes = node_map.lowest_first(found, Machine.equal(2, 2))
+    assert spans(boxes) == [(1, 0, 1, 0, 4, 1), (1, 0, 2, 4, 5, 1), (2, 0, 2, 5, 7, 1), (1, 0, 0.5, 7, 10, 1)]
+    lists = pl.DataFrame({"id": [1], "node_list": ["n[1-2]"]})
+    where = node_map.recorded(found.filter(pl.col("id") == 1), lists, Machine.equal(2, 2), apart=False)
+    assert where.share.tolist() == [0.5, 1, 0.25]

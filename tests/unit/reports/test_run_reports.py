@@ -234,6 +234,23 @@ def test_few_jobs_are_drawn_as_rectangles(results: Path) -> None:
 # ---- lines ----
 
 
+def test_jobs_that_change_their_size_are_drawn_so(results: Path) -> None:
+    jobs = simulated_runs.jobs_of(60, 16, 4)
+    start, end, size = jobs.filter(pl.col("id") == 5).select("start", "end", "processors").row(0)
+    simulated_runs.write(results / "r", jobs, 16, 4)
+    _, before = make_report("r")
+    middle, other = (start + end) / 2, size + 3
+    (results / "r/allocations.csv").write_text(f"job,from,nodes,processors\n5,{middle},,{other}\n")
+    _, after = make_report("r")
+    assert "Jobs changed their sizes while they ran" in after and "Jobs changed their sizes" not in before
+    assert f"job 5, {size} processor{'s' * (size > 1)}, then {other}, waited" in after
+    assert f"job 5, {size} processor{'s' * (size > 1)}, waited" in before
+    run = Run.of(results / "r")
+    held = run.levels()[0]
+    area = float((np.diff(held.times) * held.values).sum())
+    assert area == pytest.approx(float(((jobs["end"] - jobs["start"]) * jobs["processors"]).sum()) + 3 * (end - middle))
+
+
 def test_series_with_many_changes_are_drawn_as_means() -> None:
     times = np.arange(10_001, dtype=np.float64)
     values = np.tile([0.0, 10.0], 5000)

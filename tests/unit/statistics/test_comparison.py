@@ -9,19 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
-from campaigns import campaign, correlated, run_of
+from campaigns import NODES, campaign, correlated, run_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics import metrics
+from mirage.metrics.formulas import Mean, MeanByNodes, Quantile, RatioOfSums
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.comparison import Run, compare
-from mirage.statistics.comparison_text import Finding, verdict
-from mirage.statistics.resampled_metrics import QUANTILES
+from mirage.statistics.comparison_text import Finding, judged, verdict
+from mirage.statistics.resampled_metrics import quantiles
 from slurm_mirage.base.errors import WrongUse
 
-OVER_JOBS = {*metrics.MEANINGS} - {"wait_max", "utilisation", "loss_of_capacity", "makespan", "W3", "suspensions_mean"}
+OVER_JOBS = {name for name, one in metrics.METRICS.items() if isinstance(one.formula, (Mean, MeanByNodes, Quantile, RatioOfSums))}
 
 
 def pair(content: dict[str, Any], name: str = "wait_mean") -> dict[str, Any]:
@@ -89,7 +91,7 @@ def test_a_known_difference_is_told() -> None:
     low, high = found["noise_floor"]["rms_interval"]
     assert 0 < low < high
     assert content["metrics"]["wait_max"]["resampled"] == ["replicas"]
-    for name in QUANTILES:
+    for name in [name for group in quantiles() for name in group]:
         assert -35 < pair(content, name)["percent"] < -10
 
 
@@ -97,12 +99,12 @@ def test_the_same_runs_twice_do_not_differ() -> None:
     runs = campaign(4, labels=("a",), replicas=2)
     again = [Run("b", run.replica, f"b-{run.replica}", run.jobs, run.metrics) for run in runs]
     content = compare([*runs, *again], seed=1, resamples=200)
-    for name in metrics.MEANINGS:
+    for name in metrics.METRICS:
         found = pair(content, name)
         assert (found["difference"], found["verdict"]) == (0, "none"), name
         assert found["interval"][0] <= 0 <= found["interval"][1]
     one = compare([runs[0], again[0]], seed=1, resamples=200)
-    assert all(pair(one, name)["words"] == "no difference" for name in metrics.MEANINGS)
+    assert all(pair(one, name)["words"] == "no difference" for name in metrics.METRICS)
 
 
 def test_two_campaigns_of_one_configuration_are_within_the_noise() -> None:
@@ -121,7 +123,7 @@ def test_swapped_configurations_swap_the_sign(seed: int, replicas: int) -> None:
     runs = campaign(seed, replicas=replicas)
     swapped = [run for label in "ba" for run in runs if run.label == label]
     one, other = (compare(some, seed=1, resamples=100) for some in (runs, swapped))
-    for name in metrics.MEANINGS:
+    for name in metrics.METRICS:
         ahead, back = pair(one, name), pair(other, name)
         assert ahead["difference"] == pytest.approx(-back["difference"])
         assert (ahead["noise_floor"] is None) == (replicas == 1)
@@ -270,5 +272,38 @@ def test_words(found: Finding, code: str, words: str) -> None:
 
 def test_every_metric_has_words() -> None:
     found = Finding(-12, (-15, -9), 2, -12, (-15, -9), 2)
-    for name in metrics.MEANINGS:
+    for name in metrics.METRICS:
         assert verdict(name, found).words.startswith("12 % ")
+
+
+def test_changes_of_size_are_compared() -> None:
+    """Half of the jobs of b shrink to one processor in the middle of their run: only metrics weighted by processors differ."""
+    runs = [run_of("a", 1, 5000.0 + np.arange(60))]
+    jobs, none = runs[0].jobs, pl.DataFrame(schema=metrics.SUSPENSIONS_SCHEMA)
+    middle = (pl.col("start") + pl.col("end")) / 2
+    shrunk = jobs.filter(pl.col("id") % 2 == 0).select(
+        pl.col("id").alias("job"), middle.alias("from"), pl.lit(1, pl.Int64).alias("nodes"), pl.lit(1, pl.Int64).alias("processors")
+    )
+    found = metrics.compute(jobs, NODES, NODES, suspensions=none, allocations=shrunk)
+    b = replace(runs[0], label="b", folder="b-1", metrics={**runs[0].metrics, **found}, suspensions=none, allocations=shrunk)
+    content = compare([runs[0], b], seed=1, resamples=50)
+    different = {name for name in OVER_JOBS if pair(content, name)["difference"] != 0}
+    assert different == {"weighted_slowdown", "weighted_slowdown_processors", "pp_bounded_slowdown_mean"}
+    for name in different:
+        assert pair(content, name)["mean"] == pytest.approx(found["metrics"][name], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("code", "better", "word"),
+    [
+        ("lower", "lower", "better"),
+        ("lower", "higher", "worse"),
+        ("higher", "higher", "better"),
+        ("higher", "neither", "higher"),
+        ("none", "neither", "no difference"),
+        ("undecided", "lower", "undecided"),
+        ("unknown", "lower", "unknown"),
+    ],
+)
+def test_a_verdict_is_judged_by_the_direction_of_the_metric(code: str, better: str, word: str) -> None:
+    assert judged(code, better) == word

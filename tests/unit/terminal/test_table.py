@@ -38,7 +38,7 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     stream = io.StringIO()
     table.show(measured, Screen(stream))
     lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
-    assert set(metrics.MEANINGS) <= set(lines)
+    assert set(metrics.METRICS) <= set(lines)
     assert "(15 min)" in lines["wait_max"] and "900.00 s" in lines["wait_max"]
     assert measured["null_reasons"]["W3"] in " ".join(stream.getvalue().split())
     assert "0.01 s" in lines["submit_lag_p99"]
@@ -116,7 +116,7 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
     assert [(line["shrink"], line["ending"]) for line in lines] == [("100", "ok"), ("0.2", "failed")]
     assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
     assert lines[1]["wait_max"] == ""
-    assert set(sweep.FIGURES) <= set(metrics.MEANINGS)
+    assert set(sweep.FIGURES) <= set(metrics.METRICS)
     stream = io.StringIO()
     sweep.show(tmp_path, Screen(stream))
     words = [line.split() for line in stream.getvalue().splitlines() if line.split()]

@@ -1,0 +1,358 @@
+"""All metrics: name, unit, meaning, direction and formula of each, once. docs/metrics.md explains them; its table is `as_markdown`.
+
+A job has a submission a, a first start s, an end f, a run time t = f - s - (time suspended), processors p and nodes c at its start,
+and m processors in the mean while it ran (m = p for a job that keeps its size). Its wait is w = s - a, its response r = f - a.
+The machine has P processors and N nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from mirage.metrics import usage_over_time as usage
+from mirage.metrics.formulas import (
+    RAN,
+    RAN_LONG,
+    SUSPENSION_KNOWN,
+    Formula,
+    Maximum,
+    Mean,
+    MeanByNodes,
+    OfSchedule,
+    Quantile,
+    RatioOfSums,
+    Settings,
+    expression,
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric.
+
+    unit: "s" or nothing
+    meaning: short text for tables, where it stands below the metrics before it
+    definition, source: for docs/metrics.md
+    formula: how it is computed
+    better: the direction that is an improvement
+    noun: name in sentences; default: the metric's name
+    comparative: words for a lower and a higher value
+    explained: meaning for a reader who does not see the metrics before it; default: `meaning`
+    setting: added to the meaning in tables, with settings in braces
+    is_share: shown in per cent on pages
+    is_main: in the first table of pages about runs and comparisons
+    in_sweep: a column of sweep.csv
+    same_as: name of another metric that has the same value; pages and comparisons show that one only
+    """
+
+    name: str
+    unit: Literal["s", ""]
+    meaning: str
+    definition: str
+    source: str
+    formula: Formula
+    better: Literal["lower", "higher", "neither"] = "lower"
+    noun: str = ""
+    comparative: tuple[str, str] = ("lower", "higher")
+    explained: str = ""
+    setting: str = ""
+    is_share: bool = False
+    is_main: bool = False
+    in_sweep: bool = False
+    same_as: str = ""
+
+    @property
+    def in_sentences(self) -> str:
+        return self.noun or self.name
+
+
+_SHORTER, _SMALLER, _FEWER = ("shorter", "longer"), ("smaller", "larger"), ("fewer", "more")
+
+_INDICES = "Golovinsky et al. 2011"
+
+_A, _S, _F, _T, _C, _M = (pl.col(name) for name in "asftcm")
+WAIT = _S - _A
+RESPONSE = _F - _A
+
+
+def _bounded_runtime(settings: Settings) -> pl.Expr:
+    return pl.max_horizontal(_T, pl.lit(settings.tau))
+
+
+def _order(runtime: pl.Expr) -> pl.Expr:
+    """10^floor(log10 t), by comparison, because log10(1000) comes out below 3."""
+    powers = [10.0**power for power in range(16)]
+    place = pl.lit(pl.Series(powers)).search_sorted(runtime, side="right").cast(pl.Int64) - 1
+    return pl.lit(pl.Series(powers)).gather(place.clip(0))
+
+
+def _w2(settings: Settings) -> pl.Expr:
+    return WAIT / (_order(_T) if settings.w2_reading == "magnitude" else _T.log())
+
+
+_ALL = (
+    Metric(
+        "wait_mean",
+        "s",
+        "time from submission to first start, mean",
+        "mean of w",
+        "the thesis",
+        Mean(WAIT),
+        noun="mean wait",
+        comparative=_SHORTER,
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "wait_median",
+        "s",
+        "median",
+        "median of w",
+        "the thesis",
+        Quantile(WAIT, 0.5),
+        noun="median wait",
+        comparative=_SHORTER,
+        explained="half of the jobs waited at most this long",
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "wait_p90",
+        "s",
+        "90th percentile",
+        "90th percentile of w, with linear interpolation between the two nearest jobs",
+        "",
+        Quantile(WAIT, 0.9),
+        noun="90th percentile of the wait",
+        comparative=_SHORTER,
+    ),
+    Metric(
+        "wait_p95",
+        "s",
+        "95th percentile",
+        "95th percentile of w",
+        "",
+        Quantile(WAIT, 0.95),
+        noun="95th percentile of the wait",
+        comparative=_SHORTER,
+        explained="95 % of the jobs waited at most this long",
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "wait_p99",
+        "s",
+        "99th percentile",
+        "99th percentile of w",
+        "",
+        Quantile(WAIT, 0.99),
+        noun="99th percentile of the wait",
+        comparative=_SHORTER,
+    ),
+    Metric(
+        "wait_max",
+        "s",
+        "longest",
+        "largest w",
+        "the thesis",
+        Maximum(WAIT),
+        noun="longest wait",
+        comparative=_SHORTER,
+        explained="longest wait of any job",
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "response_mean",
+        "s",
+        "time from submission to end",
+        "mean of r, which is w + t + time suspended",
+        "the thesis",
+        Mean(RESPONSE),
+        noun="mean response",
+        comparative=_SHORTER,
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "slowdown_mean",
+        "",
+        "response over run time",
+        "mean of r / t, over t > 0",
+        "the thesis",
+        Mean(RESPONSE / _T, RAN),
+        noun="mean slowdown",
+        in_sweep=True,
+    ),
+    Metric(
+        "bounded_slowdown_mean",
+        "",
+        "the same, run times below tau taken as tau, at least 1",
+        "mean of max(1, r / max(tau, t)); tau is 10 s",
+        "Feitelson; Tsafrir, Etsion, Feitelson 2007",
+        Mean(lambda settings: (RESPONSE / _bounded_runtime(settings)).clip(1)),
+        noun="mean bounded slowdown",
+        explained="response time over run time, at least 1; run times below tau count as tau",
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "pp_bounded_slowdown_mean",
+        "",
+        "the same per processor",
+        "mean of max(1, r / (m max(tau, t)))",
+        "Zotkin and Keleher 1999",
+        Mean(lambda settings: (RESPONSE / (_M * _bounded_runtime(settings))).clip(1)),
+        noun="mean bounded slowdown per processor",
+    ),
+    Metric(
+        "weighted_slowdown",
+        "",
+        "slowdown weighted by processors x run time",
+        "sum(x r/t) / sum(x), x = m t, over t > 0",
+        "the thesis; AWSD of Alea",
+        # x r/t = m r: t cancels out.
+        RatioOfSums(_M * RESPONSE, _M * _T, RAN),
+        noun="weighted slowdown",
+        in_sweep=True,
+    ),
+    Metric(
+        "weighted_slowdown_processors",
+        "",
+        "slowdown weighted by processors",
+        "sum(m r/t) / sum(m), over t > 0",
+        "",
+        RatioOfSums(_M * RESPONSE / _T, _M, RAN),
+        noun="slowdown weighted by processors",
+    ),
+    Metric(
+        "utilisation",
+        "",
+        "processors x run time over all that the machine had",
+        "sum(m t) / (P makespan); with cuts the integral of the processors in use over the window",
+        "the thesis; Krevat et al. 2002",
+        OfSchedule(usage.utilisation),
+        better="higher",
+        noun="utilisation",
+        is_share=True,
+        is_main=True,
+        in_sweep=True,
+    ),
+    Metric(
+        "loss_of_capacity",
+        "",
+        "share of the machine idle although jobs waited that could use it",
+        "integral of min(processors asked for by waiting jobs, idle processors) / (P makespan)",
+        "Leung, Sabin, Sadayappan",
+        OfSchedule(usage.loss_of_capacity),
+        noun="loss of capacity",
+        is_share=True,
+    ),
+    Metric(
+        "makespan",
+        "s",
+        "first submission to last end, less the cuts",
+        "max f - min a; with cuts the length of the window",
+        "",
+        OfSchedule(lambda schedule: schedule.window.length),
+        noun="makespan",
+        comparative=_SHORTER,
+        in_sweep=True,
+    ),
+    Metric("W", "s", "mean wait", "mean of w (`wait_mean` under its other name)", _INDICES, Mean(WAIT), same_as="wait_mean"),
+    Metric("W1", "", "wait over run time", "mean of w / t, over t > 1 s", _INDICES, Mean(WAIT / _T, RAN_LONG)),
+    Metric(
+        "W2",
+        "",
+        "wait over the order of the run time",
+        "mean of w / 10^floor(log10 t) (`magnitude`), or of w / ln t (`log`), over t > 1 s",
+        _INDICES,
+        Mean(_w2, RAN_LONG),
+    ),
+    Metric(
+        "W3",
+        "",
+        "W1 with the chance that enough nodes are free",
+        "mean of (w / t) F(N - c + 1), over t > 1 s; F(x) is the share of the time from min a to max f (or of the window) in which "
+        "fewer than x nodes were busy",
+        _INDICES,
+        OfSchedule(usage.w3),
+    ),
+    Metric(
+        "W4",
+        "",
+        "W1 with that chance taken as uniform",
+        "mean of (w / t) (N - c + 1) / N, this factor kept within 0 and 1, over t > 1 s",
+        _INDICES,
+        MeanByNodes(lambda nodes: ((nodes - _C + 1) / nodes).clip(0, 1)),
+    ),
+    Metric(
+        "immediate_fraction",
+        "",
+        "share of jobs that started at once",
+        "share of jobs with w below `immediate_below`, which for a log in whole seconds is 1 s, so w = 0",
+        _INDICES,
+        Mean(lambda settings: settings.immediate_below > WAIT),
+        better="higher",
+        noun="share of jobs that started at once",
+        comparative=_SMALLER,
+        setting="after less than {immediate_below:g} s",
+        is_share=True,
+        is_main=True,
+    ),
+    Metric(
+        "suspensions_mean",
+        "",
+        "suspensions of a job",
+        "mean number of suspensions of a job",
+        "the thesis",
+        OfSchedule(usage.suspensions_mean),
+        noun="suspensions of a job",
+        comparative=_FEWER,
+        in_sweep=True,
+    ),
+    Metric(
+        "suspended_mean",
+        "s",
+        "time for which a job was suspended",
+        "mean of the time suspended, over jobs of which it is recorded",
+        "the thesis",
+        Mean(pl.col("suspended"), SUSPENSION_KNOWN),
+        noun="mean time suspended",
+        comparative=_SHORTER,
+        in_sweep=True,
+    ),
+    Metric(
+        "suspended_fraction",
+        "",
+        "share of jobs suspended at least once",
+        "share of jobs with a time suspended above 0, over jobs of which it is recorded",
+        "the thesis",
+        Mean(pl.col("suspended") > 0, SUSPENSION_KNOWN),
+        noun="share of jobs suspended",
+        comparative=_SMALLER,
+        is_share=True,
+    ),
+)
+
+METRICS = {metric.name: metric for metric in _ALL}
+"""All metrics by name, in the order in which they are shown."""
+
+
+def job_value(name: str, settings: Settings) -> pl.Expr:
+    """What each job adds to a metric that is a mean over jobs, in columns of `Population.inside`."""
+    formula = METRICS[name].formula
+    if not isinstance(formula, Mean):
+        raise TypeError(f"{name} is no mean over jobs")
+    return expression(formula.quantity, settings)
+
+
+def as_markdown(metrics: Iterable[Metric] = tuple(METRICS.values())) -> str:
+    """The table of docs/metrics.md."""
+    lines = ["| name | unit | better | definition | source |", "|---|---|---|---|---|"]
+    lines += [f"| `{one.name}` | {one.unit} | {one.better} | {one.definition} | {one.source} |" for one in metrics]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,45 @@
+"""Reads and checks allocations.csv: changes of jobs' sizes while they ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
+from mirage.traces.csv_frame import read_csv
+from slurm_mirage.base.errors import WrongUse
+
+NAME = "allocations.csv"
+"""Name of the table in a run's folder."""
+
+
+def read_allocations(path: Path, jobs: pl.DataFrame, knob: str) -> pl.DataFrame:
+    """The table, columns of `ALLOCATIONS_SCHEMA`.
+
+    jobs: all jobs of the run, columns of `JOBS_SCHEMA`; knob: the knob that led to the file
+    Raises WrongUse with the file and the first wrong line.
+    """
+    table = read_csv(path, ALLOCATIONS_SCHEMA, knob)
+    spans = jobs.group_by(job="id").agg(pl.col("start", "end").first(), rows=pl.len())
+    joined = table.join(spans, on="job", how="left", maintain_order="left")
+    checks = {
+        "job, from or processors is empty": pl.any_horizontal(pl.col("job", "from", "processors").is_null()),
+        "processors may be 1 or more": pl.col("processors") < 1,
+        "nodes may be 1 or more, or empty": pl.col("nodes") < 1,
+        "there is no job {job} in jobs.csv": pl.col("rows").is_null(),
+        "job {job} is in several lines of jobs.csv": pl.col("rows") > 1,
+        "job {job} did not start": pl.col("start").is_null(),
+        "from {from} is before the start of job {job}, {start}": pl.col("from") < pl.col("start"),
+        "from {from} is after the end of job {job}, {end}": pl.col("from") > pl.col("end"),
+        "job {job} has another line with from {from}": ~pl.struct("job", "from").is_first_distinct(),
+    }
+    number = pl.lit(len(checks), pl.Int64)
+    for place, check in reversed(list(enumerate(checks.values()))):
+        number = pl.when(check).then(pl.lit(place, pl.Int64)).otherwise(number)
+    faults = joined.select(number).to_series()
+    if (wrong := (faults < len(checks)).arg_true()).len():
+        line = wrong[0]
+        message = list(checks)[faults[line]].format(**joined.row(line, named=True))
+        raise WrongUse(f"{knob}: {path} line {line + 2}: {message}")
+    return table
