@@ -216,4 +216,4 @@ def test_kth_in_words(tmp_path: Path) -> None:
         "28,489 jobs for 100 processors, submitted within 340 d (1996-09-23 14:00 to 1997-08-29 10:34, Europe/Stockholm)." in texts
     )
     assert "Lars Malinowsky" in texts
-    assert any("Most are submitted from 14 to 15 h (9.2\u00a0%)" in text for text in texts)
+    assert any("Most jobs are submitted from 14 to 15 h (9.2\u00a0%)" in text for text in texts)
