@@ -14,7 +14,7 @@ from typing import Any
 from mirage.experiment import report, sweep
 from mirage.experiment.campaign import computed, members_of
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json

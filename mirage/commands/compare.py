@@ -16,7 +16,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.commands.experiment import only_one, replay_variables
+from mirage.commands.experiment import only_one
 from mirage.experiment import configuration, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
@@ -24,7 +24,8 @@ from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.playbook import end_leftovers, run_playbook
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
 from mirage.experiment.remarks import remarks
-from mirage.knobs.table import Value
+from mirage.experiment.variables import replay_variables
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, whole_of
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import Trace, read_trace
 from slurm_mirage.base.errors import WrongUse

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from mirage.commands.compare import compare
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import Value, parse
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import parse
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
@@ -49,8 +50,18 @@ STUDIES = {
 }
 
 
+def study_scms(values: dict[str, Value], screen: Screen) -> Ending:
+    """FIFO against backfill by waiting indices."""
+    return study("study-scms", values, screen)
+
+
+def study_suspend(values: dict[str, Value], screen: Screen) -> Ending:
+    """Suspension of jobs against none."""
+    return study("study-suspend", values, screen)
+
+
 def study(name: str, values: dict[str, Value], screen: Screen) -> Ending:
-    """Play and compare, or go on where it stopped."""
+    """Run the comparison, or continue it where it stopped."""
     chosen = STUDIES[name]
     for given in ("TRACE", "SLURM_CONF", "CLASSES"):
         if values[given]:

@@ -22,7 +22,8 @@ from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import interruptible
-from mirage.knobs.table import BY_NAME, Value
+from mirage.knobs.parse import Value
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.figures import Row, rows
 from mirage.terminal.live_state import LiveLook, Point
 from mirage.terminal.screen import Screen, about

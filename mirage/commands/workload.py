@@ -12,7 +12,8 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, header_of, machine_of, selection_of, whole_of
 from mirage.experiment.remarks import sizes_and_presets
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import BY_NAME, parse
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.metrics.jobs_frame import frame_from_swf
 from mirage.terminal.screen import Screen
 from mirage.traces import swf

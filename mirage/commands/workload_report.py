@@ -17,7 +17,8 @@ from mirage.commands.offline import SELECTS, Knobs, logged
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, machine_of, selection_of
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import BY_NAME, parse
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.local_time import LocalTime

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage import ROOT
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm import site_conf
 from slurm_mirage.rm.slurm.site_conf import SiteConf

@@ -13,7 +13,8 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment import configuration
 from mirage.experiment.runs import calibration_of, run_of, text_of
-from mirage.knobs.table import BY_NAME, Value
+from mirage.knobs.parse import Value
+from mirage.knobs.table import BY_NAME, TABLE
 from mirage.terminal.screen import about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -23,8 +24,9 @@ from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
-# Knobs that make a cluster what it is to the run on it.
-SHAPE = ("CLASSES", "NODES", "CPUS", "FRONT_END", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
+# Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
+_IDENTITY = ("INVENTORY", "CLUSTER", "SLURM_CONF", "CLASSES")
+SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster" in knob.targets and knob.name not in _IDENTITY))
 # Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common

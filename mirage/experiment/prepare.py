@@ -11,7 +11,7 @@ from typing import Any
 
 from mirage.experiment import configuration, site
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime

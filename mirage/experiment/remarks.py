@@ -8,7 +8,7 @@ import polars as pl
 
 from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared, speed_of
-from mirage.knobs.table import MOST_SPEED, shown_number
+from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.terminal.screen import about
 from mirage.workloads.workload import Workload
 
@@ -53,7 +53,7 @@ def remarks(run: Prepared) -> list[str]:
     """A line each."""
     notes, lines = run.workload.notes, site.left_out(run.knobs)
     if run.shrink != 100:
-        lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+        lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
     if "limits_extended" in notes:
@@ -110,7 +110,7 @@ def _limits(run: Prepared) -> list[str]:
         lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
         times = 100 / float(run.shrink)
-        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MOST_SPEED)
+        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MAX_SPEED)
         lines.append(
             f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "
             f"hardly knows how long jobs will run; SPEED={instead:g} with SHRINK=100 is as short, and keeps them"
@@ -123,4 +123,4 @@ def shrink_in_words(shrink: Decimal) -> str:
     if shrink == 100:
         return "100 %: the log's own times"
     factor = 100 / shrink if shrink < 100 else shrink / 100
-    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"
+    return f"{format_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"

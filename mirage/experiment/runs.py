@@ -19,7 +19,8 @@ from mirage import ROOT
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import BY_NAME, TABLE, Value, shown_number
+from mirage.knobs.parse import Value, format_number
+from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
@@ -55,9 +56,9 @@ def run_of(name: str) -> str:
 def text_of(value: Value) -> str:
     """A knob's value as it is stored and compared. A file of classes counts by what it says."""
     if isinstance(value, tuple):
-        return ",".join(shown_number(item) for item in value)
+        return ",".join(format_number(item) for item in value)
     if isinstance(value, Decimal):
-        return shown_number(value)
+        return format_number(value)
     return "" if value is None else str(value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mirage.experiment import configuration
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.rm.slurm.site_conf import not_in_force
 
 LEFT_OUT = "slurm_conf_left_out.txt"

@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import shown_number
+from mirage.knobs.parse import format_number
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.csv_frame import check_lines
@@ -77,5 +77,5 @@ def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
         metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
-        writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
+        writer.writerow([format_number(shrink), run.name, ending.word, *figures])
     return stream.getvalue()

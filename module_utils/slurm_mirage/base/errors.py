@@ -1,11 +1,30 @@
-"""The one error that a user can cause, and that every entry point turns into one line and exit code 2."""
+"""The error for wrong input. Every entry point turns it into one line that begins with `wrong use:`, and exit code 2."""
 
 from __future__ import annotations
 
 
 class WrongUse(Exception):
-    """A knob, a file or a host that cannot be used as asked.
+    """A parameter, a file or a host that cannot be used as requested. Nothing has been changed on any host when it is raised.
 
-    The message is one line: it names the knob or file (and line number) and says what it may be. Nothing has been
-    changed on any host when it is raised.
+    message: one line that says what is wrong and which values are allowed.
+    parameter: the parameter that is wrong, if it is one that a user sets, in lower case: `nodes`. Otherwise the message names what is
+    wrong: a file with its line, or a variable.
+    value: the parameter's value, for messages like `nodes=5: ...`.
     """
+
+    def __init__(self, message: str, parameter: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.parameter = parameter
+        self.value = value
+
+    def __str__(self) -> str:
+        return self.with_name(self.parameter) if self.parameter else self.message
+
+    def with_name(self, name: str) -> str:
+        """The message with the given name of the parameter."""
+        return f"{name}: {self.message}" if self.value is None else f"{name}={self.value}: {self.message}"
+
+    def module_message(self) -> str:
+        """The message of an Ansible module. Parameters are in upper case, as they are when they are given to make."""
+        return f"wrong use: {self.with_name(self.parameter.upper()) if self.parameter else self.message}"

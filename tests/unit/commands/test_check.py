@@ -20,7 +20,7 @@ from mirage.commands import check, compare, metrics
 from mirage.experiment import report, runs, sweep
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.metrics import metrics as definitions
 from mirage.records.run_results import results as of_records
 from mirage.records.schedule import read_schedule

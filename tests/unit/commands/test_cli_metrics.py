@@ -11,7 +11,7 @@ import pytest
 from schedules import log
 
 from mirage.commands.metrics import metrics
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 

@@ -14,7 +14,8 @@ from mirage.commands import compare
 from mirage.experiment import configuration, runs
 from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -34,7 +35,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def values(results: Path, **given: str) -> dict[str, knobs.Value]:
+def values(results: Path, **given: str) -> dict[str, Value]:
     told = {
         "CONFIGS": "fifo backfill",
         "TRACE": str(results.parent / "two.swf"),

@@ -10,7 +10,8 @@ import pytest
 
 from mirage.commands.simulate import played, simulate
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
@@ -35,7 +36,7 @@ LOG = """; MaxProcs: 4
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in knobs.BY_NAME:
+    for name in BY_NAME:
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "log.swf"
     path.write_text(LOG)

@@ -17,7 +17,7 @@ from pages import Outline
 
 from mirage.commands import workload_report as module
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.reports import workload_page, workload_pictures
 from mirage.terminal.screen import Screen
 from mirage.traces import swf

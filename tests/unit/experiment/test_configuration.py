@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import configuration
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))

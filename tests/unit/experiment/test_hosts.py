@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import hosts
-from mirage.knobs.table import GIVEN, resolve
+from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base.errors import WrongUse
 
 

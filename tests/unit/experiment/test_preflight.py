@@ -13,7 +13,7 @@ import yaml
 from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import GIVEN, resolve
+from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json

@@ -17,10 +17,11 @@ import simulated_runs
 from browser import PROGRAM, Browser
 from pages import Outline
 
+from mirage.commands import report as report_command
 from mirage.experiment import report, runs
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
@@ -43,7 +44,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(name: str) -> tuple[Ending, str]:
     """`make report RUN=name`, and the page."""
     values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
-    ending = report.report(values, Screen(io.StringIO()))
+    ending = report_command.report(values, Screen(io.StringIO()))
     return ending, (runs.RESULTS / name / "report.html").read_text()
 
 
@@ -184,7 +185,7 @@ def test_a_run_in_which_nothing_ran(results: Path) -> None:
 
 def test_what_is_no_run(results: Path) -> None:
     with pytest.raises(WrongUse, match="RUN: nothing is given"):
-        report.report(knobs.resolve({}), Screen(io.StringIO()))
+        report_command.report(knobs.resolve({}), Screen(io.StringIO()))
     with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
         made("gone")
     (results / "empty").mkdir()
