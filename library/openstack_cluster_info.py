@@ -237,7 +237,7 @@ def main() -> None:
     try:
         result = look(module.params["cloud"], module.params["cluster"], module.params["wanted"])
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except (errors.SDKException, refused.ClientException) as error:
         module.fail_json(msg=f"the cloud {module.params['cloud']!r} does not answer as it should: {one_line(error)}")
     module.exit_json(changed=False, **result)

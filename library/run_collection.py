@@ -108,7 +108,7 @@ def main() -> None:
     try:
         found = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     stale = [name for name, content in found.files.items() if differs(folder / name, content)]
     if not module.check_mode:
         for name in stale:

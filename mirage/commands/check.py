@@ -70,7 +70,7 @@ def _of_run(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 
     metrics = read_json(folder / "metrics.json")
     if metrics is None:
-        raise WrongUse(f"RUN: {folder.name} is no finished run (metrics.json is not there)")
+        raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
     found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds)
     for name, content in found.files.items():

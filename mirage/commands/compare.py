@@ -26,6 +26,7 @@ from mirage.experiment.prepare import Prepared, Source, in_both_times, source, w
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value
+from mirage.knobs.resolve import user_message
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -105,11 +106,15 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
     folder = runs.RESULTS / str(knobs["RUN"])
     content = read_json(folder / "experiment.json") if knobs["RUN"] else None
     if content is None or "comparison" not in content:
-        raise WrongUse("CONFIGS: nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill")
+        raise WrongUse(
+            "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
+        )
     members = members_of(content)
     unfinished = [one.folder for one in members if (end := Ending.load(folder / one.folder)) is None or not end.is_final]
     if unfinished:
-        raise WrongUse(f"CONFIGS: results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with")
+        raise WrongUse(
+            f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
+        )
     return conclude(folder, members, int(content["inputs"]["SEED"]), screen)
 
 
@@ -146,11 +151,11 @@ class Campaign:
         inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
-            raise WrongUse("SHRINK: a sweep is not possible here; it may be a percentage")
+            raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
         try:
             paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
         except WrongUse as error:
-            raise WrongUse(str(error).replace("CONFIG:", "CONFIGS:", 1)) from None
+            raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
         base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
         prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
@@ -174,7 +179,8 @@ class Campaign:
                 on_head = f"{folder.name}.{member.folder}"
                 if len(on_head) > LONGEST_NAME:
                     raise WrongUse(
-                        f"RUN: {folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them"
+                        f"{folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them",
+                        parameter="run",
                     )
                 parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
         return parts
@@ -323,7 +329,7 @@ class Campaign:
 
     def _ending_of(self, error: Exception, run: str) -> Ending:
         if isinstance(error, WrongUse):
-            return Ending("wrong use", str(error))
+            return Ending("wrong use", user_message(error))
         if isinstance(error, Failed):
             return Ending("failed", str(error))
         goes_on = f"the same command (with RUN={self.folder.name})"

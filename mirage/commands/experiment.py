@@ -21,6 +21,7 @@ from mirage.experiment.prepare import Prepared, Source, in_both_times, source, s
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value, format_number
+from mirage.knobs.resolve import user_message
 from mirage.terminal import table
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -183,7 +184,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
             screen.say(line)
         return _verdict(metrics, folder)
     except WrongUse as error:
-        return Ending("wrong use", str(error))
+        return Ending("wrong use", user_message(error))
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
@@ -208,6 +209,6 @@ def only_one(folder: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise WrongUse(f"RUN: another make works on results/{folder.name} now") from None
+        raise WrongUse(f"another make works on results/{folder.name} now", parameter="run") from None
     finally:
         os.close(lock)

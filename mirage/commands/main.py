@@ -70,7 +70,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
             screen.say(f"note: make {target} does not look at {name}")
         return command(target)(values, screen)
     except WrongUse as error:
-        return Ending("wrong use", resolve.line(error))
+        return Ending("wrong use", resolve.user_message(error))
     except Failed as error:
         return Ending("failed", str(error))
     except (Interrupted, KeyboardInterrupt):

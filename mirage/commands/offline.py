@@ -22,9 +22,9 @@ def output(values: Knobs) -> Path:
     """OUT, which must name a file in a folder that is there."""
     path = Path(str(values["OUT"]))
     if not values["OUT"]:
-        raise WrongUse("OUT: the file to write is missing; it may be any path, as in OUT=w.swf")
+        raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise WrongUse(f"OUT: {path} cannot be written; it may be a file in a folder that is there")
+        raise WrongUse(f"{path} cannot be written; it may be a file in a folder that is there", parameter="out")
     return path
 
 
@@ -38,7 +38,7 @@ def logged(values: Knobs, screen: Screen) -> Trace:
     """The log TRACE, or one that MODEL generates (of JOBS jobs)."""
     if values["TRACE"]:
         if values["LOAD"] is not None:
-            raise WrongUse(LOAD_OF_A_LOG)
+            raise WrongUse(LOAD_OF_A_LOG, parameter="load")
         path = Path(str(values["TRACE"]))
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")

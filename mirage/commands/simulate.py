@@ -49,7 +49,7 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
     """Print the metrics of the simulated schedule, beside those of the recorded one; write the schedule to OUT."""
     out = output(values) if values["OUT"] else None
     if out is not None and not out.name.endswith((".swf", ".swf.gz", ".csv")):
-        raise WrongUse(f"OUT: {out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)")
+        raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(values, screen)
     shape = _shape(values, trace, screen)
     selection = selection_of(values)

@@ -13,6 +13,7 @@ from mirage.commands.compare import compare
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
@@ -65,7 +66,9 @@ def study(name: str, values: dict[str, Value], screen: Screen) -> Ending:
     chosen = STUDIES[name]
     for given in ("TRACE", "SLURM_CONF", "CLASSES"):
         if values[given]:
-            raise WrongUse(f"{given}: {name} has a workload and a machine of its own; make compare takes yours")
+            raise WrongUse(
+                f"{name} has a workload and a machine of its own; make compare takes yours", parameter=BY_NAME[given].parameter
+            )
     is_full = values["FULL"] == "yes"
     size, takes = (chosen.full, chosen.full_takes) if is_full else (chosen.smoke, chosen.smoke_takes)
     own = {**chosen.knobs, **size, "RUN": f"{name}-full" if is_full else name}

@@ -52,10 +52,14 @@ def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
     """Show the instance CLUSTER until the user has seen enough. Raises WrongUse when there is none on this machine."""
     cluster, directory = str(knobs["CLUSTER"]), preflight.instance_directory(knobs)
     if preflight.inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
-        raise WrongUse("INVENTORY: make watch reads the files of an instance on this machine; make status asks another one")
+        raise WrongUse(
+            "make watch reads the files of an instance on this machine; make status asks another one", parameter="inventory"
+        )
     look = LiveLook(directory)
     if not look.is_there():
-        raise WrongUse(f"CLUSTER: there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it")
+        raise WrongUse(
+            f"there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it", parameter="cluster"
+        )
     with interruptible() as asked:
         if screen.is_terminal:
             _on_terminal(look, cluster, asked.is_set)

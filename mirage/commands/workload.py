@@ -62,7 +62,7 @@ def _converted(trace: Trace, values: Knobs, screen: Screen) -> tuple[pl.DataFram
     shrinks = values["SHRINK"]
     assert isinstance(shrinks, tuple)
     if len(shrinks) > 1:
-        raise WrongUse("SHRINK: a workload has one shrink factor; a sweep is for make experiment")
+        raise WrongUse("a workload has one shrink factor; a sweep is for make experiment", parameter="shrink")
     selection = selection_of(values)
     processors, nodes = trace.machine()
     # The machine of the log, where that of the knobs is not asked for: nothing is to be run, so nothing is too wide.
@@ -105,14 +105,17 @@ def _schedule(values: Knobs, out: Path, screen: Screen) -> Ending:
     from mirage.simulation.batsim import write_batsim
 
     if not values["TRACE"]:
-        raise WrongUse("OUT: a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given")
+        raise WrongUse(
+            "a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given", parameter="out"
+        )
     for name in (*CHANGES, "ESTIMATES"):
         if _is_given(values, name):
-            raise WrongUse(f"{name}: a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf")
+            message = "a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf"
+            raise WrongUse(message, parameter=BY_NAME[name].parameter)
     trace = logged(values, screen)
     frame, left_out = choose(trace, selection_of(values))
     if not frame.select((pl.col("wait") >= 0).any()).item():
-        raise WrongUse(f"OUT: a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf")
+        raise WrongUse(f"a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf", parameter="out")
     for reason, count in left_out.items():
         screen.say(f"left out: {count} jobs ({reason})")
     write_batsim(frame_from_swf(frame), out, Path(str(values["TRACE"])).name)

@@ -43,7 +43,7 @@ def path_of(knobs: dict[str, Value]) -> Path:
     path = ROOT / f"configs/{knobs['CONFIG']}.yml"
     if not path.is_file():
         names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
-        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
+        raise WrongUse(f"there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}", parameter="config")
     return path
 
 
@@ -71,16 +71,23 @@ def site_of(knobs: dict[str, Value]) -> SiteConf | None:
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:
-    """The configuration in that file, over a site's slurm.conf if there is one: its partitions stay.
+    """Read the configuration in a file. With a site's slurm.conf, the partitions are the site's.
 
-    Raises WrongUse in one line for what cannot be one.
+    Raises WrongUse in one line that names the file.
     """
-    import yaml  # make's help is printed before anything is installed
+    try:
+        return _read(path, site)
+    except WrongUse as error:
+        raise WrongUse(error.message, parameter="config") from None
+
+
+def _read(path: Path, site: SiteConf | None) -> Configuration:
+    import yaml
 
     from mirage.workloads import routing
     from slurm_mirage.rm.slurm import accounting
 
-    where = f"CONFIG: {path.parent.name}/{path.name}"
+    where = f"{path.parent.name}/{path.name}"
     try:
         content = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:

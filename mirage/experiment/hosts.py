@@ -60,6 +60,6 @@ def head_variables(path: Path, cluster: str) -> dict[str, Any]:
     except (ValueError, LookupError):
         lines = [line for line in listing.stderr.splitlines() if line.strip()]
         why = f" ({lines[-1].strip()})" if lines else ""
-        raise WrongUse(f"INVENTORY: {path} has no host in its group head{why}") from None
+        raise WrongUse(f"{path} has no host in its group head{why}", parameter="inventory") from None
     variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
     return variables

@@ -36,7 +36,7 @@ def inventory(knobs: dict[str, Value]) -> Path:
     """The inventory, as an absolute path."""
     path = ROOT / str(knobs["INVENTORY"])
     if not path.exists():
-        raise WrongUse(f"INVENTORY: {knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}")
+        raise WrongUse(f"{knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
     return path
 
 
@@ -87,12 +87,13 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
         return
     cluster = knobs["CLUSTER"]
     if own_run is not None and own_run != run:
-        raise WrongUse(f"RUN: run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER")
+        raise WrongUse(f"run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER", parameter="run")
     for name, value in _shape_of(run, knobs).items():
         if text_of(knobs[name]) != value:
             has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
             raise WrongUse(
-                f"{name}: run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}"
+                f"run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}",
+                parameter=BY_NAME[name].parameter,
             )
 
 
@@ -124,8 +125,9 @@ def before_2038(knobs: dict[str, Value], length: float) -> None:
     if clock is not None and time.time() + length <= LAST_INSTANT:
         instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
     raise WrongUse(
-        f"SPEED: the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
-        f"but Slurm cannot count beyond {end}; {instead}"
+        f"the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
+        f"but Slurm cannot count beyond {end}; {instead}",
+        parameter="speed",
     )
 
 
@@ -138,7 +140,7 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
     for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
         if is_here(knobs) and not folder.exists() and kept.exists():
-            raise WrongUse(f"RUN: results/{own} is gone, but {kept} is not; remove that too, or give another RUN")
+            raise WrongUse(f"results/{own} is gone, but {kept} is not; remove that too, or give another RUN", parameter="run")
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:

@@ -34,7 +34,7 @@ SAMPLES, LONGEST_SAMPLE = 60, 10.0
 
 # A generated workload where MODEL and JOBS say nothing.
 DEFAULT_MODEL, DEFAULT_JOBS = "raijin", 1000
-LOAD_OF_A_LOG = "LOAD: a log has its own load; it may be given for a workload that is generated, without TRACE"
+LOAD_OF_A_LOG = "a log has its own load; it may be given for a workload that is generated, without TRACE"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def selection_of(knobs: dict[str, Value]) -> Selection:
 def source(knobs: dict[str, Value]) -> Source:
     """Read TRACE, or generate the workload of a run without one, by MODEL if that is given. Raises WrongUse for what is no log."""
     if knobs["TRACE"] and knobs["LOAD"] is not None:
-        raise WrongUse(LOAD_OF_A_LOG)
+        raise WrongUse(LOAD_OF_A_LOG, parameter="load")
     if not knobs["TRACE"] and knobs["MODEL"]:
         trace = generated(knobs)
         digest = hashlib.sha256(trace.frame.write_csv().encode()).hexdigest()
@@ -177,7 +177,9 @@ class Prepared:
     @classmethod
     def make(cls, knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Prepared:
         if knobs["DEPENDENCIES"] == "think" and knobs["PERIOD"] != 0:
-            raise WrongUse("DEPENDENCIES: think submits jobs at instants of their own, PERIOD in groups; give one of them")
+            raise WrongUse(
+                "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
+            )
         chosen = workload(knobs, trace, shrink)
         return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirage import ROOT
 from mirage.experiment import runs
-from mirage.knobs.resolve import line
+from mirage.knobs.resolve import user_message
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
@@ -19,10 +19,14 @@ NAME = "report.html"
 def folder_of(values: Mapping[str, Any]) -> Path:
     """The folder results/RUN. Raises WrongUse if RUN is not given or the folder does not exist."""
     if not values["RUN"]:
-        raise WrongUse("RUN: nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison")
+        raise WrongUse(
+            "nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison", parameter="run"
+        )
     folder = runs.RESULTS / str(values["RUN"])
     if not folder.is_dir():
-        raise WrongUse(f"RUN: results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison")
+        raise WrongUse(
+            f"results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison", parameter="run"
+        )
     return folder
 
 
@@ -34,7 +38,7 @@ def write(folder: Path, screen: Screen) -> None:
     try:
         make(folder)
     except Exception as error:
-        reason = line(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
+        reason = user_message(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
         screen.say(f"{NAME} could not be made: {reason}")
         screen.say(f"make report RUN={folder.name} tries it again")
     else:

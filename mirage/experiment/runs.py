@@ -79,18 +79,18 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
     Raises WrongUse when the folder holds a run with other inputs, or something else.
     """
     if folder.name in RESERVED:
-        raise WrongUse(f"RUN: results/{folder.name} is kept for other results; it may be any other name")
+        raise WrongUse(f"results/{folder.name} is kept for other results; it may be any other name", parameter="run")
     if not folder.exists():
         return None
     experiment = read_json(folder / "experiment.json") if folder.is_dir() else None
     if experiment is None:
         if folder.is_dir() and not any(folder.iterdir()):
             return None
-        raise WrongUse(f"RUN: results/{folder.name} is there already and holds no run; it may be another name")
+        raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
     before = experiment["inputs"]
     for name in wanted:
         if not _same(name, before, wanted):
-            raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
+            raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
     return Ending.load(folder) if _is_over(folder) else None
 
 

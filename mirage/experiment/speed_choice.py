@@ -85,7 +85,7 @@ class Demand:
     ) -> Demand:
         """Of jobs in order of submission, none wider than the machine. Raises WrongUse if there are none."""
         if not dues:
-            raise WrongUse("JOBS: a speed is chosen for a workload of at least one job")
+            raise WrongUse("a speed is chosen for a workload of at least one job", parameter="jobs")
         starts, most_waiting = easy(dues, runtimes, limits, widths, processors)
         submissions = [(due, False, False) for due in dues]
         launches = [(start, True, start == due) for start, due in zip(starts, dues, strict=True)]

@@ -62,7 +62,7 @@ def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
 
 def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
     """The runs that a finished sweep has written down."""
-    check_lines(folder / "sweep.csv", "RUN")
+    check_lines(folder / "sweep.csv", "run")
     with (folder / "sweep.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]

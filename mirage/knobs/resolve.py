@@ -107,7 +107,7 @@ def role_variables(values: Mapping[str, Value]) -> dict[str, Any]:
     return variables
 
 
-def line(error: WrongUse) -> str:
-    """The message of an error for the user: the parameter of the domain code is replaced by the name of its knob."""
-    knob = BY_PARAMETER.get(error.parameter)
-    return error.with_name(knob.name) if knob else str(error)
+def user_message(error: WrongUse) -> str:
+    """The message of an error for the user: parameters are replaced by the names of their knobs."""
+    names = [BY_PARAMETER[name].name if name in BY_PARAMETER else name for name in error.parameter.split(", ")]
+    return error.with_name(", ".join(names))

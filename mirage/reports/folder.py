@@ -19,15 +19,17 @@ def check(folder: Path) -> None:
     empty folder, or a report with nothing added to it."""
     parent = folder.resolve().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise WrongUse(f"OUT: {folder} cannot be made; it may be a folder in one that is there and can be written to")
+        raise WrongUse(f"{folder} cannot be made; it may be a folder in one that is there and can be written to", parameter="out")
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise WrongUse(f"OUT: {folder} is a file; it may be a folder that is not there yet, or holds a report")
+        raise WrongUse(f"{folder} is a file; it may be a folder that is not there yet, or holds a report", parameter="out")
     others = sorted({path.name for path in folder.iterdir()} - set(_files_of(folder)))
     if others:
         told = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        raise WrongUse(f"OUT: {folder} holds something else than a report ({told}); it may be a folder that is not there yet")
+        raise WrongUse(
+            f"{folder} holds something else than a report ({told}); it may be a folder that is not there yet", parameter="out"
+        )
 
 
 def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:

@@ -11,20 +11,20 @@ import polars as pl
 from slurm_mirage.base.errors import WrongUse
 
 
-def read_csv(path: Path, schema: Mapping[str, pl.DataType], knob: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
-    """The columns of `schema`, empty fields as null; `optional` ones may be missing. `knob`: what has led to the file.
+def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
+    """The columns of `schema`, empty fields as null; `optional` ones may be missing. `parameter`: the one that the file belongs to.
 
     Raises WrongUse with the line for what is not of the schema.
     """
-    check_lines(path, knob)
+    check_lines(path, parameter)
     try:
         text = pl.read_csv(path, infer_schema=False)
     except pl.exceptions.PolarsError as error:
-        raise WrongUse(f"{knob}: {path}: is not a CSV file ({str(error).splitlines()[0]})") from error
+        raise WrongUse(f"{path}: is not a CSV file ({str(error).splitlines()[0]})", parameter=parameter) from error
     text = text.with_columns(pl.lit(None, pl.String).alias(column) for column in optional if column not in text.columns)
     missing = [column for column in schema if column not in text.columns]
     if missing:
-        raise WrongUse(f"{knob}: {path} line 1: lacks the columns {', '.join(missing)}")
+        raise WrongUse(f"{path} line 1: lacks the columns {', '.join(missing)}", parameter=parameter)
     text = text.select(*schema)
     frame = text.select(_cast(column, kind) for column, kind in schema.items())
     for column, kind in schema.items():
@@ -32,11 +32,11 @@ def read_csv(path: Path, schema: Mapping[str, pl.DataType], knob: str, optional:
         if bad.any():
             row = bad.arg_true()[0]
             wanted = "true or false" if kind == pl.Boolean else "a number"
-            raise WrongUse(f"{knob}: {path} line {row + 2}: {column} {text[column][row]!r} is not {wanted}")
+            raise WrongUse(f"{path} line {row + 2}: {column} {text[column][row]!r} is not {wanted}", parameter=parameter)
     return frame
 
 
-def check_lines(path: Path, knob: str) -> None:
+def check_lines(path: Path, parameter: str) -> None:
     """Raises WrongUse for the first line that has not as many fields as the heading, and for a file that is not to be read.
 
     polars would take a short line as one that ends with empty fields.
@@ -48,11 +48,11 @@ def check_lines(path: Path, knob: str) -> None:
             for fields in lines:
                 if len(fields) != columns:
                     told = f"has {len(fields)} fields, the heading has {columns}"
-                    raise WrongUse(f"{knob}: {path} line {lines.line_num}: {told}")
+                    raise WrongUse(f"{path} line {lines.line_num}: {told}", parameter=parameter)
     except csv.Error as error:
-        raise WrongUse(f"{knob}: {path} line {lines.line_num}: {error}") from error
+        raise WrongUse(f"{path} line {lines.line_num}: {error}", parameter=parameter) from error
     except OSError as error:
-        raise WrongUse(f"{knob}: {path}: cannot be read ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter=parameter) from error
 
 
 def _cast(column: str, kind: pl.DataType) -> pl.Expr:

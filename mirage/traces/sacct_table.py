@@ -94,7 +94,7 @@ def read_table(data: bytes, name: str) -> SacctTable:
     lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
     _, first, heading = lines.row(0)
-    columns = _columns(heading, f"TRACE: {name} line {first}:")
+    columns = _columns(heading, f"{name} line {first}:")
     used = {column: columns.index(column) for column in _TAKEN if column in columns}
     # The heading comes again where several outputs were put into one file.
     lines = lines.filter(pl.col("text") != heading)
@@ -113,7 +113,7 @@ def read_table(data: bytes, name: str) -> SacctTable:
     number = "JobID" if "JobID" in used else "JobIDRaw"
     jobs = rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))  # a step's number has a dot: 7.batch, 7.0
     if jobs.height == 0:
-        raise WrongUse(f"TRACE: {name}: has no jobs, only a heading or steps")
+        raise WrongUse(f"{name}: has no jobs, only a heading or steps", parameter="trace")
     _check(jobs, name)
     return SacctTable(jobs, {"steps_left_out": rows.height - jobs.height, **notes})
 
@@ -122,9 +122,11 @@ def _columns(heading: str, where: str) -> list[str]:
     columns = heading.removesuffix("|").split("|")
     missing = [" or ".join(names) for names in _NEEDED if not set(names) & set(columns)]
     if missing:
-        raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}")
+        raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}", parameter="trace")
     if len(columns) > _MOST_COLUMNS:
-        raise WrongUse(f"{where} the heading has {len(columns)} columns, sacct's output may have {_MOST_COLUMNS}")
+        raise WrongUse(
+            f"{where} the heading has {len(columns)} columns, sacct's output may have {_MOST_COLUMNS}", parameter="trace"
+        )
     return columns
 
 
@@ -191,7 +193,7 @@ def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> It
 def _too_few(line: int, begun: list[str], columns: list[str], name: str) -> WrongUse:
     has = begun[0].count("|") + 1
     told = f"has {has} fields, the heading has {len(columns)}; is a line break inside a field, or the file cut off?"
-    return WrongUse(f"TRACE: {name} line {line}: {told}")
+    return WrongUse(f"{name} line {line}: {told}", parameter="trace")
 
 
 def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
@@ -205,7 +207,7 @@ def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[s
     if len(ways) == 1:
         return ways[0]
     told = "a '|' inside a field; no single way to undo it fits, so leave out that column"
-    raise WrongUse(f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: {told}")
+    raise WrongUse(f"{name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: {told}", parameter="trace")
 
 
 def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
@@ -244,7 +246,7 @@ def _check(jobs: pl.DataFrame, name: str) -> None:
         if bad.height:
             line, text = bad.select("line", column).row(0)
             hint = _LIKE_A_DATE if column in _DATES else ""
-            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there{hint}")
+            raise WrongUse(f"{name} line {line}: {column} {text[:40]!r} is not what sacct prints there{hint}", parameter="trace")
 
 
 def date(column: str) -> pl.Expr:

@@ -82,7 +82,7 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
     _check(selection)
     log = trace.frame
     if log.is_empty():
-        raise WrongUse("TRACE: the log has no jobs")
+        raise WrongUse("the log has no jobs", parameter="trace")
     ordered = log if log["submit"].is_sorted() else log.sort("submit", maintain_order=True)
     if selection == Selection() and unusable is None:
         return Taken(ordered, {}, ordered.clear(), float(ordered["submit"][0]))
@@ -103,11 +103,11 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
 
 def _check(selection: Selection) -> None:
     if selection.jobs is not None and selection.jobs < 1:
-        raise WrongUse(f"JOBS: {selection.jobs} may be 1 or more, or empty for all")
+        raise WrongUse(f"{selection.jobs} may be 1 or more, or empty for all", parameter="jobs")
     if selection.offset < 0:
-        raise WrongUse(f"OFFSET: {selection.offset} may be 0 or more")
+        raise WrongUse(f"{selection.offset} may be 0 or more", parameter="offset")
     if not 0 <= selection.min_runtime < inf:
-        raise WrongUse(f"MIN_RUNTIME: {selection.min_runtime:g} may be 0 or more seconds")
+        raise WrongUse(f"{selection.min_runtime:g} may be 0 or more seconds", parameter="min_runtime")
 
 
 # The window.
@@ -115,24 +115,26 @@ def _check(selection: Selection) -> None:
 
 def _bounds(trace: Trace, selection: Selection) -> tuple[float | None, float]:
     """FROM and TO in seconds of the trace; None, infinity: not given."""
-    begin = _instant("FROM", selection.begin, trace) if selection.begin else None
-    end = _instant("TO", selection.end, trace) if selection.end else inf
+    begin = _instant("from", selection.begin, trace) if selection.begin else None
+    end = _instant("to", selection.end, trace) if selection.end else inf
     if begin is not None and begin >= end:
-        raise WrongUse(f"FROM: {selection.begin} is not before TO={selection.end}")
+        raise WrongUse(f"{selection.begin} is not before TO={selection.end}", parameter="from")
     return begin, end
 
 
-def _instant(knob: str, text: str, trace: Trace) -> float:
+def _instant(parameter: str, text: str, trace: Trace) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongUse(f"{knob}: {text!r} is neither seconds of the trace nor a date like 2016-04-01T12:00:00") from None
+        message = f"{text!r} is neither seconds of the trace nor a date like 2016-04-01T12:00:00"
+        raise WrongUse(message, parameter=parameter) from None
     second = LocalTime.of(trace).second(date)
     if second is None:
         raise WrongUse(
-            f"{knob}: {text} is a date, but the log has no UnixStartTime; it may be seconds of the trace, {_span(trace)}"
+            f"{text} is a date, but the log has no UnixStartTime; it may be seconds of the trace, {_span(trace)}",
+            parameter=parameter,
         )
     return second
 
@@ -158,12 +160,12 @@ def _words(selection: Selection) -> str:
 def _from_offset(window: pl.DataFrame, trace: Trace, selection: Selection) -> pl.DataFrame:
     """The window without what the offset passes over."""
     if window.is_empty():
-        knob = "FROM" if selection.begin else "TO"
+        parameter = "from" if selection.begin else "to"
         place = " ".join(f"{word} {text}" for word, text in (("from", selection.begin), ("before", selection.end)) if text)
-        raise WrongUse(f"{knob}: no job was submitted {place}; it may be within the log, {_span(trace)}")
+        raise WrongUse(f"no job was submitted {place}; it may be within the log, {_span(trace)}", parameter=parameter)
     if selection.offset >= window.height:
         there = "the window" if selection.begin or selection.end else "the log"
-        raise WrongUse(f"OFFSET: {selection.offset} may be up to {window.height - 1}, {there} has {window.height} jobs")
+        raise WrongUse(f"{selection.offset} may be up to {window.height - 1}, {there} has {window.height} jobs", parameter="offset")
     return window.slice(selection.offset)
 
 
@@ -180,30 +182,30 @@ def _queues(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
     """Numbers of these queues, each a number or a name (or its first word)."""
     names = queue_names(trace.header)
     numbers = {word.lower(): number for number, name in reversed(names.items()) for word in (name.split()[0], name)}
-    there = _known(trace, "queue", "QUEUES")
+    there = _known(trace, "queue", "queues")
     chosen: list[int] = []
     for queue in wanted:
         number = int(queue) if re.fullmatch(r"-?\d{1,15}", queue) else numbers.get(queue.lower())
         if number is None or number not in there:
             told = [f"{one} ({names[one]})" if one in names else str(one) for one in sorted(there)]
-            raise WrongUse(f"QUEUES: the log has no job of the queue {queue!r}; it may be {_listed(told)}")
+            raise WrongUse(f"the log has no job of the queue {queue!r}; it may be {_listed(told)}", parameter="queues")
         chosen.append(number)
     return chosen
 
 
 def _users(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
-    there = _known(trace, "user", "USERS")
+    there = _known(trace, "user", "users")
     for user in wanted:
         if not re.fullmatch(r"-?\d{1,15}", user) or int(user) not in there:
             told = _listed([str(one) for one in sorted(there)])
-            raise WrongUse(f"USERS: the log has no job of the user {user!r}; it may be {told}")
+            raise WrongUse(f"the log has no job of the user {user!r}; it may be {told}", parameter="users")
     return [int(user) for user in wanted]
 
 
-def _known(trace: Trace, column: str, knob: str) -> set[int]:
+def _known(trace: Trace, column: str, parameter: str) -> set[int]:
     there = set(trace.frame[column].unique())
     if there == {-1}:
-        raise WrongUse(f"{knob}: the log does not say of which {column} its jobs are")
+        raise WrongUse(f"the log does not say of which {column} its jobs are", parameter=parameter)
     return there
 
 
@@ -233,22 +235,26 @@ def _first_jobs(window: pl.DataFrame, trace: Trace, selection: Selection) -> tup
     usable = pl.col("reason").is_null()
     count = window.select(usable.sum()).item()
     if count == 0:
-        raise WrongUse(_nothing_left(window, selection))
+        raise _nothing_left(window, selection)
     if selection.jobs is not None and selection.jobs > count:
-        raise WrongUse(f"JOBS: {selection.jobs} may be up to {count}, the log has no more usable jobs {_words(selection)}")
+        raise WrongUse(
+            f"{selection.jobs} may be up to {count}, the log has no more usable jobs {_words(selection)}", parameter="jobs"
+        )
     if selection.jobs is not None:
         window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < selection.jobs)
     left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
     return window.filter(usable), dict(left_out.iter_rows())
 
 
-def _nothing_left(window: pl.DataFrame, selection: Selection) -> str:
-    """The knob that leaves nothing of the window, and what it may be."""
+def _nothing_left(window: pl.DataFrame, selection: Selection) -> WrongUse:
+    """The error of the parameter that leaves no job of the window, with the values that it may have."""
     remaining = window
-    for knob, wanted, column in (("QUEUES", selection.queues, "queue"), ("USERS", selection.users, "user")):
+    for parameter, wanted, column in (("queues", selection.queues, "queue"), ("users", selection.users, "user")):
         there = remaining[column].unique().sort()
         remaining = remaining.filter(pl.col("reason").fill_null("") != f"of another {column}")
         if wanted and remaining.is_empty():
             told = _listed([str(one) for one in there])
-            return f"{knob}: no job {_words(selection)} is of {column} {', '.join(wanted)}; it may be {told}"
-    return f"MIN_RUNTIME: none of the log's jobs {_words(selection)} can be used with {selection.min_runtime:g}"
+            message = f"no job {_words(selection)} is of {column} {', '.join(wanted)}; it may be {told}"
+            return WrongUse(message, parameter=parameter)
+    message = f"none of the log's jobs {_words(selection)} can be used with {selection.min_runtime:g}"
+    return WrongUse(message, parameter="min_runtime")

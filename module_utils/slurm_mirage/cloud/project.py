@@ -14,7 +14,9 @@ from .plan import Flavor, Room
 def the_only(kind: str, items: list[Any]) -> Any:
     """The thing of its name and mark, or None."""
     if len(items) > 1:
-        raise WrongUse(f"CLUSTER: {len(items)} things of the cloud are called {items[0].name}; remove the {kind} that is too many")
+        raise WrongUse(
+            f"{len(items)} things of the cloud are called {items[0].name}; remove the {kind} that is too many", parameter="cluster"
+        )
     return items[0] if items else None
 
 
@@ -174,11 +176,11 @@ class Wanted:
         """Raise WrongUse when something stands in the way, or is other than it is wanted."""
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
-            raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
+            raise WrongUse(f"{cluster.foreign[0]}; give another CLUSTER", parameter="cluster")
         # What could not be built is deleted and made again. What has run may have something on it.
         broken = [server for server in cluster.servers if server.status == "ERROR" and server.launched_at]
         if broken:
-            raise WrongUse(f"CLUSTER: {in_error(broken)}; repair or delete what has run, and the same command goes on")
+            raise WrongUse(f"{in_error(broken)}; repair or delete what has run, and the same command goes on", parameter="cluster")
         more = [server.name for server in cluster.servers if server.name not in flavors]
         if more:
             raise WrongUse(f"openstack_cluster_computes: {', '.join(more)} would be left over; remove them, or give a larger one")

@@ -118,7 +118,9 @@ def place_on_hosts(
         if name not in places:
             port = next(free[address], 0)
             if not port:
-                raise WrongUse(f"NODES: more than {block.ports - 1} on {address}, whose block has no more ports for them")
+                raise WrongUse(
+                    f"more than {block.ports - 1} on {address}, whose block has no more ports for them", parameter="nodes"
+                )
             places[name] = (address, port)
     return [nodes for this in wanted for nodes in _runs(this, places)]
 

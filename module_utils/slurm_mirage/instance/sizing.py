@@ -156,14 +156,12 @@ def check(load: Load, running: Load, host: Capacity) -> None:
     reason = lacking(load, running, host)
     if reason is None:
         return
-    words = f"NODES={load.nodes}: {reason}; the largest that fits is {largest(load, running, host)}"
+    words = f"{reason}; the largest that fits is {largest(load, running, host)}"
     if load.cluster is not None:
-        words = (
-            f"NODES={load.cluster}: to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
-        )
+        words = f"to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
     if load.wide_steps and (slim := largest(replace(load, wide_steps=False), running, host)) > 0:
         words += f" (STEPS=no allows {'it' if slim >= load.nodes else slim})"
-    raise WrongUse(words)
+    raise WrongUse(words, parameter="nodes", value=load.nodes if load.cluster is None else load.cluster)
 
 
 def largest(load: Load, running: Load, host: Capacity) -> int:

@@ -129,13 +129,13 @@ def test_a_missing_clock_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf"), 1e-10, MAX_SPEED * 2])
 def test_a_wrong_speed_is_named(speed: float) -> None:
-    with pytest.raises(WrongUse, match=r"^SPEED: "):
+    with pytest.raises(WrongUse, match=r"^speed: "):
         Clock(speed=speed)
 
 
 @pytest.mark.parametrize("shrink", [0, -1, float("nan"), float("inf")])
 def test_a_wrong_shrink_factor_is_named(shrink: float) -> None:
-    with pytest.raises(WrongUse, match=r"^SHRINK: "):
+    with pytest.raises(WrongUse, match=r"^shrink: "):
         Clock(shrink=shrink)
 
 

@@ -40,7 +40,7 @@ def test_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "A", "2b", "a b", "a/b", "..", "a\n", "x" * 22, "é"])
 def test_names_that_would_be_another_folder_or_user(name: str) -> None:
-    with pytest.raises(WrongUse, match="CLUSTER="):
+    with pytest.raises(WrongUse, match="cluster="):
         check_name(name)
 
 
@@ -63,7 +63,7 @@ def choose(nodes: int, kept: dict[str, int] | None = None, claimed: Sequence[tup
 
 def test_a_taken_port_is_refused_when_asked_for(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
-    with pytest.raises(WrongUse, match=rf"PORT={port}: port {port} of 127\.0\.0\.1 is taken"):
+    with pytest.raises(WrongUse, match=rf"port={port}: port {port} of 127\.0\.0\.1 is taken"):
         choose(2, wanted=port)
 
 
@@ -100,7 +100,7 @@ def test_ports_are_looked_for_on_every_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.2", free + 3))
         taken.listen()
-        with pytest.raises(WrongUse, match=rf"NODES=8: port {free + 3} of 127\.0\.0\.2 is taken by another program, and a running"):
+        with pytest.raises(WrongUse, match=rf"nodes=8: port {free + 3} of 127\.0\.0\.2 is taken by another program, and a running"):
             choose(8, kept, [(free + 5, 5)], in_use=True)
         assert choose(8, {**kept, "addresses": 2}, [(free + 5, 5)], in_use=True).ports == 5, "it is the instance's own"
 
@@ -116,7 +116,7 @@ def test_blocks_never_overlap(claimed: list[tuple[int, int]], nodes: int) -> Non
 
 @pytest.mark.parametrize("port", [0, 80, 1023, 65535, 70000])
 def test_ports_that_do_not_exist(port: int) -> None:
-    with pytest.raises(WrongUse, match=r"PORT=\d+: needs 10 ports"):
+    with pytest.raises(WrongUse, match=r"port=\d+: needs 10 ports"):
         choose(9, wanted=port)
 
 
@@ -124,12 +124,12 @@ def test_more_nodes_than_ports_take_more_addresses() -> None:
     # In the middle of the range: no block of 8000 ports is left. What others have taken there is not known here.
     block = choose(8000, claimed=[(24000, 1000)])
     assert block.addresses(8000) > 1
-    with pytest.raises(WrongUse, match=f"PORT=60000: needs {MOST_PORTS} ports"):
+    with pytest.raises(WrongUse, match=f"port=60000: needs {MOST_PORTS} ports"):
         choose(200_000, wanted=60000)
 
 
 def test_no_room_at_all() -> None:
-    with pytest.raises(WrongUse, match="NODES: no block of 5 free ports"):
+    with pytest.raises(WrongUse, match="nodes: no block of 5 free ports"):
         choose(4, claimed=[(FIRST_PORT, LAST_PORT - FIRST_PORT)])
 
 

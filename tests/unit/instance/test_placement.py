@@ -147,7 +147,7 @@ def test_nodes_are_dealt_level_and_those_that_stay_stay(before: list[int], after
 
 
 def test_a_host_with_more_nodes_than_its_block_has_ports() -> None:
-    with pytest.raises(WrongUse, match=re.escape("NODES: more than 100 on 10.0.0.1, whose block has no more ports for them")):
+    with pytest.raises(WrongUse, match=re.escape("nodes: more than 100 on 10.0.0.1, whose block has no more ports for them")):
         place_on_hosts(node_classes([{"count": 301, "cpus": 1}]), HOSTS, WIDE)
 
 

@@ -48,7 +48,7 @@ def test_a_database_takes_its_room_beside_the_nodes() -> None:
         assert needs(here, merges).memory - needs(there, merges).memory == pytest.approx(130)
     room = replace(PLENTY, memory=needs(there, merges=True).memory + 100)
     check(there, NOTHING, room)
-    with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
+    with pytest.raises(WrongUse, match=r"^nodes=100: needs about .* of memory"):
         check(here, NOTHING, room)
     # What runs already has it; an instance without accounting that gets some needs that much more.
     full = replace(PLENTY, memory=100.0)
@@ -86,16 +86,16 @@ def test_the_words_of_a_refusal() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000), NOTHING, SMALL)
     assert re.fullmatch(
-        r"NODES=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
+        r"nodes=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
     )
 
 
 def test_a_host_of_several_is_told_its_share() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000, cluster=120_000), NOTHING, SMALL)
-    assert str(refusal.value).startswith("NODES=120000: to have 60000 of them this host needs about ")
+    assert str(refusal.value).startswith("nodes=120000: to have 60000 of them this host needs about ")
     assert "; it has room for " in str(refusal.value)
-    with pytest.raises(WrongUse, match=r"NODES=900000: to have 0 of them this host needs about 26\.4 GiB"):
+    with pytest.raises(WrongUse, match=r"nodes=900000: to have 0 of them this host needs about 26\.4 GiB"):
         check(Load(0, cluster=900_000), NOTHING, SMALL)
     check(Load(0, cluster=1000), NOTHING, SMALL)
 
@@ -134,7 +134,7 @@ def test_what_runs_already_fits_and_only_more_is_counted() -> None:
     running = Load(3600, jobs=0)
     check(Load(3600), running, full)
     check(Load(100), running, full)
-    with pytest.raises(WrongUse, match=r"^NODES=3601: needs about \d\.\d GiB more of memory, 0\.1 GiB are .* fits is 3600$"):
+    with pytest.raises(WrongUse, match=r"^nodes=3601: needs about \d\.\d GiB more of memory, 0\.1 GiB are .* fits is 3600$"):
         check(Load(3601), running, full)
     with pytest.raises(WrongUse, match=r"\(STEPS=no allows it\)$"):
         check(Load(3600, wide_steps=True), running, full)

@@ -234,7 +234,7 @@ def test_what_a_log_lacks_is_said() -> None:
 
 @pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
 def test_no_job_is_wrong_use(jobs: list[dict[str, Any]]) -> None:
-    with pytest.raises(WrongUse, match="TRACE: holds no job"):
+    with pytest.raises(WrongUse, match="trace: holds no job"):
         characterise(frame(*jobs), 4)
 
 

@@ -254,5 +254,5 @@ def test_the_workload_that_is_written_has_them() -> None:
 
 
 def test_think_is_for_swf() -> None:
-    with pytest.raises(WrongUse, match=re.escape("DEPENDENCIES: think is for SWF (fields 17 and 18)")):
+    with pytest.raises(WrongUse, match=re.escape("dependencies: think is for SWF (fields 17 and 18)")):
         ready(log({}), depend="think")

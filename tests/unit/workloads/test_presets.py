@@ -146,7 +146,7 @@ def test_a_suspended_job_runs_as_long_as_it_may_have_had_left() -> None:
 
 
 def test_waits_have_to_be_known() -> None:
-    with pytest.raises(WrongUse, match=r"^PRESET: all needs recorded waits, and the log has none; it may be none$"):
+    with pytest.raises(WrongUse, match=r"^preset: all needs recorded waits, and the log has none; it may be none$"):
         prepare(log({"wait": -1}, {"submit": 5, "wait": -1}), Selection(offset=1))
     some = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
     assert (some.jobs["id"].to_list(), some.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})
