@@ -150,7 +150,7 @@ def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Pat
 def test_what_cannot_be_checked(results: Path) -> None:
     (results / "empty").mkdir()
     for name, words in (("empty", "empty is no finished run"), ("away", "results/away is not there"), ("", "nothing is given")):
-        with pytest.raises(WrongUse, match=f"^RUN: {words}"):
+        with pytest.raises(WrongUse, match=f"^run: {words}"):
             checked(name)
 
 

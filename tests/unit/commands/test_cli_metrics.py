@@ -94,10 +94,10 @@ def test_a_runs_own_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"TAU": "0"}, "TAU: 0 may be any number of seconds above 0"),
-        ({"IMMEDIATE": "0"}, "IMMEDIATE: 0 may be any number of seconds above 0"),
-        ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "WARMUP_CUT, COOLDOWN_CUT: 479.5 s and 479.5 s leave nothing"),
-        ({"USERS": "7"}, "USERS: the log has no job of the user '7'"),
+        ({"TAU": "0"}, "tau: 0 may be any number of seconds above 0"),
+        ({"IMMEDIATE": "0"}, "immediate: 0 may be any number of seconds above 0"),
+        ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "warmup_cut, cooldown_cut: 479.5 s and 479.5 s leave nothing"),
+        ({"USERS": "7"}, "users: the log has no job of the user '7'"),
     ],
 )
 def test_wrong_use(ten: Path, given: dict[str, str], message: str) -> None:

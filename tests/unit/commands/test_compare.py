@@ -95,11 +95,11 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"CONFIGS": "fifo nosuch"}, r"^CONFIGS: there is no configs/nosuch.yml; it may be one of: .*fifo"),
-        ({"SHRINK": "100:50:10"}, "^SHRINK: a sweep is not possible here"),
-        ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^RUN: {'r' * 81} is too long for runs like"),
-        ({"CONFIGS": ""}, "^CONFIGS: nothing is given; it may be two names"),
-        ({"CONFIGS": "", "RUN": ""}, "^CONFIGS: nothing is given; it may be two names"),
+        ({"CONFIGS": "fifo nosuch"}, r"^configs: there is no configs/nosuch.yml; it may be one of: .*fifo"),
+        ({"SHRINK": "100:50:10"}, "^shrink: a sweep is not possible here"),
+        ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^run: {'r' * 81} is too long for runs like"),
+        ({"CONFIGS": ""}, "^configs: nothing is given; it may be two names"),
+        ({"CONFIGS": "", "RUN": ""}, "^configs: nothing is given; it may be two names"),
     ],
 )
 def test_wrong_use_writes_nothing(results: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], words: str) -> None:
@@ -127,7 +127,7 @@ def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
     before = compare.Campaign.of(values(results, REPLICAS="3"))
     (results / "r").mkdir()
     write_json(results / "r/experiment.json", {"inputs": before.inputs})
-    with pytest.raises(WrongUse, match="RUN: results/r has other inputs: REPLICAS was 3, is 2"):
+    with pytest.raises(WrongUse, match="run: results/r has other inputs: REPLICAS was 3, is 2"):
         compare.compare(values(results, REPLICAS="2"), Screen(io.StringIO()))
 
 

@@ -174,12 +174,12 @@ def test_a_generated_workload(log: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"OUT": "schedule.json"}, "OUT: schedule.json may be a name that ends in .swf"),
-        ({"OUT": "nosuch/out.swf"}, "OUT: nosuch/out.swf cannot be written"),
-        ({"OFFSET": "5"}, "OFFSET: 5 may be up to 4"),
+        ({"OUT": "schedule.json"}, "out: schedule.json may be a name that ends in .swf"),
+        ({"OUT": "nosuch/out.swf"}, "out: nosuch/out.swf cannot be written"),
+        ({"OFFSET": "5"}, "offset: 5 may be up to 4"),
         ({"TRACE": "nosuch.swf"}, "nosuch.swf"),
         ({"WARMUP_CUT": "100000"}, "100000 s and 0 s leave nothing"),
-        ({"TRACE": "", "MODEL": "nosuch"}, "MODEL"),
+        ({"TRACE": "", "MODEL": "nosuch"}, "model"),
     ],
 )
 def test_wrong_use(log: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: str) -> None:

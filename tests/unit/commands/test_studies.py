@@ -47,5 +47,5 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
 
 
 def test_another_log_is_refused() -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: study-scms has a workload"):
+    with pytest.raises(WrongUse, match=r"^trace: study-scms has a workload"):
         studies.study("study-scms", values_of({"TRACE": "x.swf"}), Screen())

@@ -60,5 +60,5 @@ def test_wrong_files(tmp_path: Path, text: str, words: str | None) -> None:
     if words is None:
         assert configuration.read(tmp_path / "x.yml").partitions == configuration.PARTITIONS
         return
-    with pytest.raises(WrongUse, match=rf"^CONFIG: .*/x\.yml.*{words}"):
+    with pytest.raises(WrongUse, match=rf"^config: .*/x\.yml.*{words}"):
         configuration.read(tmp_path / "x.yml")

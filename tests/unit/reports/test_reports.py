@@ -206,11 +206,11 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, prepare: object) -> None
     out = tmp_path / "report"
     prepare(out)  # type: ignore[operator]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(WrongUse, match=r"OUT: .*report"):
+    with pytest.raises(WrongUse, match=r"out: .*report"):
         folder.check(out)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_folder_in_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"OUT: .* cannot be made"):
+    with pytest.raises(WrongUse, match=r"out: .* cannot be made"):
         folder.check(tmp_path / "none/report")

@@ -184,12 +184,12 @@ def test_a_run_in_which_nothing_ran(results: Path) -> None:
 
 
 def test_what_is_no_run(results: Path) -> None:
-    with pytest.raises(WrongUse, match="RUN: nothing is given"):
+    with pytest.raises(WrongUse, match="run: nothing is given"):
         report_command.report(knobs.resolve({}), Screen(io.StringIO()))
-    with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
+    with pytest.raises(WrongUse, match="run: results/gone is not there"):
         made("gone")
     (results / "empty").mkdir()
-    with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
+    with pytest.raises(WrongUse, match="run: empty is no finished run"):
         made("empty")
     said = io.StringIO()
     report.write(results / "empty", Screen(said))
