@@ -30,7 +30,7 @@ from slurm_mirage.base.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for, checked as far as it can be without a cluster."""
+    """The requested experiment, checked as far as possible without a cluster."""
 
     knobs: dict[str, Value]
     inventory: Path
@@ -42,7 +42,7 @@ class Order:
 
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
-    """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
+    """Check everything, then run the experiment, or the sweep if SHRINK has several factors."""
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
@@ -82,7 +82,7 @@ def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
 
 
 def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) -> Ending:
-    """One run for each shrink factor, in results/NAME-FACTOR, and results/NAME/sweep.csv."""
+    """Run one experiment for each shrink factor, in results/NAME-FACTOR, and write results/NAME/sweep.csv."""
     parent = runs.RESULTS / name
     folders = [runs.RESULTS / f"{name}-{format_number(run.shrink)}" for run in prepared]
     wanted = order.inputs(tuple(run.shrink for run in prepared))
@@ -93,8 +93,8 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
         report.show(parent, screen)
         return ended
     preflight.privileges(order.knobs)
-    goes_on = preflight.running(order.knobs)
-    preflight.nothing_disturbed(order.knobs, goes_on if goes_on in {folder.name for folder in folders} else name)
+    active = preflight.running(order.knobs)
+    preflight.nothing_disturbed(order.knobs, active if active in {folder.name for folder in folders} else name)
     preflight.has_room(order.knobs)
     for folder in folders:
         preflight.no_leftover(order.knobs, folder)
@@ -142,7 +142,7 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
 
 
 def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
-    """Run it, or go on with it, and write down how it ended."""
+    """Start or continue the run, and write status.json."""
     is_new = not (folder / "experiment.json").exists()
     if not is_new:
         where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
@@ -154,7 +154,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
         (folder / "status.json").unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, screen)
         if is_new and ending.word == "wrong use":
-            # Found by a role (ports that are taken, say): nothing was done, and nothing is left.
+            # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
             shutil.rmtree(folder)
             return ending
         runs.complete(folder)
@@ -203,7 +203,7 @@ def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Two programs never work on one run."""
+    """Hold the lock of a run's folder. Raises WrongUse if another program holds it."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

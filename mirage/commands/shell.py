@@ -1,4 +1,4 @@
-"""`make shell`: a shell of the instance's user, whose squeue, sinfo and sbatch speak to the instance."""
+"""`make shell`: starts a shell of the instance's user, in which squeue, sinfo and sbatch use the instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler configuration CONFIG: configs/NAME.yml as read and checked (docs/configurations.md)."""
+"""Reads and checks the scheduler configuration CONFIG, configs/NAME.yml (docs/configurations.md)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
-# The partition that a configuration has which names none (roles/slurm_controller).
+# Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is in the file: keys of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS."""
+    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, and QOS."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -34,12 +34,12 @@ class Configuration:
     qos: list[Mapping[str, Any]]
 
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
-        """Whether a cluster with it has accounting, by ACCOUNTING."""
+        """Whether a cluster with this configuration and the given knobs has accounting."""
         return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and self.accounting)
 
 
 def path_of(knobs: dict[str, Value]) -> Path:
-    """The file. Raises WrongUse, with those that are there, when it is not."""
+    """Path of the file. Raises WrongUse with the names of all configurations if it does not exist."""
     path = ROOT / f"configs/{knobs['CONFIG']}.yml"
     if not path.is_file():
         names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
@@ -48,25 +48,25 @@ def path_of(knobs: dict[str, Value]) -> Path:
 
 
 def of(knobs: dict[str, Value]) -> Configuration:
-    """The configuration CONFIG, over SLURM_CONF where that is given."""
+    """Read the configuration CONFIG. If SLURM_CONF is given, the partitions are those of that file."""
     return read(path_of(knobs), site_of(knobs))
 
 
 def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> Offer:
-    """What a cluster with this configuration can be asked for."""
+    """Partitions, QOS and memory that jobs can request of a cluster with this configuration."""
     from mirage.workloads import requests
     from slurm_mirage.rm.slurm import accounting
 
     site = site_of(knobs)
     settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
     names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
-    # Without a word of theirs it is CR_CPU (roles/slurm_controller).
+    # The role's default is CR_CPU, without memory (roles/slurm_controller).
     select = settings.get("selecttypeparameters", "")
     return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
 
 
 def site_of(knobs: dict[str, Value]) -> SiteConf | None:
-    """What is taken over from SLURM_CONF; None where it is not given."""
+    """Read SLURM_CONF. None if it is not given."""
     return site_conf.read(str(knobs["SLURM_CONF"])) if knobs["SLURM_CONF"] else None
 
 

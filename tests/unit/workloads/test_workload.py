@@ -243,7 +243,7 @@ def test_repeated_and_missing_numbers_become_new_ones() -> None:
         ({"shrink_percent": float("nan")}, "shrink: nan may be"),
         ({"overrun": "ignore"}, "overrun: 'ignore' may be extend or kill"),
         ({"sizes": "shrink"}, "sizes: 'shrink' may be keep, scale or fit"),
-        ({"classes": [(3, 1)]}, r"cpus: job 1 needs 4 processors, the cluster has 3 \(nodes=3 of CPUS=1\); NODES=4 or CPUS=2 "),
+        ({"classes": [(3, 1)]}, r"cpus: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
     ],
 )  # fmt: skip
 def test_wrong_use_names_the_knob(options: dict[str, Any], message: str) -> None:
