@@ -1,7 +1,7 @@
-"""What a run leaves behind, read into frames: the replay's journal, Slurm's own record, and sigsleep's.
+"""Reads the records of a run into data frames: the replay's journal, Slurm's record, and sigsleep's.
 
-Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Columns that begin with s_ are
-from jobcomp, with c_ from scontrol, with r_ from sigsleep. A job is known by `id` (the trace's number) and `slurm_id`.
+Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Prefixes of columns name the source:
+s_ jobcomp, c_ scontrol, r_ sigsleep. Jobs are identified by `id` (number in the trace) and `slurm_id`.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Journal:
-    """What the replay did. Real time is in seconds since the epoch."""
+    """The events of the replay. Real times are seconds since the epoch."""
 
     real_zero: float
-    """When it began, in real and in virtual time."""
+    """Start of the replay in real time."""
     virtual_zero: float
+    """Start of the replay in virtual time."""
     submissions: pl.DataFrame
-    """A row a job that was submitted, about its last submission: index, slurm_id, and the real instants at which it was due,
-    began (sbatch was called for the first time) and was accepted (the sbatch that was had ended)."""
+    """A row per submitted job, for its last submission: index, slurm_id, and the real instants due, began (first call of sbatch)
+    and accepted (end of the successful call of sbatch)."""
     cancelled: list[int]
     """Indices of the jobs for which scancel was called."""
     retries: int
-    """How often a submission was refused at first."""
+    """Number of refused submissions that were repeated."""
     resubmitted: int
-    """How many were made anew because Slurm had lost the job."""
+    """Number of jobs submitted again because Slurm had lost them."""
     interrupted: float
-    """Real seconds for which the replay was down, and by which it put off what was still due."""
+    """Real seconds for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Real seconds for which no job could start, because slurmctld had died."""
+    """Real seconds for which no job could start because slurmctld had died."""
     launch_cost: float
-    """Real seconds by which the jobs' programs ran shorter, because a launch takes as long."""
+    """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
 
 
 def read_text(path: Path) -> str:
-    """Content of a file of a run; WrongUse if it cannot be read."""
+    """The text of a file of a run. Raises WrongUse if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError as error:
@@ -60,7 +61,7 @@ def read_text(path: Path) -> str:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """run.json; WrongUse unless it has a speed and a shrink_percent."""
+    """The content of run.json. Raises WrongUse unless it has the numbers speed and shrink_percent."""
     try:
         found: dict[str, Any] = json.loads(read_text(path))
         float(found["speed"]), float(found["shrink_percent"])
@@ -70,7 +71,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def read_journal(path: Path) -> Journal:
-    """journal.jsonl of the replay; WrongUse if it does not begin with the start of one, or is damaged."""
+    """Reads journal.jsonl of the replay. Raises WrongUse if it does not begin with the start of a replay, or is damaged."""
     data = read_text(path).encode()
     try:
         history, whole = replay_lines(data, str(path))
@@ -95,7 +96,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def _object(line: str) -> dict[str, Any]:
-    """The JSON object on a line; empty for anything else."""
+    """The JSON object on a line; empty if there is none."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -111,20 +112,18 @@ def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
 
 
 def _instant(printed: pl.Expr) -> pl.Expr:
-    """What Slurm prints (local time of its host, without a zone) as ns; null for Unknown, None and N/A."""
+    """A date that Slurm printed (local time of its host, without a zone) in ns; null for Unknown, None and N/A."""
     return printed.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).dt.epoch("s").cast(pl.Int64) * NS
 
 
 def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
-    """Takes the zone's offset out of `instants`, the first of which is the submission.
+    """Converts `instants`, the first of which is the submission, from local time to UTC.
 
-    Slurm prints local time and does not say of which zone, but the journal knows the submissions too: the
-    median difference, in whole quarters of an hour, is the offset. A change to summer time during a run is
-    not undone.
+    Slurm prints local time without a zone, but the journal has the submissions, too: the median difference, in whole quarters of
+    an hour, is the zone's offset. A change to summer time during a run is not taken into account.
 
-    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is looked at. Those that
-    seem to have taken no time were found after an interruption, nobody knows when they were made: they count only where there are
-    no others.
+    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is used. Submissions
+    without a duration were found after an interruption, and their instant is unknown: they are used only if there are no others.
     """
     both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
     took = col("v_accepted") - col("v_began")
@@ -135,9 +134,9 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
 
 
 def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Fills in the journal's instant of submission, in whole seconds, where Slurm's record has none: before 17.11.
+    """Fills in the journal's instant of submission, in whole seconds, if Slurm's record has none, as before 17.11.
 
-    Those are in UTC, and so are the daemons that write the record (the farm starts them so).
+    It is in UTC, as are the instants of those daemons: the farm starts them with this zone.
     """
     known = submitted.select("id", "slurm_id", "v_accepted").unique(["id", "slurm_id"], keep="first", maintain_order=True)
     lines = lines.join(known, on=["id", "slurm_id"], how="left", maintain_order="left")
@@ -149,11 +148,12 @@ def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFr
 def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
     """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
-    The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
+    All runs of an instance write to the same file: jobs submitted before `since` (virtual ns) belong to an earlier run of the same
+    name and are dropped.
 
-    There is a line an execution, because a requeue writes one too (JobState=PENDING, or NODE_FAIL), and there may be lines of
-    several job numbers for one name. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited,
-    Slurm then prints a start that was none), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    There is a line per execution, as a requeue also writes one (JobState=PENDING, or NODE_FAIL). A name may have lines of several
+    job numbers. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited; Slurm prints a start for such
+    jobs, too, which is ignored), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
     line = col("line")
 
@@ -183,10 +183,10 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFram
 
 
 def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The lines of `read_jobcomp` that count, and those of jobs that had ended for good before.
+    """Splits the lines of `read_jobcomp` into those of the schedule, and those of jobs after their final end.
 
-    A slurmctld that was killed comes back with a state of up to 5 s before, and may then run, or cancel, jobs
-    that had ended: what happens to them in that second life is no part of the schedule.
+    A killed slurmctld restarts with a state that is up to 5 s old, and may run or cancel jobs again that had ended. These
+    executions are not part of the schedule.
     """
     ended = col("s_state").is_in(ENDED_FOR_GOOD).fill_null(False).cast(pl.Int64)
     before = (ended.cum_sum() - ended).over("id", "slurm_id")
@@ -194,7 +194,7 @@ def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """A row a job: its last line, and of all its lines the first submission, eligibility and start (a requeue moves them)."""
+    """A row per job: values of its last line, but the first submission, eligibility and start, which a requeue changes."""
     return lines.group_by("id", "slurm_id", maintain_order=True).agg(
         col("s_submit", "s_eligible").first(),
         col("s_state", "s_partition", "s_ran", "s_nodes", "s_allocated", "s_start", "s_end").last(),
@@ -204,19 +204,22 @@ def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def absences(lines: pl.DataFrame) -> pl.DataFrame:
-    """A row a stretch between two executions of a job that was requeued (or until its cancellation in the queue), as
-    suspensions: id, slurm_id, v_suspend, v_resume."""
+    """The intervals between two executions of a requeued job (or until its cancellation in the queue), as suspensions.
+
+    Columns: id, slurm_id, v_suspend, v_resume.
+    """
     back = pl.when("s_ran").then("s_start").otherwise("s_end")
     following = lines.with_columns(v_resume=back.shift(-1).over("id", "slurm_id")).filter("s_ran")
     return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
 
 
 def read_scontrol(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
-    """The last word of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+    """The last output of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
 
-    In suspended.jsonl instants are whole seconds since the epoch. SuspendTime is the instant of the last suspend or resume
-    and SecsPreSuspend the execution before it, so a job that went on and ended was suspended for SuspendTime - StartTime -
-    SecsPreSuspend (tried with 22.05). Null for jobs that had not ended. The file may be absent, and have torn lines.
+    Instants in suspended.jsonl are whole seconds since the epoch. SuspendTime is the instant of the last suspension or resumption,
+    and SecsPreSuspend the run time before it, so a job that was resumed and ended was suspended for SuspendTime - StartTime -
+    SecsPreSuspend (verified with 22.05). c_end and c_suspended are null for jobs that had not ended. The file may be missing, and
+    may have incomplete lines, which are ignored.
     """
     schema: Schema = {"name": pl.String, "slurm_id": pl.Int64, "state": pl.String}
     schema |= dict.fromkeys(("eligible", "start", "end", "suspend_time", "secs_pre_suspend"), pl.Int64)
@@ -255,8 +258,11 @@ _PAUSE: Schema = {"id": pl.Int64, "slurm_id": pl.Int64, "v_suspend": pl.Int64, "
 
 
 def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """All records of sigsleep*.log (one file a host): a row a record, in order of starts; a row a suspension
-    (id, slurm_id, v_suspend, v_resume, null is unknown); and what in the files is no record, in words."""
+    """Reads sigsleep*.log, a file per host.
+
+    Returns a row per record in order of starts, a row per suspension (id, slurm_id, v_suspend, v_resume, null if unknown), and
+    descriptions of the damaged parts of the files.
+    """
     records: list[sigsleep_log.Record] = []
     damage: list[str] = []
     for path in sorted(folder.glob("sigsleep*.log")):
@@ -280,11 +286,10 @@ def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
 
 
 def executions(records: pl.DataFrame) -> pl.DataFrame:
-    """A row a job: when it first started, its last execution, and how long it was suspended in that and in
-    all.
+    """A row per job: its first start, its last execution, and the time suspended in the last and in all executions.
 
-    Without a suspension that is 0: the rest are the microseconds between sigsleep's looks at the clock.
-    Records that follow a completed one are left out, see `split_aftermath`.
+    The time suspended is 0 without a suspension, although sigsleep's times differ by microseconds between its readings of the
+    clock. Records after a completed one are left out, see `split_aftermath`.
     """
     stopped = col("r_end") - col("r_start") - col("r_executed")
     done = col("completed").cast(pl.Int64)

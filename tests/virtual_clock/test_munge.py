@@ -66,7 +66,7 @@ def test_without_libmunge_there_is_one_line(under: Callable[..., Under]) -> None
     process = one.start("python3", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output) == (127, "")
-    assert errors == f"virtual clock: SLURM_MIRAGE_CLOCK={one.file}: there is no libmunge.so.2 whose function could be called\n"
+    assert errors == f"virtual clock: SLURM_MIRAGE_CLOCK={one.file}: libmunge.so.2 is not loaded\n"
 
 
 @pytest.fixture

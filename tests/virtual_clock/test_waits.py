@@ -68,7 +68,7 @@ def test_a_wait_on_a_slow_clock(under: Callable[..., Under], name: str) -> None:
 
 @pytest.mark.parametrize("name", DEADLINES)
 def test_a_deadline_that_has_passed(under: Callable[..., Under], name: str) -> None:
-    # A minute ago: an hour ago would be before the boot of a fresh host, which the kernel refuses (EINVAL).
+    """By less than the machine has been up: the kernel refuses an instant before its monotonic clock began."""
     waited = only(under(1000.0).probe("wait", name, -60 * SECOND))
     assert (waited["result"], waited["error"]) == expected(name)
 

@@ -11,14 +11,14 @@ from modules import Caller
 
 
 @pytest.mark.parametrize("state", ["leaving", "staying"])
-@pytest.mark.parametrize("pid_file", [None, "", "no number\n", f"{os.getpid()}\n"])
+@pytest.mark.parametrize("pid_file", [None, "", "no number\n", "{own}\n"])
 def test_nothing_to_do_where_no_slurmctld_of_the_instance_runs(
     call: Caller, tmp_path: Path, state: str, pid_file: str | None
 ) -> None:
     """Neither is a process of that number that is another's taken for it."""
     (tmp_path / "run").mkdir()
     if pid_file is not None:
-        (tmp_path / "run/slurmctld.pid").write_text(pid_file)
+        (tmp_path / "run/slurmctld.pid").write_text(pid_file.format(own=os.getpid()))
     result = call("slurm_node_removal", directory=str(tmp_path), nodes=[{"count": 2, "cpus": 4}], state=state)
     assert (result["changed"], result["leaving"], result["resumed"]) == (False, "", "")
 
