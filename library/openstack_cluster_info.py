@@ -136,6 +136,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.cloud import plan as cloud_plan
+from ansible.module_utils.slurm_mirage.cloud.guests import guests
 from ansible.module_utils.slurm_mirage.cloud.project import Cluster, Wanted, fault_of
 
 try:
@@ -198,7 +199,7 @@ def gather(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str,
         "names": cluster.names,
     }
     if wanted is None:
-        return {**result, "guests": cluster.guests()}
+        return {**result, "guests": guests(cluster)}
     plan = Wanted(cluster, wanted)
     plan.check_existing()
     quotas = plan.quotas()

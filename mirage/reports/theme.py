@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-BLUE, ORANGE, GREY, INK = "#0072b2", "#e69f00", "#8c8c8c", "#1a1a1a"
+BLUE, ORANGE, INK = "#0072b2", "#e69f00", "#1a1a1a"
 GREEN, RED, PURPLE, SKY = "#009e73", "#d55e00", "#aa4499", "#56b4e9"
 # Colours of series, in the order of the series.
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)

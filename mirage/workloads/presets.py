@@ -1,7 +1,7 @@
 """Computes preset jobs: the remainders of the jobs that were running or waiting on the recorded machine when a selection begins.
 
 A replay that starts with an empty machine and an empty queue has too short waits until both have filled. RM-Replay (Martinasso et
-al., SC 2018) therefore first submits the jobs that were submitted or started before the window; preset job is its term.
+al., SC 2018) therefore first submits the jobs that were submitted and started before the window, and calls them preset jobs.
 """
 
 from __future__ import annotations

@@ -71,10 +71,6 @@ class Clock:
         """Convert real seconds to virtual seconds."""
         return seconds * self.speed
 
-    def trace_to_real(self, seconds: float) -> float:
-        """Convert trace seconds to real seconds."""
-        return self.virtual_to_real(self.trace_to_virtual(seconds))
-
     def real_to_trace(self, seconds: float) -> float:
         """Convert real seconds to trace seconds."""
         return self.virtual_to_trace(self.real_to_virtual(seconds))

@@ -5,10 +5,9 @@ The cluster's resources could not be deleted while these use them, or the others
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .project import Cluster
+from .project import Cluster
 
 CLOUD_PORT_OWNERS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
 """Values of device_owner for the ports that the cloud itself adds to each network and removes with it."""

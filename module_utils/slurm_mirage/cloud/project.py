@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.errors import WrongUse
-from . import guests as cloud_guests
 from . import plan as cloud_plan
 from .plan import Flavor, Quota
 
@@ -101,10 +100,6 @@ class Cluster:
             for port in self.connection.network.ports(device_id=server.id):
                 ports.setdefault(server.id, port.id)
         return ports
-
-    def guests(self) -> list[str]:
-        """Return descriptions of other resources that use the cluster's."""
-        return cloud_guests.guests(self)
 
 
 class Wanted:

@@ -22,6 +22,7 @@ from openstack.network.v2.security_group import SecurityGroup
 from openstack.network.v2.subnet import Subnet
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.cloud.guests import guests
 from slurm_mirage.cloud.project import Cluster, Wanted
 
 OWN = {"description": "slurm-mirage:mirage", "project_id": "ours"}
@@ -110,7 +111,7 @@ def test_the_resources_of_the_cluster_are_found() -> None:
         "server_group": "sg",
     }
     assert not mirage.foreign
-    assert mirage.guests() == []
+    assert guests(mirage) == []
 
 
 def test_resources_of_another_project_that_an_administrator_sees_are_foreign() -> None:
@@ -123,7 +124,7 @@ def test_resources_of_another_project_that_an_administrator_sees_are_foreign() -
     }
     mirage = cluster(theirs, [])
     assert {kind for kind, item in mirage.found.items() if item is not None} == {"key_pair"}
-    assert mirage.guests() == []
+    assert guests(mirage) == []
     with pytest.raises(WrongUse, match="another project has a security group mirage-security, which these credentials reach; give"):
         wanted(mirage).check_existing()
 
@@ -168,7 +169,7 @@ def test_guests_are_described(kind: str, item: Any, description: str) -> None:
     resources[kind].append(item)
     resources["routers"].append(Router(id="r2", name="elsewhere", project_id="ours"))
     resources["networks"].append(Network(id="n2", name="office", project_id="ours"))
-    assert cluster(resources, [server("mirage-head"), server("other")]).guests() == [description]
+    assert guests(cluster(resources, [server("mirage-head"), server("other")])) == [description]
 
 
 def test_a_port_with_the_security_group_is_a_guest_without_an_own_network() -> None:
@@ -176,7 +177,7 @@ def test_a_port_with_the_security_group_is_a_guest_without_an_own_network() -> N
         "security_groups": own_resources()["security_groups"],
         "ports": [port(name="lodger", network_id="x", security_group_ids=["g"])],
     }
-    assert cluster(resources).guests() == ["port lodger with mirage-security"]
+    assert guests(cluster(resources)) == ["port lodger with mirage-security"]
 
 
 IMAGES = [Image(id="i1", name="Debian 12"), Image(id="i2", name="twice"), Image(id="i3", name="twice"), Image(id="i4", name=None)]
