@@ -133,7 +133,7 @@ def main() -> None:
         if span is None:
             span, offset = span_of(instance / "runs" / module.params["run"])
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     errors = list(complaints(instance / "log", Span(**span), offset)) if span else []
     module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=first_of_each(errors, module.params["lines"]))
 
