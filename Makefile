@@ -195,4 +195,6 @@ help: ## this text
 	@echo 'Slurm Mirage: real Slurm daemons, many more of them than machines, and real workload logs replayed on them.'
 	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
 	@printf '\nKnobs, as in: make experiment NODES=100 SHRINK=50\n'
-	@PYTHONPATH=module_utils $(PYTHON) -c 'from mirage.knobs import table; print(table.help_text())'
+	@# The first three columns of the tables, without their marks: knob, default, meaning.
+	@awk -F' [|] ' '/^[|] `/{gsub("`", "", $$1); gsub("`", "", $$2); printf "  %-13s %-52s %s\n", substr($$1, 3), $$2, $$3} \
+		/^## /{printf "\n%s\n", substr($$0, 4)}' docs/knobs.md

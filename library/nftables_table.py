@@ -127,7 +127,7 @@ def main() -> None:
     try:
         changed, rules = (ensure_present if module.params["state"] == "present" else ensure_absent)(module)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except OSError as error:
         module.fail_json(msg=f"{module.params['file']} cannot be written ({error.strerror})")
     module.exit_json(changed=changed, rules=rules)

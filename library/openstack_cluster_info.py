@@ -239,7 +239,7 @@ def main() -> None:
     try:
         result = gather(module.params["cloud"], module.params["cluster"], module.params["wanted"])
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except (errors.SDKException, refused.ClientException) as error:
         module.fail_json(msg=f"request to the cloud {module.params['cloud']!r} failed: {one_line(error)}")
     module.exit_json(changed=False, **result)

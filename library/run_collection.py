@@ -109,7 +109,7 @@ def main() -> None:
     try:
         collected = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     outdated = [name for name, content in collected.files.items() if differs(folder / name, content)]
     if not module.check_mode:
         for name in outdated:

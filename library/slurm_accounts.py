@@ -192,7 +192,7 @@ def main() -> None:
     try:
         wanted = wanted_of(module.params)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     accounts = Accounts(module)
     if module.check_mode:
         seen = accounts.look()

@@ -97,11 +97,11 @@ def span_of(folder: Path) -> tuple[dict[str, Any], int]:
     return {"real": start["real"], "virtual": start["virtual"], "until": until}, start["controller_log_offset"]
 
 
-def first_of_each(found: list[Complaint], most: int) -> list[str]:
+def first_of_each(errors: list[Complaint], most: int) -> list[str]:
     """Return the first `most` lines of each kind, in the order of the logs."""
     counts: dict[str, int] = {}
     lines = []
-    for complaint in found:
+    for complaint in errors:
         counts[complaint.kind] = counts.get(complaint.kind, 0) + 1
         if counts[complaint.kind] <= most:
             lines.append(f"{complaint.log}: {complaint.line}")
@@ -133,9 +133,9 @@ def main() -> None:
         if span is None:
             span, offset = span_of(instance / "runs" / module.params["run"])
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
-    found = list(complaints(instance / "log", Span(**span), offset)) if span else []
-    module.exit_json(changed=False, span=span, counts=by_kind(found), lines=first_of_each(found, module.params["lines"]))
+        module.fail_json(msg=error.module_message())
+    errors = list(complaints(instance / "log", Span(**span), offset)) if span else []
+    module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=first_of_each(errors, module.params["lines"]))
 
 
 if __name__ == "__main__":

@@ -320,7 +320,7 @@ def main() -> None:
         wanted = wanted_files(directory, module.params, classes, nodes, here)
         touched = update(directory, wanted, device_files(directory, classes), not module.check_mode)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     module.exit_json(
         changed=bool(touched),
         files=[str(path) for path in touched[:10]],

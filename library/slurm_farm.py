@@ -266,7 +266,11 @@ def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str
     """What the daemons' time depends on; `line` is the head's clock. WrongUse where no library is for a speed other than 1."""
     library = instance_clock.library(directory)
     if speed != 1 and not library.exists():
-        raise WrongUse(f"SPEED={speed:g}: {library} is not there; the role virtual_clock builds it, and has to run before")
+        raise WrongUse(
+            f"{library} is not there; the role virtual_clock builds it, and has to run before",
+            parameter="speed",
+            value=f"{speed:g}",
+        )
     of_the_head = {} if line is None else {"line": line}
     return {"speed": speed, "library": file_digest(library), **of_the_head}
 
@@ -468,7 +472,7 @@ def main() -> None:
     try:
         module.exit_json(**ensure(module, directory))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except RuntimeError as error:
         module.fail_json(msg=str(error))
 

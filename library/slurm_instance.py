@@ -213,7 +213,7 @@ def account_of(user: str, instance: str) -> tuple[int, int] | None:
         return None
     if account.pw_gecos.rstrip(",") != (comment := f"Slurm Mirage, instance {instance}"):
         raise WrongUse(
-            f"instance_user={user}: this account is not the instance's ({comment}); name one that is not there, it is made"
+            f"instance_user={user}: this account is not the instance's ({comment}); name an account that does not exist yet"
         )
     return account.pw_uid, account.pw_gid
 
@@ -260,8 +260,10 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
     count = block.addresses(nodes)
     if count > 1 and not (private_hostname and block.address.startswith("127.")):
         raise WrongUse(
-            f"NODES={nodes}: more than {block.ports - 1} need further loopback addresses, and those a host that lets the farm have "
-            "host names of its own"
+            f"more than {block.ports - 1} need further loopback addresses, and those a host that lets the farm have "
+            "host names of its own",
+            parameter="nodes",
+            value=nodes,
         )
     if running and running["port"] == block.port:
         return max(count, running.get("addresses", 1))
@@ -285,7 +287,9 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     block = choice.follow(parameters["port"], parameters["ports"]) if parameters["follows"] else choice.choose(parameters["port"])
     private_hostname = can_take_hostname()
     if several and not private_hostname:
-        raise WrongUse("INVENTORY: this host lets the farm have no host names of its own, which a cluster of several hosts needs")
+        raise WrongUse(
+            "this host lets the farm have no host names of its own, which a cluster of several hosts needs", parameter="inventory"
+        )
     content = {
         "name": directory.name,
         "user": parameters["user"],
@@ -369,7 +373,7 @@ def main() -> None:
         else:
             result = ensure_absent(directory, module.params["user"], write=not module.check_mode)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     module.exit_json(directory=str(directory), **result)
 
 

@@ -135,7 +135,7 @@ def main() -> None:
     try:
         module.exit_json(**ensure(Path(module.params["directory"]), module.params, not module.check_mode))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except SlurmError as error:
         module.fail_json(msg=f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}")
 

@@ -93,7 +93,7 @@ def known_in(directory: Path) -> str:
 def shares(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the module's result. Raises WrongUse."""
     if not parameters["hosts"]:
-        raise WrongUse("INVENTORY: group compute is empty; it may hold the hosts that run the emulated nodes")
+        raise WrongUse("group compute is empty; it may hold the hosts that run the emulated nodes", parameter="inventory")
     known = known_in(Path(parameters["directory"]))
     return {"counts": nodes_of_hosts(node_classes(parameters["nodes"]), parameters["hosts"], placed_in(known)), "known": known}
 
@@ -111,7 +111,7 @@ def main() -> None:
     try:
         module.exit_json(changed=False, **shares(module.params))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def main() -> None:
     try:
         module.exit_json(changed=False, release=check(module.params))
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
 
 
 if __name__ == "__main__":

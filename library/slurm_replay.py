@@ -198,7 +198,7 @@ def main() -> None:
     try:
         result = apply(module.params, module.check_mode)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except OSError as error:
         module.fail_json(msg=f"failed: {error}")
     module.exit_json(**result)

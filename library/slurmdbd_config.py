@@ -133,7 +133,7 @@ def main() -> None:
     try:
         touched = ensure(module.params, not module.check_mode)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     module.exit_json(changed=bool(touched), files=[str(path) for path in touched])
 
 

@@ -109,7 +109,7 @@ def main() -> None:
     try:
         commands = (missing_changes if module.check_mode or is_uninstalled else apply)(module)
     except WrongUse as error:
-        module.fail_json(msg=f"wrong use: {error}")
+        module.fail_json(msg=error.module_message())
     except OSError as error:
         module.fail_json(msg=f"{module.params['folder']} cannot be read ({error.strerror})")
     done, left = ([], commands) if is_uninstalled else (commands, [])

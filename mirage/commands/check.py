@@ -1,6 +1,6 @@
-"""`make check`: every file of a finished run, sweep or comparison computed again from the records beside it, and compared.
+"""`make check`: computes every file of a finished run, sweep or comparison again from its records, and compares the files.
 
-Nothing of it is written: what is found is told.
+Nothing is written; differences are printed.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Any
 from mirage.experiment import report, sweep
 from mirage.experiment.campaign import computed, members_of
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 
-# Numbers of an earlier release may have been added up in another order, or of unrounded times.
+# Relative and absolute tolerance: an earlier release may have summed in another order, or used unrounded times.
 _EQUAL = 1e-6
+# Differences that are printed for each file.
 _SHOWN = 3
 
 
 def check(values: Mapping[str, Value], screen: Screen) -> Ending:
-    """Compute it again; failed where a file says something else."""
+    """Compute all files again. The command fails if one differs."""
     folder = report.folder_of(values)
     count, different = 0, []
     for path, differences in _files(folder):
@@ -44,7 +45,7 @@ def check(values: Mapping[str, Value], screen: Screen) -> Ending:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Each file that is computed from others, and in what it differs from what they say."""
+    """Each computed file, with its differences from what its records give."""
     if (folder / "comparison.json").is_file():
         content = read_json(folder / "experiment.json")
         members = members_of(content)
@@ -65,12 +66,12 @@ def _files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _of_run(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """What the run's own records tell: those of the replay, of Slurm and of sigsleep."""
-    from mirage.records.run_results import results  # polars: not for targets that need it not
+    """Files of a run that are computed from the records of the replay, of Slurm and of sigsleep, with their differences."""
+    from mirage.records.run_results import results  # loads polars
 
     metrics = read_json(folder / "metrics.json")
     if metrics is None:
-        raise WrongUse(f"RUN: {folder.name} is no finished run (metrics.json is not there)")
+        raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
     found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds)
     for name, content in found.files.items():
@@ -84,22 +85,23 @@ def _same(path: Path, content: bytes) -> list[str]:
     return [] if path.read_bytes() == content else ["is another one than what is computed"]
 
 
-def _differences(said: Any, found: Any, where: str = "") -> Iterator[str]:
-    """In which members what a JSON file says is not what was found. Those that it does not have are of a later release."""
-    if isinstance(said, dict) and isinstance(found, dict):
-        for name, value in said.items():
-            yield from _differences(value, found.get(name), f"{where}.{name}" if where else name)
-    elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
-        for place, (value, other) in enumerate(zip(said, found, strict=True)):
+def _differences(stored: Any, result: Any, where: str = "") -> Iterator[str]:
+    """Differences between the JSON content of a file and what was computed. Members that only the computed content has are ignored:
+    later releases add members."""
+    if isinstance(stored, dict) and isinstance(result, dict):
+        for name, value in stored.items():
+            yield from _differences(value, result.get(name), f"{where}.{name}" if where else name)
+    elif isinstance(stored, list) and isinstance(result, list) and len(stored) == len(result):
+        for place, (value, other) in enumerate(zip(stored, result, strict=True)):
             yield from _differences(value, other, f"{where}[{place}]")
-    elif not _equal(said, found):
-        yield f"{where} is {_short(said)}, computed {_short(found)}"
+    elif not _equal(stored, result):
+        yield f"{where} is {_short(stored)}, computed {_short(result)}"
 
 
-def _equal(said: Any, found: Any) -> bool:
-    if isinstance(said, (int, float)) and isinstance(found, (int, float)):
-        return math.isclose(said, found, rel_tol=_EQUAL, abs_tol=_EQUAL)
-    return bool(said == found)
+def _equal(stored: Any, result: Any) -> bool:
+    if isinstance(stored, (int, float)) and isinstance(result, (int, float)):
+        return math.isclose(stored, result, rel_tol=_EQUAL, abs_tol=_EQUAL)
+    return bool(stored == result)
 
 
 def _short(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""`make compare`: the same workload under several configurations, several times each, and what differs.
+"""`make compare`: runs the same workload under several configurations, several times each, and compares the metrics.
 
-results/RUN holds a run folder CONFIG-REPLICA for each run, and comparison.json, which is computed from these folders alone.
+results/RUN holds a run folder CONFIG-REPLICA for each run, and comparison.json, which is computed only from these folders.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.commands.experiment import only_one, replay_variables
+from mirage.commands.experiment import only_one
 from mirage.experiment import configuration, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
@@ -24,24 +24,29 @@ from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.playbook import end_leftovers, run_playbook
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
 from mirage.experiment.remarks import remarks
-from mirage.knobs.table import Value
+from mirage.experiment.variables import replay_variables
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import user_message
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
-# Virtual seconds over which the first submissions of replicas are spread: Slurm's own interval between two passes of the backfill
-# scheduler (bf_interval) and between two looks at time limits. So they meet its rhythm at any point.
+# Virtual seconds over which the first submissions of replicas are spread: the interval of Slurm's backfill scheduler (bf_interval)
+# and of its check of time limits, so that replicas sample all phases of these intervals.
 PHASE = 30.0
-# Real seconds that a run takes beside its workload (end of the old daemons, start of the new ones, records), and for each node, as
-# measured with 100 nodes on 2 cores at rest (on a busy host it is three times as much).
+# Real seconds that a run takes in addition to its workload (stop and start of daemons, collection), in all and for each node.
+# Measured with 100 nodes on 2 idle cores; a busy host takes three times as long.
 OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
-LONGEST_NAME = 98  # of a run on the head (roles/experiment), and two for a further attempt
-ATTEMPTS = 3  # at a run that is interrupted on the head for so long that it is invalid
+LONGEST_NAME = 98  # of a run on the head: 100 in roles/experiment, less the suffix of another attempt
+ATTEMPTS = 3  # for a run that is invalid because it was interrupted on the head
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run of a campaign. on_head: its name there at the first attempt; shift: virtual seconds by which all jobs are later."""
+    """One run of a campaign.
+
+    on_head: name of its first attempt on the head. shift: virtual seconds that are added to all submissions.
+    """
 
     member: Member
     config: str
@@ -50,26 +55,26 @@ class Part:
     shift: float
 
     def attempt(self) -> int:
-        """Which attempt at it the folder holds, from 1 on."""
+        """Number of the attempt that the folder holds, from 1 on."""
         return int((read_json(self.folder / "experiment.json") or {}).get("attempt", 1))
 
     def name(self) -> str:
-        """On the head: another attempt is another run, for which the instance is cleared."""
+        """Name on the head. Each attempt has its own name, so that the instance is cleared for it."""
         return self.on_head if (attempt := self.attempt()) == 1 else f"{self.on_head}.{attempt}"
 
     def ending(self) -> Ending | None:
-        """How it ended, if it is over."""
+        """The ending of a finished run; None if it is unfinished or will be attempted again."""
         ending = Ending.load(self.folder)
         return ending if ending is not None and ending.is_final and not self.is_spoiled() else None
 
     def is_spoiled(self) -> bool:
-        """Whether it is invalid, and was interrupted on the head (a killed instance): another attempt may be better."""
+        """Whether the run is invalid, was interrupted on the head (as by a killed instance), and attempts are left."""
         validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return not validity["valid"] and was_interrupted and self.attempt() < ATTEMPTS
 
     def begin_anew(self) -> None:
-        """Forget the attempt. Whenever this is interrupted, the folder is that of the old attempt still, or of the new one."""
+        """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""
         (self.folder / "status.json").unlink(missing_ok=True)
         for path in self.folder.iterdir():
             if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
@@ -80,7 +85,7 @@ class Part:
 
 
 class RunScreen(Screen):
-    """The same screen; the live line says which run of the campaign it is about."""
+    """A screen whose live line begins with the run of the campaign."""
 
     def __init__(self, screen: Screen, which: str) -> None:
         super().__init__(screen.stream, screen.between_lines)
@@ -91,9 +96,9 @@ class RunScreen(Screen):
 
 
 def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
-    """Check everything, then play what is left to be played, and compare.
+    """Check everything, run what is not finished, and compare.
 
-    Without CONFIGS a finished campaign (RUN) is compared again, from its runs' records.
+    Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
     if not knobs["CONFIGS"]:
         return _again(knobs, screen)
@@ -104,16 +109,20 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
     folder = runs.RESULTS / str(knobs["RUN"])
     content = read_json(folder / "experiment.json") if knobs["RUN"] else None
     if content is None or "comparison" not in content:
-        raise WrongUse("CONFIGS: nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill")
+        raise WrongUse(
+            "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
+        )
     members = members_of(content)
     unfinished = [one.folder for one in members if (end := Ending.load(folder / one.folder)) is None or not end.is_final]
     if unfinished:
-        raise WrongUse(f"CONFIGS: results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with")
+        raise WrongUse(
+            f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
+        )
     return conclude(folder, members, int(content["inputs"]["SEED"]), screen)
 
 
 def labels(names: Sequence[str]) -> list[str]:
-    """A name for each configuration of a campaign: its own, or for one that is there again `backfill-b`, `backfill-c`, ..."""
+    """A unique label for each configuration of a campaign: its name, and `backfill-b`, `backfill-c`, ... for repetitions."""
     found: list[str] = []
     for name in names:
         other = (f"{name}-{letter}" for letter in ascii_lowercase[1:])
@@ -122,18 +131,18 @@ def labels(names: Sequence[str]) -> list[str]:
 
 
 def shift_of(seed: int, replica: int) -> float:
-    """Virtual seconds by which submissions of a replica are later, the same for each configuration; up to PHASE."""
+    """Virtual seconds, up to PHASE, that are added to the submissions of a replica: equal for all configurations."""
     return round(random.Random(f"phase {seed} {replica}").uniform(0, PHASE), 3)
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What was asked for, checked as far as it can be without a cluster."""
+    """The requested comparison, checked as far as possible without a cluster."""
 
     knobs: dict[str, Value]
     inventory: Path
     source: Source
-    # By configuration.
+    # By name of the configuration.
     prepared: dict[str, Prepared]
     inputs: dict[str, str]
     folder: Path
@@ -141,15 +150,15 @@ class Campaign:
 
     @classmethod
     def of(cls, knobs: dict[str, Value]) -> Campaign:
-        """Raises WrongUse."""
+        """Check the knobs and prepare the workload. Raises WrongUse."""
         inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
-            raise WrongUse("SHRINK: a sweep is not possible here; it may be a percentage")
+            raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
         try:
             paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
         except WrongUse as error:
-            raise WrongUse(str(error).replace("CONFIG:", "CONFIGS:", 1)) from None
+            raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
         base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
         prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
@@ -163,8 +172,8 @@ class Campaign:
 
     @staticmethod
     def _parts(knobs: dict[str, Value], names: Sequence[str], folder: Path) -> list[Part]:
-        """In the order in which they are played: a replica of each configuration, then the next replicas, so that what the host
-        does in the course of an hour does not fall on one configuration.
+        """The runs in their order: one replica of each configuration, then the next replicas, so that changes of the host's load
+        do not affect one configuration only.
         """
         seed, parts = whole_of(knobs["SEED"]), []
         for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
@@ -173,7 +182,8 @@ class Campaign:
                 on_head = f"{folder.name}.{member.folder}"
                 if len(on_head) > LONGEST_NAME:
                     raise WrongUse(
-                        f"RUN: {folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them"
+                        f"{folder.name} is too long for runs like {on_head}; it may be {LONGEST_NAME} letters with them",
+                        parameter="run",
                     )
                 parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
         return parts
@@ -181,7 +191,7 @@ class Campaign:
     # ---- the campaign ----
 
     def run(self, screen: Screen) -> Ending:
-        """Play what is not finished yet, compare, and write down how it ended."""
+        """Run what is not finished, compare, and write status.json."""
         if runs.earlier(self.folder, self.inputs) is None:
             self._check()
             self._announce(screen)
@@ -200,7 +210,7 @@ class Campaign:
         return conclude(self.folder, [part.member for part in self.parts], whole_of(self.knobs["SEED"]), screen)
 
     def _check(self) -> None:
-        """What can be known to be wrong before anything is written."""
+        """Checks before anything is written."""
         knobs = self.knobs
         preflight.privileges(knobs)
         at_work = preflight.running(knobs)
@@ -240,19 +250,19 @@ class Campaign:
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{left} if no job waits for others")
 
     def _estimate(self, prepared: Prepared) -> float | None:
-        """Real seconds of a run; None as long as no speed is known."""
+        """Estimated real seconds of a run; None while the speed is not known."""
         real = prepared.real_estimate()
         return None if real is None else real + OVERHEAD + OVERHEAD_NODE * whole_of(self.knobs["NODES"])
 
     def _give_up(self, ending: Ending) -> None:
-        """Write down an ending before the last run. Where nothing was done, because a role found a wrong use, nothing is left."""
+        """Write the ending of an unfinished campaign. If a role refused an input before any run began, the folder is removed."""
         if ending.word == "wrong use" and not any(part.folder.exists() for part in self.parts):
             shutil.rmtree(self.folder)
         else:
             ending.store(self.folder)
 
     def _play_all(self, screen: Screen) -> Ending | None:
-        """Play the runs that are left; the ending of one that did not come to its end."""
+        """Run what is not finished. Returns the ending of a run that did not finish, or None."""
         try:
             speed = self._speed(screen)
         except (WrongUse, Failed, Interrupted) as error:
@@ -277,7 +287,8 @@ class Campaign:
         return None
 
     def _speed(self, screen: Screen) -> Decimal:
-        """SPEED, or for auto what is picked once for all runs: with a configuration that backfills, whose passes may limit it."""
+        """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
+        cycles may limit the speed."""
         configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
         backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
         prepared = self.prepared[next(backfills, next(iter(configs)))]
@@ -289,7 +300,7 @@ class Campaign:
         return speed_for(prepared, self.folder, replay, screen)
 
     def _play(self, part: Part, prepared: Prepared, screen: Screen) -> Ending:
-        """Play one run, or go on with it, and write down how it ended."""
+        """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         assert isinstance(speed, Decimal)
@@ -322,7 +333,7 @@ class Campaign:
 
     def _ending_of(self, error: Exception, run: str) -> Ending:
         if isinstance(error, WrongUse):
-            return Ending("wrong use", str(error))
+            return Ending("wrong use", user_message(error))
         if isinstance(error, Failed):
             return Ending("failed", str(error))
         goes_on = f"the same command (with RUN={self.folder.name})"
@@ -332,7 +343,7 @@ class Campaign:
 
 
 def verdict_of(folder: Path) -> Ending:
-    """How the run in that folder ended, by its metrics. Raises Failed without any."""
+    """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
     metrics = read_json(folder / "metrics.json")
     if metrics is None:
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

@@ -13,15 +13,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import configuration, preflight, report, runs, site, sweep
+from mirage.experiment import preflight, report, runs, site, sweep
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
 from mirage.experiment.remarks import remarks
-from mirage.knobs.machine import Machine
-from mirage.knobs.slurm_source import SlurmSource
-from mirage.knobs.table import Value, shown_number
+from mirage.experiment.variables import replay_variables
+from mirage.knobs.parse import Value, format_number
+from mirage.knobs.resolve import user_message
 from mirage.terminal import table
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -30,7 +30,7 @@ from slurm_mirage.base.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for, checked as far as it can be without a cluster."""
+    """The requested experiment, checked as far as possible without a cluster."""
 
     knobs: dict[str, Value]
     inventory: Path
@@ -42,7 +42,7 @@ class Order:
 
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
-    """Check everything, then run; see interfaces in README.md for RUN and SHRINK."""
+    """Check everything, then run the experiment, or the sweep if SHRINK has several factors."""
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
@@ -51,13 +51,6 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
     return _sweep(order, prepared, name, screen)
-
-
-def _known_speed(knobs: dict[str, Value], may_be: str) -> Decimal:
-    """SPEED as a number. Raises WrongUse for `auto`."""
-    if isinstance(speed := knobs["SPEED"], Decimal):
-        return speed
-    raise WrongUse(f"SPEED: {speed!r} is not possible here; it may be {may_be}")
 
 
 def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Ending:
@@ -89,9 +82,9 @@ def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
 
 
 def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) -> Ending:
-    """One run for each shrink factor, in results/NAME-FACTOR, and results/NAME/sweep.csv."""
+    """Run one experiment for each shrink factor, in results/NAME-FACTOR, and write results/NAME/sweep.csv."""
     parent = runs.RESULTS / name
-    folders = [runs.RESULTS / f"{name}-{shown_number(run.shrink)}" for run in prepared]
+    folders = [runs.RESULTS / f"{name}-{format_number(run.shrink)}" for run in prepared]
     wanted = order.inputs(tuple(run.shrink for run in prepared))
     ended = runs.earlier(parent, wanted)
     done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
@@ -100,8 +93,8 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
         report.show(parent, screen)
         return ended
     preflight.privileges(order.knobs)
-    goes_on = preflight.running(order.knobs)
-    preflight.nothing_disturbed(order.knobs, goes_on if goes_on in {folder.name for folder in folders} else name)
+    active = preflight.running(order.knobs)
+    preflight.nothing_disturbed(order.knobs, active if active in {folder.name for folder in folders} else name)
     preflight.has_room(order.knobs)
     for folder in folders:
         preflight.no_leftover(order.knobs, folder)
@@ -109,7 +102,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     if not parent.exists():
         preflight.before_2038(order.knobs, left)
     takes = f"about {about(left)}" if order.knobs["SPEED"] == 1 else in_both_times(left, speed_of(order.knobs))
-    factors = ", ".join(shown_number(run.shrink) for run in prepared)
+    factors = ", ".join(format_number(run.shrink) for run in prepared)
     screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, {takes}")
     if not parent.exists():
         parent.mkdir(parents=True)
@@ -149,7 +142,7 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
 
 
 def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
-    """Run it, or go on with it, and write down how it ended."""
+    """Start or continue the run, and write status.json."""
     is_new = not (folder / "experiment.json").exists()
     if not is_new:
         where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
@@ -161,7 +154,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
         (folder / "status.json").unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, screen)
         if is_new and ending.word == "wrong use":
-            # Found by a role (ports that are taken, say): nothing was done, and nothing is left.
+            # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
             shutil.rmtree(folder)
             return ending
         runs.complete(folder)
@@ -191,7 +184,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> E
             screen.say(line)
         return _verdict(metrics, folder)
     except WrongUse as error:
-        return Ending("wrong use", str(error))
+        return Ending("wrong use", user_message(error))
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
@@ -210,50 +203,12 @@ def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Two programs never work on one run."""
+    """Hold the lock of a run's folder. Raises WrongUse if another program holds it."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise WrongUse(f"RUN: another make works on results/{folder.name} now") from None
+        raise WrongUse(f"another make works on results/{folder.name} now", parameter="run") from None
     finally:
         os.close(lock)
-
-
-def replay_variables(prepared: Prepared, speed: Decimal, run: str, results: Path) -> dict[str, Any]:
-    """What the playbooks are told of a run named `run` at that speed, whose records go to `results`, and of its cluster."""
-    return {
-        **cluster_variables({**prepared.knobs, "SPEED": speed}),
-        "experiment_run": run,
-        "experiment_results_dir": str(results),
-        "experiment_shrink": float(prepared.shrink),
-        "experiment_seed": prepared.knobs["SEED"],
-        "experiment_sample_interval": prepared.sample_interval(),
-    }
-
-
-def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
-    """What the playbooks are told of the cluster. Raises WrongUse for SPEED=auto: a speed is chosen for a workload."""
-    variables: dict[str, Any] = {
-        "mirage_cluster": knobs["CLUSTER"],
-        "mirage_config": knobs["CONFIG"],
-        "mirage_steps": knobs["STEPS"],
-        "mirage_front_end": knobs["FRONT_END"],
-        "mirage_accounting": knobs["ACCOUNTING"],
-        "mirage_speed": float(
-            _known_speed(knobs, "a number; auto is for make experiment and compare, which have a workload to choose it for")
-        ),
-    }
-    if (taken := configuration.site_of(knobs)) is not None:
-        variables |= {"slurm_controller_site_settings": taken.settings, "slurm_controller_partitions": taken.partitions}
-        variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"
-    if isinstance(machine := knobs["CLASSES"], Machine):
-        variables["slurm_controller_nodes"] = machine.options()
-    else:
-        variables |= {"mirage_nodes": knobs["NODES"], "mirage_cpus": knobs["CPUS"]}
-    if isinstance(source := knobs["SLURM_SOURCE"], SlurmSource):
-        variables |= source.variables()
-    if knobs["PORT"] is not None:
-        variables["mirage_port"] = knobs["PORT"]
-    return variables

@@ -1,4 +1,4 @@
-"""`make figure-load`: the average load of a machine with a queue that never runs empty, against the accuracy of estimates."""
+"""`make figure-load`: average load of a machine whose queue is never empty, against the accuracy of estimates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirage.terminal.screen import Screen, about
 from mirage.terminal.table import print_all
 
 FOLDER = ROOT / "results/figure-load"
-# Until then nobody wonders whether it goes on.
+# Seconds before progress is shown.
 _PATIENCE = 5.0
 PANELS = {True: "with rescheduling when a job ends early", False: "without rescheduling"}
 
@@ -37,7 +37,7 @@ def figure_load(values: Knobs, screen: Screen) -> Ending:
 
 
 def make(study: Study, folder: Path, screen: Screen) -> Ending:
-    """The same for any size of the study; `report.check` has allowed the folder."""
+    """Run a study of any size and write its files into the folder, which `report.check` has accepted."""
     began = time.monotonic()
 
     def progress(done: int, wanted: int) -> None:
@@ -60,7 +60,7 @@ def _caption(study: Study) -> str:
 
 
 def _tables(loads: pl.DataFrame) -> list[str | Table]:
-    """For each variant, a row an accuracy and a column a length of the queue."""
+    """One table for each variant, with a row for each accuracy and a column for each length of the queue."""
     parts: list[str | Table] = []
     for (rescheduling,), variant in loads.group_by("rescheduling", maintain_order=True):
         lengths = variant["waiting"].unique(maintain_order=True).to_list()
@@ -116,7 +116,7 @@ def _picture(loads: pl.DataFrame, study: Study) -> Picture:
 
 
 def _in_words(loads: pl.DataFrame) -> str:
-    """What is to be seen, for those who do not see it."""
+    """Alternative text of the picture."""
     told = []
     for (rescheduling, waiting), series in loads.group_by("rescheduling", "waiting", maintain_order=True):
         first, last = (series.sort("accuracy").row(place, named=True) for place in (0, -1))

@@ -20,11 +20,11 @@ from slurm_mirage.jobs import sigsleep_log
 def metrics(values: Knobs, screen: Screen) -> Ending:
     """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, a run's jobs.csv, sigsleep's log."""
     if not values["TRACE"]:
-        raise WrongUse(f"TRACE: the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log")
+        raise WrongUse(f"the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log", parameter="trace")
     out = output(values) if values["OUT"] else None
     schedule = read_schedule(str(values["TRACE"]), selection_of(values))
     if schedule.jobs.is_empty():
-        raise WrongUse(f"TRACE: {values['TRACE']} holds no job")
+        raise WrongUse(f"{values['TRACE']} holds no job", parameter="trace")
     say_notes(schedule.notes, screen)
     if schedule.format == "sigsleep":
         for damage in sigsleep_log.read_log(str(values["TRACE"]))[1]:

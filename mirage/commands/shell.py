@@ -1,11 +1,15 @@
-"""`make shell`: a shell of the instance's user, whose squeue, sinfo and sbatch speak to the instance."""
+"""`make shell`: starts a shell of the instance's user, in which squeue, sinfo and sbatch use the instance."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from mirage.experiment.endings import Failed
+from mirage.experiment import preflight
+from mirage.experiment.endings import Ending, Failed
+from mirage.knobs.parse import Value
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.clock import instance_clock
@@ -14,14 +18,14 @@ from slurm_mirage.instance.instance import commands_of
 
 
 def command(directory: Path, cluster: str) -> list[str]:
-    """The words that enter the farm's host name and user and start the shell. Failed when no farm runs."""
+    """The command that enters the farm's UTS namespace, changes to its user and starts the shell. Raises Failed if no farm runs."""
     state = read_state(directory)
     if state is None:
         raise Failed(f"cluster {cluster} does not run on this machine: make cluster CLUSTER={cluster} starts it")
     user = read_json(directory / "instance.json")["user"]
     environment = {
         "SLURM_CONF": f"{directory}/etc/slurm.conf",
-        # What is submitted from this shell belongs to the instance, so that teardown ends it.
+        # Processes with this variable belong to the instance: teardown ends them.
         INSTANCE_VARIABLE: str(directory),
         **instance_clock.environment(directory),
         "HOME": f"{directory}/home",
@@ -40,7 +44,12 @@ def command(directory: Path, cluster: str) -> list[str]:
     return [*become, *enter, "--", *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
 
 
-def enter(directory: Path, cluster: str) -> None:
-    """Become the shell. Does not return."""
-    words = command(directory, cluster)
+def shell(values: dict[str, Value], screen: Screen) -> Ending:
+    """Replace this program by the shell. Returns only by an exception."""
+    preflight.privileges(values)
+    directory = preflight.instance_directory(values)
+    if not preflight.is_here(values) and not directory.exists():
+        message = "make shell enters a cluster on this machine; call it on the head, in a clone that is there"
+        raise WrongUse(message, parameter="inventory")
+    words = command(directory, str(values["CLUSTER"]))
     os.execvp(words[0], words)

@@ -1,4 +1,4 @@
-"""`make simulate`: the schedule that a simple scheduler would make of a workload, and its metrics; a quick answer, not Slurm's."""
+"""`make simulate`: simulates a simple scheduler on a workload, without Slurm, and prints the metrics of its schedule."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from mirage.workloads.models import estimates
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 
-# What a log's header says that is as true of another schedule of its jobs.
-STILL_TRUE = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
+# Labels of a log's header that are also correct for another schedule of its jobs.
+KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
 NAMES = {"fcfs": "first come first served", "easy": "EASY backfilling", "conservative": "conservative backfilling"}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The simulated machine: classes of nodes as `workload.prepare` takes them; `nodes` is None where a log does not say."""
+    """The simulated machine. classes: count and processors of each class of nodes. nodes: their number, or None if unknown."""
 
     classes: tuple[tuple[int, int], ...]
     nodes: int | None
@@ -41,15 +41,15 @@ class Shape:
         return sum(count * cpus for count, cpus in self.classes)
 
     def header(self) -> dict[str, str]:
-        """What an SWF header says of it."""
+        """Labels of the machine in an SWF header."""
         return {"MaxProcs": str(self.processors), **({"MaxNodes": str(self.nodes)} if self.nodes else {})}
 
 
 def simulate(values: Knobs, screen: Screen) -> Ending:
-    """Print the metrics of the simulated schedule, beside those of the recorded one; write the schedule to OUT."""
+    """Print the metrics of the simulated and of the recorded schedule, and write the simulated one to OUT."""
     out = output(values) if values["OUT"] else None
     if out is not None and not out.name.endswith((".swf", ".swf.gz", ".csv")):
-        raise WrongUse(f"OUT: {out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)")
+        raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(values, screen)
     shape = _shape(values, trace, screen)
     selection = selection_of(values)
@@ -76,10 +76,10 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
 
 
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
-    """What the policy makes of prepared jobs (at SHRINK=100): an SWF frame in seconds of the trace, with waits, and with `preset`.
+    """Simulate the policy on prepared jobs (SHRINK=100). Returns an SWF frame with waits and `preset`, in seconds of the trace.
 
-    A scheduler plans by the time limits that sbatch would be given (`by_limits`), or by the requested times as they are. Jobs are
-    cancelled when their users cancelled them, as in an experiment.
+    by_limits: the scheduler plans with the time limits that sbatch would get, otherwise with the requested times. Jobs are
+    cancelled at the recorded times, as in an experiment.
     """
     from mirage.simulation import simulation  # numba takes a moment to load
 
@@ -103,12 +103,12 @@ def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -
 
 
 def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same as a jobs frame (`metrics.JOBS_SCHEMA`). Nothing is ever suspended."""
+    """Convert the SWF frame of `played` to a jobs frame (`metrics.JOBS_SCHEMA`), without suspensions."""
     return definitions.frame_from_swf(frame.with_columns(suspended=pl.lit(0.0))).with_columns(frame["preset"])
 
 
 def _trace(values: Knobs, screen: Screen) -> Trace:
-    """The log, or a generated workload, with a number of its own for each job."""
+    """The log or the generated workload, with unique job numbers."""
     trace = logged(values, screen)
     numbers = trace.frame["job_number"]
     if numbers.is_unique().all() and (trace.frame.is_empty() or (numbers > 0).all()):
@@ -119,14 +119,14 @@ def _trace(values: Knobs, screen: Screen) -> Trace:
 
 
 def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
-    """The log's machine, unless another one is given."""
+    """The machine of NODES, CPUS or CLASSES if one of them is given, otherwise that of the log."""
     if values["TRACE"] and not any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
         processors, nodes = trace.machine()
         screen.say(f"machine: {processors} processors, as in the log")
         return Shape(((1, processors),), nodes)
     machine = machine_of(values)
     screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")
-    return Shape(tuple((some.count, some.cpus) for some in machine.classes), machine.nodes)
+    return Shape(tuple((item.count, item.cpus) for item in machine.classes), machine.nodes)
 
 
 def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Kno
 
 
 def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any] | None:
-    """Metrics of what the log records of the same jobs, on its own machine; None where it records no waits."""
+    """Metrics of the recorded schedule of the same jobs on the log's machine; None if the log has no waits."""
     same = trace.frame.join(frame, on="job_number", how="semi")
     if not values["TRACE"] or not (same["wait"] >= 0).any():
         return None
@@ -151,7 +151,7 @@ def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any
 
 
 def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Screen) -> None:
-    """The simulated schedule's metrics, beside the recorded one's if there is one."""
+    """Print the metrics of the simulated schedule, next to those of the recorded one if there is one."""
     if recorded is None:
         table.show(simulated, screen)
         return
@@ -168,12 +168,12 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
         for schedule, measured in (("recorded", recorded), ("simulated", simulated))
         for reason, count in measured["excluded"].items()
     ]
-    told = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
-    table.print_all(screen, told, rows, *left_out)
+    legend = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
+    table.print_all(screen, legend, rows, *left_out)
 
 
 def _text(value: float | None, unit: str) -> str:
-    """As in the table of one schedule, without the minutes and days that would make two columns wide."""
+    """A value as in the table of one schedule, but seconds are not converted to minutes or days, to save width."""
     return f"{value:.2f} s" if value is not None and unit == "s" else table.value_text(value, unit)
 
 
@@ -184,7 +184,7 @@ def _write(out: Path, frame: pl.DataFrame, trace: Trace, shape: Shape, values: K
     if out.suffix == ".csv":
         batsim.write_batsim(jobs_of(frame), out, source)
         return
-    kept = {label: trace.header[label] for label in STILL_TRUE if label in trace.header}
+    kept = {label: trace.header[label] for label in KEPT_LABELS if label in trace.header}
     note = f"waits are simulated: {NAMES[str(values['POLICY'])]}, estimates {values['ESTIMATES']}; jobs of {source}"
     if count := frame["preset"].count():
         note += f"; the first {count} are presets"

@@ -1,6 +1,6 @@
-"""`make study-...`: comparisons that others have published, each a set of knobs of make compare (docs/studies.md).
+"""`make study-...`: published comparisons, each a set of knobs for make compare (docs/studies.md).
 
-A study is small enough for an hour on 2 cores; FULL=yes is the published size. Knobs that are given go before the study's own.
+By default a study takes up to an hour on 2 cores; FULL=yes is the published size. Knobs that are given override those of the study.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from dataclasses import dataclass
 
 from mirage.commands.compare import compare
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import Value, parse
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
 
 @dataclass(frozen=True)
 class Study:
-    """knobs: what is compared; smoke, full: what they add at each size, and how long that takes on 2 cores."""
+    """A published comparison.
+
+    knobs: those of both sizes. smoke, full: those of the small and the published size, and how long these take on 2 cores.
+    """
 
     title: str
     knobs: Mapping[str, str]
@@ -32,7 +37,7 @@ STUDIES = {
     "study-scms": Study(
         "FIFO against backfill by waiting indices, on 166 nodes of 8 CPUs and a workload like South Ural State University's",
         {"MODEL": "susu", "NODES": "166", "CPUS": "8", "CONFIGS": "fifo backfill", "SPEED": "500"},
-        # Submitted faster than the model has it, so that the empty machine fills up.
+        # A higher load than the model's, so that the empty machine fills up within 300 jobs.
         {"JOBS": "300", "LOAD": "3"},
         {"JOBS": "32567"},
         "about 40 min",
@@ -49,12 +54,24 @@ STUDIES = {
 }
 
 
+def study_scms(values: dict[str, Value], screen: Screen) -> Ending:
+    """FIFO against backfill by waiting indices."""
+    return study("study-scms", values, screen)
+
+
+def study_suspend(values: dict[str, Value], screen: Screen) -> Ending:
+    """Suspension of jobs against none."""
+    return study("study-suspend", values, screen)
+
+
 def study(name: str, values: dict[str, Value], screen: Screen) -> Ending:
-    """Play and compare, or go on where it stopped."""
+    """Run the comparison, or continue it where it stopped."""
     chosen = STUDIES[name]
     for given in ("TRACE", "SLURM_CONF", "CLASSES"):
         if values[given]:
-            raise WrongUse(f"{given}: {name} has a workload and a machine of its own; make compare takes yours")
+            raise WrongUse(
+                f"{name} has a workload and a machine of its own; make compare takes yours", parameter=BY_NAME[given].parameter
+            )
     is_full = values["FULL"] == "yes"
     size, takes = (chosen.full, chosen.full_takes) if is_full else (chosen.smoke, chosen.smoke_takes)
     own = {**chosen.knobs, **size, "RUN": f"{name}-full" if is_full else name}

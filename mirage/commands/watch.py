@@ -1,4 +1,4 @@
-"""`make watch`: a live screen about an instance on this machine, until q or Ctrl-C."""
+"""`make watch`: shows a live screen of an instance on this machine, until q or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import interruptible
-from mirage.knobs.table import BY_NAME, Value
+from mirage.knobs.parse import Value
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.figures import Row, rows
 from mirage.terminal.live_state import LiveLook, Point
 from mirage.terminal.screen import Screen, about
@@ -30,31 +31,35 @@ from mirage.terminal.status import line
 from slurm_mirage.base.errors import WrongUse
 
 EVERY = 2.0
-"""Seconds between two looks."""
+"""Seconds between two updates."""
 PLAIN_EVERY = 10.0
-"""The same without a terminal, where each screen stays."""
+"""Seconds between two updates without a terminal, where every screen is printed below the last one."""
 SILENT = 10.0
-"""Seconds without a sign of life of a replay, which gives one every second, that are told."""
+"""Seconds without progress of a replay after which this is shown. A replay reports its progress every second."""
 WIDEST = 120
-"""Columns that the screen takes at most: longer lines are not read."""
+"""Largest width of the screen in columns."""
 FOOT = "q ends this screen; what it shows goes on"
 MINUTES = (1, 2, 5, 10)
-"""Lengths that the histories may have: the shortest that holds what is known."""
+"""Lengths of the histories in minutes. The shortest one that holds all known values is used."""
 LABEL = 9
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " ._-=+*%#"
-"""For terminals that cannot show the others."""
+"""Blocks for terminals without Unicode."""
 LEAVE = {b"q", b"Q", b"\x03"}
 
 
 def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
-    """Show the instance CLUSTER until the user has seen enough. Raises WrongUse when there is none on this machine."""
+    """Show the instance CLUSTER until the user ends the screen. Raises WrongUse if it does not exist on this machine."""
     cluster, directory = str(knobs["CLUSTER"]), preflight.instance_directory(knobs)
     if preflight.inventory(knobs) != ROOT / BY_NAME["INVENTORY"].default:
-        raise WrongUse("INVENTORY: make watch reads the files of an instance on this machine; make status asks another one")
+        raise WrongUse(
+            "make watch reads the files of an instance on this machine; make status asks another one", parameter="inventory"
+        )
     look = LiveLook(directory)
     if not look.is_there():
-        raise WrongUse(f"CLUSTER: there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it")
+        raise WrongUse(
+            f"there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it", parameter="cluster"
+        )
     with interruptible() as asked:
         if screen.is_terminal:
             _on_terminal(look, cluster, asked.is_set)
@@ -76,7 +81,7 @@ def _on_terminal(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> Non
             info, progress = seen
             title = heading(cluster, look.goes_on, progress)
             live.update(page(title, all_rows(info, progress), look.past, console), refresh=True)
-            # None: another size of the terminal, so the same is drawn again.
+            # None: the size of the terminal has changed, and the screen is drawn again.
             key = pressed(max(0.0, due - time.monotonic()))
             if key in LEAVE or asked():
                 return
@@ -85,8 +90,8 @@ def _on_terminal(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> Non
 
 
 def _plain(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
-    """A screen now and then, until someone asks for the end or nobody reads any more."""
-    look.look()  # the processors' load is that between two looks
+    """Print a screen every PLAIN_EVERY seconds, until an interruption or until the reader closes the pipe."""
+    look.look()  # the load is measured between two looks
     try:
         while not asked() and look.is_there():
             time.sleep(1.0)
@@ -103,10 +108,9 @@ def _plain(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
 
 @contextmanager
 def keys() -> Iterator[Callable[[float], bytes | None]]:
-    """While it lasts, keys are read one by one, Ctrl-C too, and not shown. Yields a function that waits for one, so many seconds at
-    most; it ends early, without a key, at a signal.
+    """Read single keys without echo. Yields a function that waits up to the given seconds for a key, and returns None at a signal.
 
-    Ctrl-C as a key reaches nobody else: make, which waits for this program, would call an interruption an error.
+    Ctrl-C is read as a key, so that it does not reach make, which would report the interruption as an error.
     """
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -119,7 +123,7 @@ def keys() -> Iterator[Callable[[float], bytes | None]]:
         if reader in ready:
             os.read(reader, 4096)
         if stdin is not None and stdin in ready:
-            # No byte: the terminal is gone.
+            # No byte: the terminal was closed.
             return os.read(stdin, 1) or b"q"
         return None
 
@@ -142,7 +146,7 @@ def keys() -> Iterator[Callable[[float], bytes | None]]:
 
 
 def heading(cluster: str, goes_on: bool, progress: Mapping[str, Any] | None) -> str:
-    """What the cluster is at."""
+    """Title of the screen: the cluster, and the state of its run."""
     if progress is None:
         return f"cluster {cluster}: no run goes on"
     run, phase = progress.get("run", ""), progress.get("phase", "")
@@ -156,7 +160,7 @@ def heading(cluster: str, goes_on: bool, progress: Mapping[str, Any] | None) -> 
 
 
 def all_rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Row]:
-    """The rows of make status, the verdict on a run that is over, and the host's load."""
+    """Rows of make status, the verdict of a finished run, and the load of the host."""
     verdict = info.get("verdict")
     judged = [Row("verdict", verdict, urgent=verdict != "valid")] if verdict else []
     return [
@@ -167,7 +171,7 @@ def all_rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> lis
 
 
 def page(title: str, shown: Sequence[Row], past: Sequence[Point], console: Console) -> RenderableType:
-    """The whole screen, as wide as the terminal. What does not fit in its height is cut off, the histories before the foot."""
+    """The whole screen, as wide as the terminal. Rows that exceed its height are left out, the histories first; the foot stays."""
     width = min(console.size.width, WIDEST) - LABEL - 1
     is_rich = (console.encoding or "").startswith("utf")
     blocks = BLOCKS if is_rich else PLAIN_BLOCKS
@@ -196,7 +200,7 @@ def _drawn(row: Row, width: int, blocks: str) -> Text:
 
 
 def _history(values: Sequence[tuple[float, float]], width: int, blocks: str) -> Text:
-    """The last minutes as a line of blocks, and what the highest one stands for."""
+    """The last minutes as a line of blocks, with the value of the highest block."""
     highest, now = max((value for _, value in values), default=0.0), time.time()
     age = now - values[0][0] if values else 0.0
     span = next((minutes for minutes in MINUTES if age <= 60 * minutes), MINUTES[-1])
@@ -205,8 +209,11 @@ def _history(values: Sequence[tuple[float, float]], width: int, blocks: str) -> 
 
 
 def sparkline(values: Sequence[tuple[float, float]], now: float, span: float, width: int, blocks: str = BLOCKS) -> str:
-    """A character for each of `width` equal parts of the `span` seconds before `now`: the highest of the values (instant, value)
-    in it, or the last one before it; blank before the first. 0 is the lowest block, the highest value of all the highest."""
+    """A line of `width` characters for the `span` seconds before `now`.
+
+    Each character shows the largest of the values (instant, value) in its part of the time, or else the last one before it. It is
+    blank before the first value. The lowest block is 0, the highest one is the largest of all values.
+    """
     top = max((value for _, value in values), default=0.0) or 1.0
     cells: list[float | None] = [None] * width
     for instant, value in values:

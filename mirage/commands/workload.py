@@ -1,4 +1,4 @@
-"""`make workload`: a generated workload, or one that is selected from a log, as a file."""
+"""`make workload`: writes a generated workload, or jobs selected from a log, to a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, header_of, machine_of, selection_of, whole_of
 from mirage.experiment.remarks import sizes_and_presets
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import BY_NAME, parse
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.metrics.jobs_frame import frame_from_swf
 from mirage.terminal.screen import Screen
 from mirage.traces import swf
@@ -23,14 +24,14 @@ from mirage.workloads.selection import choose
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 
-# What changes jobs, beside the SELECTS that choose them.
+# Knobs that change jobs. SELECTS are those that select jobs.
 CHANGES = ("SIZES", "PRESET", "SHRINK")
-# Labels of a log's header that hold for a part of it too.
-STILL_TRUE = ("Computer", "Installation", "Acknowledge", "Information", "TimeZone", "TimeZoneString", "Queue", "Partition", "Note")
+# Labels of a log's header that are also correct for a part of the log.
+KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "Information", "TimeZone", "TimeZoneString", "Queue", "Partition", "Note")
 
 
 def workload(values: Knobs, screen: Screen) -> Ending:
-    """Write OUT: what is selected from TRACE or generated, as SWF; or TRACE's recorded schedule as CSV."""
+    """Write OUT: jobs that are generated or selected from TRACE, as SWF; or the recorded schedule of TRACE, as CSV."""
     out = output(values)
     if out.suffix == ".csv":
         return _schedule(values, out, screen)
@@ -50,25 +51,25 @@ def workload(values: Knobs, screen: Screen) -> Ending:
 
 
 def _is_given(values: Knobs, name: str) -> bool:
-    """Whether a knob has another value than its default. The JOBS of a generated workload are no selection."""
+    """Whether a knob differs from its default. JOBS of a generated workload is not a selection, and does not count."""
     if name == "JOBS" and not values["TRACE"]:
         return False
     return values[name] != parse(name, BY_NAME[name].default)
 
 
 def _converted(trace: Trace, values: Knobs, screen: Screen) -> tuple[pl.DataFrame, dict[str, str]]:
-    """What an experiment with these knobs would submit, and its header."""
+    """The jobs that an experiment with these knobs would submit, and their SWF header."""
     shrinks = values["SHRINK"]
     assert isinstance(shrinks, tuple)
     if len(shrinks) > 1:
-        raise WrongUse("SHRINK: a workload has one shrink factor; a sweep is for make experiment")
+        raise WrongUse("a workload has one shrink factor; a sweep is for make experiment", parameter="shrink")
     selection = selection_of(values)
     processors, nodes = trace.machine()
-    # The machine of the log, where that of the knobs is not asked for: nothing is to be run, so nothing is too wide.
+    # With SIZES=keep the machine is that of the log, and at least as wide as its widest job, because nothing is run.
     classes, machine = [(1, max(processors, _widest(trace.frame)))], {"MaxProcs": str(processors)}
     machine |= {} if nodes is None else {"MaxNodes": str(nodes)}
     if values["SIZES"] != "keep":
-        classes, machine = [(some.count, some.cpus) for some in machine_of(values).classes], header_of(machine_of(values))
+        classes, machine = [(item.count, item.cpus) for item in machine_of(values).classes], header_of(machine_of(values))
     chosen = prepare(
         trace,
         selection if values["TRACE"] else replace(selection, jobs=None),
@@ -82,12 +83,12 @@ def _converted(trace: Trace, values: Knobs, screen: Screen) -> tuple[pl.DataFram
         screen.say(line)
     for reason, count in chosen.excluded.items():
         screen.say(f"left out: {count} jobs ({reason})")
-    header = {label: trace.header[label] for label in STILL_TRUE if label in trace.header}
+    header = {label: trace.header[label] for label in KEPT_LABELS if label in trace.header}
     return chosen.to_swf(), header | machine | _beginning(trace, chosen)
 
 
 def _beginning(trace: Trace, chosen: Workload) -> dict[str, str]:
-    """UnixStartTime of the first job, if hours are still hours."""
+    """UnixStartTime of the first job; empty for a shrunk workload, whose times of day have no meaning."""
     start = unix_start(trace)
     if start is None or chosen.shrink_percent != 100:
         return {}
@@ -100,18 +101,21 @@ def _widest(frame: pl.DataFrame) -> int:
 
 
 def _schedule(values: Knobs, out: Path, screen: Screen) -> Ending:
-    """The recorded schedule of the selected lines, with the columns of Batsim's jobs.csv."""
+    """Write the recorded schedule of the selected lines, with the columns of Batsim's jobs.csv."""
     from mirage.simulation.batsim import write_batsim
 
     if not values["TRACE"]:
-        raise WrongUse("OUT: a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given")
+        raise WrongUse(
+            "a CSV holds a schedule, and a generated workload has none; it may be a file .swf, or TRACE be given", parameter="out"
+        )
     for name in (*CHANGES, "ESTIMATES"):
         if _is_given(values, name):
-            raise WrongUse(f"{name}: a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf")
+            message = "a recorded schedule (OUT=*.csv) stays as it is; it may be given with OUT=*.swf"
+            raise WrongUse(message, parameter=BY_NAME[name].parameter)
     trace = logged(values, screen)
     frame, left_out = choose(trace, selection_of(values))
     if not frame.select((pl.col("wait") >= 0).any()).item():
-        raise WrongUse(f"OUT: a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf")
+        raise WrongUse(f"a CSV holds a schedule, and {values['TRACE']} has none (no waits); it may be a file .swf", parameter="out")
     for reason, count in left_out.items():
         screen.say(f"left out: {count} jobs ({reason})")
     write_batsim(frame_from_swf(frame), out, Path(str(values["TRACE"])).name)

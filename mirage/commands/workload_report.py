@@ -1,4 +1,4 @@
-"""`make workload-report`: a page about a workload, from a log or a model."""
+"""`make workload-report`: describes a workload of a log or a model on a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from mirage.commands.offline import SELECTS, Knobs, logged
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, machine_of, selection_of
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import BY_NAME, parse
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.local_time import LocalTime
@@ -29,7 +30,7 @@ WORKLOADS = ROOT / "results/workloads"
 
 
 def workload_report(values: Knobs, screen: Screen) -> Ending:
-    """Describe the jobs selected from TRACE, or those of MODEL, in the folder OUT, and in a table on the terminal."""
+    """Write the description of the jobs of TRACE or MODEL to the folder OUT, and print its key figures."""
     from mirage.reports import folder, workload_page
     from mirage.reports.words import counted
     from mirage.reports.workload_pictures import pictures
@@ -60,23 +61,23 @@ def workload_report(values: Knobs, screen: Screen) -> Ending:
 
 
 def _name(values: Knobs) -> str:
-    """What the workload is called: the log's file without its endings, or the model."""
+    """Name of the workload: the file name of the log without suffixes, or the model."""
     if not values["TRACE"]:
         return str(values["MODEL"] or DEFAULT_MODEL)
     return re.sub(r"(\.(swf|log|txt|csv))?(\.gz)?$", "", Path(str(values["TRACE"])).name).lstrip(".") or "log"
 
 
 def _processors(values: Knobs, trace: Trace) -> tuple[int, str]:
-    """Of the machine, and who says so: the knobs, or the log."""
+    """Processors of the machine, and their source: the knobs, or the log."""
     given = [name for name in ("NODES", "CPUS", "CLASSES") if os.environ.get(name)]
     if given:
         return machine_of(values).processors, " ".join(f"{name}={os.environ[name]}" for name in given)
-    said = trace.header.get("MaxProcs", "").startswith(tuple("123456789"))
-    return trace.machine()[0], "MaxProcs" if said else "the widest job's; the log does not say"
+    in_header = trace.header.get("MaxProcs", "").startswith(tuple("123456789"))
+    return trace.machine()[0], "MaxProcs" if in_header else "the widest job's; the log does not say"
 
 
 def _facts(values: Knobs, trace: Trace) -> dict[str, str]:
-    """Where the jobs come from, and which of them were chosen."""
+    """Source and selection of the jobs, by label."""
     if not values["TRACE"]:
         made = ("MODEL", "SEED", "LOAD")
         knobs = {**values, "MODEL": values["MODEL"] or DEFAULT_MODEL}
@@ -92,7 +93,7 @@ def _facts(values: Knobs, trace: Trace) -> dict[str, str]:
 
 
 def _show(rows: Sequence[tuple[str, ...]], screen: Screen) -> None:
-    """The key figures on the terminal."""
+    """Print the key figures."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     shown.add_column("of the workload")
     shown.add_column("value", justify="right", no_wrap=True)

@@ -1,4 +1,4 @@
-"""The scheduler configuration CONFIG: configs/NAME.yml as read and checked (docs/configurations.md)."""
+"""Reads and checks the scheduler configuration CONFIG, configs/NAME.yml (docs/configurations.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirage import ROOT
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm import site_conf
 from slurm_mirage.rm.slurm.site_conf import SiteConf
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
-# The partition that a configuration has which names none (roles/slurm_controller).
+# Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What is in the file: keys of slurm.conf, partitions, rules that route jobs, whether it needs accounting, QOS."""
+    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, and QOS."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -34,53 +34,60 @@ class Configuration:
     qos: list[Mapping[str, Any]]
 
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
-        """Whether a cluster with it has accounting, by ACCOUNTING."""
+        """Whether a cluster with this configuration and the given knobs has accounting."""
         return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and self.accounting)
 
 
 def path_of(knobs: dict[str, Value]) -> Path:
-    """The file. Raises WrongUse, with those that are there, when it is not."""
+    """Path of the file. Raises WrongUse with the names of all configurations if it does not exist."""
     path = ROOT / f"configs/{knobs['CONFIG']}.yml"
     if not path.is_file():
         names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
-        raise WrongUse(f"CONFIG: there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}")
+        raise WrongUse(f"there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}", parameter="config")
     return path
 
 
 def of(knobs: dict[str, Value]) -> Configuration:
-    """The configuration CONFIG, over SLURM_CONF where that is given."""
+    """Read the configuration CONFIG. If SLURM_CONF is given, the partitions are those of that file."""
     return read(path_of(knobs), site_of(knobs))
 
 
 def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> Offer:
-    """What a cluster with this configuration can be asked for."""
+    """Partitions, QOS and memory that jobs can request of a cluster with this configuration."""
     from mirage.workloads import requests
     from slurm_mirage.rm.slurm import accounting
 
     site = site_of(knobs)
     settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
     names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
-    # Without a word of theirs it is CR_CPU (roles/slurm_controller).
+    # The role's default is CR_CPU, without memory (roles/slurm_controller).
     select = settings.get("selecttypeparameters", "")
     return requests.offer(machine.classes, config.partitions, select, names if config.has_accounting(knobs) else None)
 
 
 def site_of(knobs: dict[str, Value]) -> SiteConf | None:
-    """What is taken over from SLURM_CONF; None where it is not given."""
+    """Read SLURM_CONF. None if it is not given."""
     return site_conf.read(str(knobs["SLURM_CONF"])) if knobs["SLURM_CONF"] else None
 
 
 def read(path: Path, site: SiteConf | None = None) -> Configuration:
-    """The configuration in that file, over a site's slurm.conf if there is one: its partitions stay.
+    """Read the configuration in a file. With a site's slurm.conf, the partitions are the site's.
 
-    Raises WrongUse in one line for what cannot be one.
+    Raises WrongUse in one line that names the file.
     """
-    import yaml  # make's help is printed before anything is installed
+    try:
+        return _read(path, site)
+    except WrongUse as error:
+        raise WrongUse(error.message, parameter="config") from None
+
+
+def _read(path: Path, site: SiteConf | None) -> Configuration:
+    import yaml
 
     from mirage.workloads import routing
     from slurm_mirage.rm.slurm import accounting
 
-    where = f"CONFIG: {path.parent.name}/{path.name}"
+    where = f"{path.parent.name}/{path.name}"
     try:
         content = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:

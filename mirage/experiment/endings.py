@@ -1,4 +1,4 @@
-"""How a command ends: one last line, an exit code, and the same in results/RUN/status.json."""
+"""Endings of commands: the last line, the exit code, and results/RUN/status.json with both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CODES = {"ok": 0, "invalid": 1, "failed": 1, "wrong use": 2}
 
 @dataclass(frozen=True)
 class Ending:
-    """`word` is a key of CODES; `message` becomes one line."""
+    """How a command ended. `word` is a key of CODES; the message is printed as one line."""
 
     word: str
     message: str
@@ -40,7 +40,7 @@ class Ending:
 
     @classmethod
     def load(cls, folder: Path) -> Ending | None:
-        """How the run in `folder` ended; None when it has not ended, or was killed before it could say so."""
+        """Read how the run in `folder` ended. None if it has not ended, or was killed before it wrote status.json."""
         status = read_json(folder / "status.json")
         if status is None:
             return None
@@ -48,12 +48,12 @@ class Ending:
 
     @property
     def is_final(self) -> bool:
-        """Whether the run is over: a failed one goes on when the same command is given again."""
+        """Whether the run is complete. A failed run continues when the same command is given again."""
         return self.word in ("ok", "invalid")
 
 
 class Failed(Exception):
-    """Something that was started did not work; becomes a `failed:` ending."""
+    """Something failed after the start. The command ends with `failed:`."""
 
 
 class Interrupted(Exception):

@@ -1,4 +1,4 @@
-"""What an inventory of several hosts, or of another machine than this one, says of its cluster."""
+"""Values of knobs from an inventory of several hosts, or of another machine than this one."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment.playbook import environment
 from mirage.experiment.preflight import inventory, is_here
-from mirage.knobs.table import BY_NAME, Value, parse
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 
-SIZE = {"NODES": "mirage_nodes", "CPUS": "mirage_cpus"}
-VARIABLES = SIZE | {
-    "ACCOUNTING": "mirage_accounting",
-    "CONFIG": "mirage_config",
-    "FRONT_END": "mirage_front_end",
-    "SPEED": "mirage_speed",
-    "STEPS": "mirage_steps",
-}
-"""Knobs that an inventory may have values for: a layout of hosts is made for so many nodes."""
+# Knobs whose values an inventory may set, with their variables. CLUSTER chooses the instance. PORT has no default: without a value
+# it is left to Ansible.
+VARIABLES = {knob.name: knob.variable for knob in TABLE if knob.variable and knob.default and knob.name != "CLUSTER"}
+SIZE = ("NODES", "CPUS")
 
 
 def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Value]:
-    """The knobs of VARIABLES as the inventory has them, where nobody `given` others. What is given to make is given to Ansible, so
-    that an inventory's own value would have no effect otherwise."""
+    """Values that the inventory sets for knobs of VARIABLES that are not `given` to make.
+
+    make passes the values of all knobs to Ansible as extra variables, which have precedence over those of the inventory.
+    """
     wanted = [name for name in VARIABLES if not given.get(name) and not (knobs["CLASSES"] and name in SIZE)]
     if is_here(knobs) or not wanted:
         return {}
@@ -43,24 +42,24 @@ def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Val
 
 
 def _text(value: Any) -> str:
-    """As it is typed: YAML makes yes and no something else."""
+    """The value as a user types it: YAML reads yes and no as booleans."""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def head_variables(path: Path, cluster: str) -> dict[str, Any]:
-    """Variables of the head, as the inventory at `path` has them: a cloud's has the servers of `cluster` only.
+    """Variables of the head in the inventory at `path`. The inventory of a cloud lists the servers of `cluster`.
 
-    Raises WrongUse when it cannot be read, or has no head.
+    Raises WrongUse if the inventory cannot be read, or has no head.
     """
     program = Path(sys.executable).with_name("ansible-inventory")
     command = [str(program), "--list", "-i", str(ROOT / "inventories/common"), "-i", str(path), "-e", f"mirage_cluster={cluster}"]
-    told = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    listing = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     try:
-        content = json.loads(told.stdout)
+        content = json.loads(listing.stdout)
         head = content["head"]["hosts"][0]
     except (ValueError, LookupError):
-        lines = [line for line in told.stderr.splitlines() if line.strip()]
+        lines = [line for line in listing.stderr.splitlines() if line.strip()]
         why = f" ({lines[-1].strip()})" if lines else ""
-        raise WrongUse(f"INVENTORY: {path} has no host in its group head{why}") from None
+        raise WrongUse(f"{path} has no host in its group head{why}", parameter="inventory") from None
     variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
     return variables

@@ -1,4 +1,4 @@
-"""What can be known to be wrong before Ansible starts and before anything is written: WrongUse."""
+"""Checks before Ansible starts and before anything is written. Each raises WrongUse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment import configuration
 from mirage.experiment.runs import calibration_of, run_of, text_of
-from mirage.knobs.table import BY_NAME, Value
+from mirage.knobs.parse import Value
+from mirage.knobs.table import BY_NAME, TABLE
 from mirage.terminal.screen import about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -23,33 +24,34 @@ from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
-# Knobs that make a cluster what it is to the run on it.
-SHAPE = ("CLASSES", "NODES", "CPUS", "FRONT_END", "CONFIG", "ACCOUNTING", "SLURM_SOURCE", "SPEED")
-# Slurm keeps instants in 32 bits in places, which end on 2038-01-19.
+# Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
+_IDENTITY = ("INVENTORY", "CLUSTER", "SLURM_CONF", "CLASSES")
+SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster" in knob.targets and knob.name not in _IDENTITY))
+# Slurm keeps some instants in 32 bits, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
 def inventory(knobs: dict[str, Value]) -> Path:
-    """The inventory, as an absolute path."""
+    """Absolute path of the inventory. Raises WrongUse if it does not exist."""
     path = ROOT / str(knobs["INVENTORY"])
     if not path.exists():
-        raise WrongUse(f"INVENTORY: {knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}")
+        raise WrongUse(f"{knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
     return path
 
 
 def is_here(knobs: dict[str, Value]) -> bool:
-    """Whether the cluster is to stand on this machine alone, whose files tell of it."""
+    """Whether the inventory is the default one: the whole cluster is on this machine."""
     return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
 
 
 def config(knobs: dict[str, Value]) -> Path:
-    """The file of the scheduler configuration, which has been read and can be used."""
+    """Path of the scheduler configuration, which is read and checked."""
     return configuration.of(knobs).path
 
 
 def privileges(knobs: dict[str, Value]) -> None:
-    """Root, or sudo that asks for no password, when the cluster is to stand on this machine."""
+    """Check for root, or sudo without a password, if the cluster is on this machine."""
     if os.geteuid() == 0 or not is_here(knobs):
         return
     with suppress(OSError):
@@ -64,38 +66,42 @@ def instance_directory(knobs: dict[str, Value]) -> Path:
 
 
 def running(knobs: dict[str, Value]) -> str | None:
-    """Name of the run whose replay, or calibration, is at work in CLUSTER on this machine."""
+    """Name of the run whose replay or calibration is running in CLUSTER on this machine; None without one, or for other hosts."""
     if not is_here(knobs):
         return None
     with suppress(OSError):
-        at_work = active_run(instance_directory(knobs))
-        return None if at_work is None else run_of(at_work)
+        active = active_run(instance_directory(knobs))
+        return None if active is None else run_of(active)
     return None
 
 
 def has_journal(knobs: dict[str, Value], run: str) -> bool:
-    """Whether the replay of `run` can go on where it was; a cluster on other hosts is taken at its word."""
+    """Whether the replay of `run` can continue where it stopped. On other hosts this is not checked, and assumed."""
     return not is_here(knobs) or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
 
 
 def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
-    """A run that goes on in CLUSTER is neither joined by another one, nor has its nodes changed under it."""
+    """Check that no other run is active in CLUSTER, and that the knobs do not change the cluster of an active run.
+
+    own_run: the run that this command continues, if any.
+    """
     run = running(knobs)
     if run is None:
         return
     cluster = knobs["CLUSTER"]
     if own_run is not None and own_run != run:
-        raise WrongUse(f"RUN: run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER")
+        raise WrongUse(f"run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER", parameter="run")
     for name, value in _shape_of(run, knobs).items():
         if text_of(knobs[name]) != value:
             has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
             raise WrongUse(
-                f"{name}: run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}"
+                f"run {run} goes on in cluster {cluster} with {has}; wait for it, or make teardown CLUSTER={cluster}",
+                parameter=BY_NAME[name].parameter,
             )
 
 
 def has_room(knobs: dict[str, Value]) -> None:
-    """The host holds so many nodes, when the cluster is to stand on this machine; on other hosts the role `instance` looks."""
+    """Check that this host can hold the nodes. For other hosts the role `instance` checks."""
     if not is_here(knobs):
         return
     nodes = knobs["NODES"]
@@ -111,7 +117,7 @@ def has_room(knobs: dict[str, Value]) -> None:
 
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:
-    """The cluster's clock does not pass the last instant that Slurm can count during a run of `length` virtual seconds."""
+    """Check that the cluster's clock stays before the last instant that Slurm can count, in a run of `length` virtual seconds."""
     clock = instance_clock.current(instance_directory(knobs)) if is_here(knobs) else None
     now = (clock or Clock()).virtual_now() / 1e9
     if now + length <= LAST_INSTANT:
@@ -122,25 +128,26 @@ def before_2038(knobs: dict[str, Value], length: float) -> None:
     if clock is not None and time.time() + length <= LAST_INSTANT:
         instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
     raise WrongUse(
-        f"SPEED: the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
-        f"but Slurm cannot count beyond {end}; {instead}"
+        f"the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
+        f"but Slurm cannot count beyond {end}; {instead}",
+        parameter="speed",
     )
 
 
 def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
-    """A new run does not meet the journal of an older one of its name, whose results were removed here.
+    """Check that a new run does not find the journal of an earlier run with its name, whose results were removed.
 
-    run: its name on the head, by default the folder's.
+    run: the name of the run on the head, by default that of the folder.
     """
     own = run or folder.name
     for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
         if is_here(knobs) and not folder.exists() and kept.exists():
-            raise WrongUse(f"RUN: results/{own} is gone, but {kept} is not; remove that too, or give another RUN")
+            raise WrongUse(f"results/{own} is gone, but {kept} is not; remove that too, or give another RUN", parameter="run")
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
-    """What of SHAPE `run` was started with; NODES alone when it was started from another clone."""
+    """Values of SHAPE that `run` was started with. If it was started from another clone, only NODES is known."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
     if experiment is not None:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}

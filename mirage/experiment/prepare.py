@@ -1,4 +1,4 @@
-"""From knobs to what a run needs before a cluster is touched: its workload, its plan, an estimate."""
+"""Prepares a run from the knobs: the workload, the plan of submissions and an estimate of its length. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from mirage.experiment import configuration, site
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
@@ -24,54 +24,54 @@ from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs import plan as submissions
 from slurm_mirage.rm.slurm import accounting
 
-# Virtual seconds between a job's end and its time limit that cover its launch, so that a job which uses its
-# whole limit is not killed for the time that Slurm takes to start it. The same at every speed, so that a scheduler plans by
-# the same limits: what a launch takes longer on a fast clock is left to OverTimeLimit (speed_settings.py).
+# Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
+# of its launch time. Equal at every speed, so that the scheduler plans with the same limits: longer launches on a fast clock are
+# covered by OverTimeLimit (clock_settings.py).
 SLACK = 10.0
-# Samples over a run, and real seconds between two at most.
+# Number of samples over a run, and the longest interval between two in real seconds.
 SAMPLES, LONGEST_SAMPLE = 60, 10.0
 
 
-# A generated workload where MODEL and JOBS say nothing.
+# Model and number of jobs of a generated workload without MODEL and JOBS.
 DEFAULT_MODEL, DEFAULT_JOBS = "raijin", 1000
-LOAD_OF_A_LOG = "LOAD: a log has its own load; it may be given for a workload that is generated, without TRACE"
+LOAD_OF_A_LOG = "a log has its own load; it may be given for a workload that is generated, without TRACE"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the jobs come from: a log, or the generator; and what experiment.json says of it."""
+    """Source of the jobs: the log or generated workload, and its description in experiment.json."""
 
     trace: Trace
     description: dict[str, Any]
 
 
 def number_of(value: Value) -> float:
-    """A knob's number as the float that the pure functions take."""
+    """The number of a knob as a float."""
     assert isinstance(value, (int, Decimal))
     return float(value)
 
 
 def whole_of(value: Value) -> int:
-    """The same for whole numbers."""
+    """The whole number of a knob."""
     assert isinstance(value, int)
     return value
 
 
 def speed_of(knobs: dict[str, Value]) -> float | None:
-    """How many times faster than real time the cluster lives; None as long as `auto` has not picked it."""
+    """Speed of the virtual clock; None while SPEED is `auto`."""
     speed = knobs["SPEED"]
     return float(speed) if isinstance(speed, Decimal) else None
 
 
 def machine_of(knobs: dict[str, Value]) -> Machine:
-    """The emulated machine."""
+    """The emulated machine of CLASSES, or of NODES and CPUS."""
     if isinstance(machine := knobs["CLASSES"], Machine):
         return machine
     return Machine.of_equal_nodes(whole_of(knobs["NODES"]), whole_of(knobs["CPUS"]))
 
 
 def selection_of(knobs: dict[str, Value]) -> Selection:
-    """Which jobs of a log are wanted."""
+    """Selection of the jobs of a log."""
     queues, users = (tuple(name.strip() for name in str(knobs[knob]).split(",") if name) for knob in ("QUEUES", "USERS"))
     return Selection(
         jobs=None if knobs["JOBS"] is None else whole_of(knobs["JOBS"]),
@@ -85,9 +85,10 @@ def selection_of(knobs: dict[str, Value]) -> Selection:
 
 
 def source(knobs: dict[str, Value]) -> Source:
-    """Read TRACE, or generate the workload of a run without one, by MODEL if that is given. Raises WrongUse for what is no log."""
+    """Read TRACE, or generate a workload with MODEL or, without MODEL, the default workload. Raises WrongUse for a file that is
+    no log."""
     if knobs["TRACE"] and knobs["LOAD"] is not None:
-        raise WrongUse(LOAD_OF_A_LOG)
+        raise WrongUse(LOAD_OF_A_LOG, parameter="load")
     if not knobs["TRACE"] and knobs["MODEL"]:
         trace = generated(knobs)
         digest = hashlib.sha256(trace.frame.write_csv().encode()).hexdigest()
@@ -101,7 +102,7 @@ def source(knobs: dict[str, Value]) -> Source:
     if not knobs["TRACE"]:
         machine = machine_of(knobs)
         frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]))
-        # The jobs themselves, because another release may generate others from the same seed.
+        # Checksum of the jobs, because another release may generate other jobs from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
         trace = Trace(frame, header_of(machine), {}, "generated", digest)
         return Source(trace, {"path": None, "generated": "default_workload", "sha256": digest})
@@ -119,7 +120,7 @@ def source(knobs: dict[str, Value]) -> Source:
 
 
 def generated(knobs: dict[str, Value]) -> Trace:
-    """The JOBS jobs (DEFAULT_JOBS if it says nothing) that MODEL generates for the machine."""
+    """Generate JOBS jobs (default: DEFAULT_JOBS) for the machine with MODEL."""
     model, seed, machine = str(knobs["MODEL"] or DEFAULT_MODEL), whole_of(knobs["SEED"]), machine_of(knobs)
     count = DEFAULT_JOBS if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
     load = None if knobs["LOAD"] is None else number_of(knobs["LOAD"])
@@ -128,12 +129,12 @@ def generated(knobs: dict[str, Value]) -> Trace:
 
 
 def header_of(machine: Machine) -> dict[str, str]:
-    """What an SWF header says of a machine."""
+    """Labels of a machine in an SWF header."""
     return {"MaxProcs": str(machine.processors), "MaxNodes": str(machine.nodes)}
 
 
 def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload:
-    """Select and shrink the jobs. Raises WrongUse, for one that is wider than the cluster too."""
+    """Select and shrink the jobs. Raises WrongUse, also for a job that is wider than the cluster."""
     return prepare(
         trace,
         # A generated workload has as many jobs as JOBS says.
@@ -149,8 +150,8 @@ def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload
 
 
 def due_times(knobs: dict[str, Value], chosen: Workload) -> list[float]:
-    """When each job is due, in virtual seconds after the start of the replay: presets at once, the others at their own times after
-    them, or by the scheme of PERIOD, which counts them only."""
+    """Submission times in virtual seconds after the start of the replay: presets at 0, the other jobs at their own times, or in
+    groups if PERIOD is given. Presets do not count as jobs of a group."""
     submits = chosen.jobs["submit_virtual"].to_list()
     presets = chosen.presets()
     period = number_of(knobs["PERIOD"])
@@ -167,7 +168,7 @@ def due_times(knobs: dict[str, Value], chosen: Workload) -> list[float]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready to start. Times in virtual seconds."""
+    """A run that is ready to start. Times are in virtual seconds."""
 
     knobs: dict[str, Value]
     shrink: Decimal
@@ -177,18 +178,20 @@ class Prepared:
     @classmethod
     def make(cls, knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Prepared:
         if knobs["DEPENDENCIES"] == "think" and knobs["PERIOD"] != 0:
-            raise WrongUse("DEPENDENCIES: think submits jobs at instants of their own, PERIOD in groups; give one of them")
+            raise WrongUse(
+                "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
+            )
         chosen = workload(knobs, trace, shrink)
         return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 
     def executions(self) -> list[float]:
-        """How long each job will run: a cancelled one no longer than until its cancellation."""
+        """Expected run time of each job: for a cancelled job at most until its cancellation."""
         rows = self.workload.jobs.select("ran", "runtime_virtual", "cancel_after_virtual").iter_rows()
         return [run if cancel is None else min(run, cancel) if ran else 0.0 for ran, run, cancel in rows]
 
     def estimate(self) -> float:
-        """Seconds from the first submission to the last end, if no job waits, or if all processors are
-        always busy: the longer of both. What a scheduler makes of it comes on top.
+        """Lower estimate of the length of the run: the longer of the time to the last end if no job waits, and the time that the
+        work takes if all processors are always busy.
         """
         runs = self.executions()
         last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
@@ -196,16 +199,16 @@ class Prepared:
         return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
 
     def real_estimate(self) -> float | None:
-        """The same in real seconds; None as long as SPEED=auto has picked no speed."""
+        """The estimate in real seconds; None while SPEED is `auto`."""
         speed = speed_of(self.knobs)
         return None if speed is None else self.estimate() / speed
 
     def sample_interval(self) -> float:
-        """Real seconds between two samples of the host and of Slurm: SAMPLES of them at least, but none faster than 1 s."""
+        """Real seconds between two samples of the host and of Slurm, for at least SAMPLES samples; from 1 to LONGEST_SAMPLE."""
         return min(LONGEST_SAMPLE, max(1.0, (self.real_estimate() or 0.0) / SAMPLES))
 
     def announcement(self) -> str:
-        """What will be done, and about how long it takes: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
+        """The line that announces the run: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
 
         On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`.
         """
@@ -220,7 +223,7 @@ class Prepared:
 
     @cached_property
     def requests(self) -> requests.Requests:
-        """Partition, QOS and memory that each job is submitted with: the configuration's rules go over what the log says."""
+        """Partition, QOS and memory of each submission. The rules of the configuration have precedence over the log."""
         config = configuration.of(self.knobs)
         seed = whole_of(self.knobs["SEED"])
         partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
@@ -228,7 +231,7 @@ class Prepared:
         return requests.requests_of(self.workload.jobs, partitions, qos, there, float(self.shrink) / 100)
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
-        """The rows of plan.csv for a run of that name."""
+        """Rows of plan.csv for a run with the given name."""
         charged = configuration.of(self.knobs).has_accounting(self.knobs)
         asked = self.requests
         jobs = self.workload.jobs.iter_rows(named=True)
@@ -257,7 +260,7 @@ class Prepared:
         ]
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
-        """Make results/RUN with its inputs, in one step. run: its name on the head, by default the folder's."""
+        """Create results/RUN with its inputs in one step. run: name of the run on the head, by default that of the folder."""
         new = folder.parent / f".new-{folder.name}"
         new.mkdir(parents=True, exist_ok=True)
         self._write_into(new, run or folder.name, experiment)
@@ -266,7 +269,7 @@ class Prepared:
         new.rename(folder)
 
     def write_again(self, folder: Path, run: str = "") -> None:
-        """Put the inputs of this preparation in the place of another one's, which did not know the speed yet, or the run's name."""
+        """Replace the inputs in the folder, after the speed was chosen or the run got another name."""
         self._write_into(folder, run or folder.name, read_json(folder / "experiment.json") or {})
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
@@ -287,6 +290,6 @@ class Prepared:
 
 
 def in_both_times(virtual: float, speed: float | None) -> str:
-    """A length of the cluster's time, and how long that is: `9 h of the cluster's time: about 5 min at SPEED=100`."""
+    """A duration in virtual and real time: `9 h of the cluster's time: about 5 min at SPEED=100`."""
     told = f"{about(virtual)} of the cluster's time"
     return f"{told}, at a SPEED to be picked" if speed is None else f"{told}: about {about(virtual / speed)} at SPEED={speed:g}"

@@ -1,4 +1,4 @@
-"""What is told of a run before it starts: what selection, shrinking and a fast clock have done to the log."""
+"""Remarks that are printed before a run: effects of selection, shrinking and a fast clock on the log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import polars as pl
 
 from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared, speed_of
-from mirage.knobs.table import MOST_SPEED, shown_number
+from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.terminal.screen import about
 from mirage.workloads.workload import Workload
 
-# Shrinking has left hardly any time limits when fewer than this share of the distinct ones are left, or so few of at least so many.
+# A warning is printed if shrinking leaves less than this share of the distinct time limits, or fewer than FEW_LIMITS of at least
+# MANY_LIMITS.
 LIMITS_SHARE = 0.5
 FEW_LIMITS, MANY_LIMITS = 5, 10
-# Slurm's constants, which SHRINK makes larger against the workload.
+# Constants of Slurm, which SHRINK does not shrink with the workload.
 NOT_SHRUNK = (
     "bf_interval",
     "bf_resolution",
@@ -26,7 +27,7 @@ NOT_SHRUNK = (
     "the minutes that time limits are counted in and the 30 s between two looks at them",
 )
 
-# What became of dependencies and requests, by the names under which they are counted.
+# Text for counts of dependencies and requests, by the name of the count.
 WAITS_AND_REQUESTS = {
     "dependencies": "dependencies: {} jobs start when the others have ended (DEPENDENCIES=keep)",
     "dependencies_never": "dependencies that the log shows unfulfilled: {} jobs wait until they are cancelled, as in the log",
@@ -50,10 +51,10 @@ WAITS_AND_REQUESTS = {
 
 
 def remarks(run: Prepared) -> list[str]:
-    """A line each."""
+    """The remarks on a run, one line each."""
     notes, lines = run.workload.notes, site.left_out(run.knobs)
     if run.shrink != 100:
-        lines.append(f"SHRINK={shown_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+        lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
     if "limits_extended" in notes:
@@ -68,7 +69,7 @@ def remarks(run: Prepared) -> list[str]:
 
 
 def sizes_and_presets(chosen: Workload) -> list[str]:
-    """What became of the sizes of jobs, and what comes before the selection."""
+    """Remarks on changed sizes and on presets."""
     notes, lines = chosen.notes, []
     if chosen.size_factor != 1:
         lines.append(f"sizes of jobs: {chosen.size_factor:.4g} times those of the log, to the nearest processor (SIZES=scale)")
@@ -83,7 +84,7 @@ def sizes_and_presets(chosen: Workload) -> list[str]:
 
 
 def _extensions(run: Prepared) -> str:
-    """How many time limits were extended, and by how much."""
+    """Number of extended time limits, and the median and largest extension."""
     asked = (pl.col("requested") * float(run.shrink) / 100 / 60 - 1e-9).ceil().clip(1) * 60
     touched = run.workload.jobs.filter("limit_extended").select(by=pl.col("limit_minutes") * 60 - asked)
     median, most = touched.select(pl.col("by").median(), most=pl.col("by").max()).row(0)
@@ -93,7 +94,7 @@ def _extensions(run: Prepared) -> str:
 
 
 def _arrays(run: Prepared) -> str:
-    """Tasks of arrays are submitted one by one: each has a run time of its own."""
+    """Remark on job arrays, whose tasks are submitted as single jobs, because each has its own run time."""
     notes = run.workload.notes
     told = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
     limited = notes.get("array_tasks_limited")
@@ -101,7 +102,7 @@ def _arrays(run: Prepared) -> str:
 
 
 def _limits(run: Prepared) -> list[str]:
-    """What is left of the time limits, which a backfill scheduler plans by."""
+    """Remarks on the distinct time limits that are left after shrinking; a backfill scheduler plans with them."""
     before, after = run.workload.limits["before"], run.workload.limits["after"]
     lines = []
     if after < before or run.shrink != 100:
@@ -110,7 +111,7 @@ def _limits(run: Prepared) -> list[str]:
         lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
         times = 100 / float(run.shrink)
-        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MOST_SPEED)
+        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MAX_SPEED)
         lines.append(
             f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "
             f"hardly knows how long jobs will run; SPEED={instead:g} with SHRINK=100 is as short, and keeps them"
@@ -119,8 +120,8 @@ def _limits(run: Prepared) -> list[str]:
 
 
 def shrink_in_words(shrink: Decimal) -> str:
-    """What a shrink factor does: `0.2 %: 500 times shorter`."""
+    """Describe a shrink factor: `0.2 %: 500 times shorter`."""
     if shrink == 100:
         return "100 %: the log's own times"
     factor = 100 / shrink if shrink < 100 else shrink / 100
-    return f"{shown_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"
+    return f"{format_number(shrink)} %: {float(factor):.4g} times {'shorter' if shrink < 100 else 'longer'}"

@@ -1,4 +1,4 @@
-"""`make report`: report.html of a run, a sweep or a comparison, from the files beside it."""
+"""report.html of a run, a sweep or a comparison, made from the files beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from mirage import ROOT
 from mirage.experiment import runs
-from mirage.experiment.endings import Ending
+from mirage.knobs.resolve import user_message
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
@@ -16,39 +16,37 @@ from slurm_mirage.base.files import read_json, write_atomically
 NAME = "report.html"
 
 
-def report(values: Mapping[str, Any], screen: Screen) -> Ending:
-    """Make the page of results/RUN anew."""
-    folder = folder_of(values)
-    return Ending("ok", f"{_made(folder)}, results/{folder.name}/{NAME}")
-
-
 def folder_of(values: Mapping[str, Any]) -> Path:
-    """results/RUN. Raises WrongUse where nothing is."""
+    """The folder results/RUN. Raises WrongUse if RUN is not given or the folder does not exist."""
     if not values["RUN"]:
-        raise WrongUse("RUN: nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison")
+        raise WrongUse(
+            "nothing is given; it may be the name of a folder of results/ with a finished run, sweep or comparison", parameter="run"
+        )
     folder = runs.RESULTS / str(values["RUN"])
     if not folder.is_dir():
-        raise WrongUse(f"RUN: results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison")
+        raise WrongUse(
+            f"results/{folder.name} is not there; it may be a folder with a finished run, sweep or comparison", parameter="run"
+        )
     return folder
 
 
 def write(folder: Path, screen: Screen) -> None:
-    """Make the page at the end of a run, a sweep or a comparison, and say where it is.
+    """Make the page at the end of a run, a sweep or a comparison, and print its path.
 
-    The results are there whatever comes of it: a page that cannot be made is told, and is no failure of the run.
+    A page that cannot be made is reported. It is not a failure of the run, whose results are complete.
     """
     try:
-        _made(folder)
+        make(folder)
     except Exception as error:
-        told = str(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
-        screen.say(f"{NAME} could not be made: {told}")
+        reason = user_message(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
+        screen.say(f"{NAME} could not be made: {reason}")
         screen.say(f"make report RUN={folder.name} tries it again")
     else:
         _say(folder, screen)
 
 
 def show(folder: Path, screen: Screen) -> None:
-    """Say where the page of a finished run is; one of an earlier release, or that was killed just before, gets it now."""
+    """Print the path of a finished run's page. The page is made if it is missing, as in runs of an earlier release."""
     if (folder / NAME).exists():
         _say(folder, screen)
     else:
@@ -60,16 +58,16 @@ def _say(folder: Path, screen: Screen) -> None:
     screen.say(f"report: {shown / NAME}")
 
 
-def _made(folder: Path) -> str:
-    """Write the pages; what they are about."""
-    told, found = pages(folder)
-    for path, text in found.items():
+def make(folder: Path) -> str:
+    """Write the pages of a run, a sweep or a comparison. Returns what they describe: `100 jobs of kth`."""
+    description, texts = pages(folder)
+    for path, text in texts.items():
         write_atomically(path, text)
-    return told
+    return description
 
 
 def pages(folder: Path) -> tuple[str, dict[Path, str]]:
-    """What the folder is about, and its page and those of its runs, by the files that they belong into."""
+    """Describe the folder, and make its page and those of its runs. Returns the description and the pages by path."""
     if (folder / "comparison.json").is_file():
         return _comparison(folder)
     if (folder / "sweep.csv").is_file():
@@ -86,7 +84,7 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
 
 
 def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
-    """The page of a comparison, and those of its runs."""
+    """Description and pages of a comparison and its runs."""
     from mirage.reports.comparison_page import page
     from mirage.reports.run_data import Run
     from mirage.reports.run_page import page as page_of_run
@@ -100,7 +98,7 @@ def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
 
 
 def _sweep(folder: Path) -> tuple[str, dict[Path, str]]:
-    """The page of a sweep, and those of its runs that are there."""
+    """Description and pages of a sweep and of those of its runs that have results."""
     from mirage.reports.sweep_page import lines_of, page
 
     there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / "metrics.json").is_file()]

@@ -1,4 +1,4 @@
-"""results/RUN: its inputs, and whether a run of that name is new, goes on, or is only shown."""
+"""results/RUN: the inputs of a run, and whether a run of that name is new, unfinished or finished."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from mirage import ROOT
 from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
 from mirage.knobs.machine import Machine
-from mirage.knobs.table import BY_NAME, TABLE, Value, shown_number
+from mirage.knobs.parse import Value, format_number
+from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
 
-# Folders of results/ that are no runs.
+# Folders of results/ that are not runs.
 RESERVED = ("bench",)
 _CALIBRATION = ".calibration"
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
 def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> str:
-    """RUN as given; or the last run with these inputs that did not come to its end; or made of the time and the trace's name."""
+    """Name of the run: RUN; or the latest unfinished run with these inputs; or a new name from the time and the trace's name."""
     if knobs["RUN"]:
         return str(knobs["RUN"])
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
@@ -43,53 +44,53 @@ def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> 
 
 
 def calibration_of(run: str) -> str:
-    """Name, on the head, of the run that a speed is picked by (SPEED=auto) before `run` begins."""
+    """Name on the head of the calibration for SPEED=auto, which precedes `run`."""
     return f"{run}{_CALIBRATION}"
 
 
 def run_of(name: str) -> str:
-    """The run that a name on the head belongs to."""
+    """Name of the run that a name on the head belongs to."""
     return name.removesuffix(_CALIBRATION)
 
 
 def text_of(value: Value) -> str:
-    """A knob's value as it is stored and compared. A file of classes counts by what it says."""
+    """A knob's value as text, for storage and comparison. A file of classes is represented by its content."""
     if isinstance(value, tuple):
-        return ",".join(shown_number(item) for item in value)
+        return ",".join(format_number(item) for item in value)
     if isinstance(value, Decimal):
-        return shown_number(value)
+        return format_number(value)
     return "" if value is None else str(value)
 
 
 def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str, str]:
-    """All that makes a run what it is. A trace, a configuration and a slurm.conf count by content, not by path."""
+    """Inputs of a run by name. The trace, the configuration and the slurm.conf are represented by checksums of their content."""
     chosen = {knob.name: text_of(knobs[knob.name]) for knob in TABLE if knob.is_input}
     if (site := site_of(knobs)) is not None:
-        said = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
-        chosen["SLURM_CONF"] = hashlib.sha256(said.encode()).hexdigest()
+        content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
+        chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen
 
 
 def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
-    """The ending of a finished run with these inputs; None when it is new or goes on.
+    """Ending of a finished run with these inputs; None if the run is new or unfinished.
 
     Raises WrongUse when the folder holds a run with other inputs, or something else.
     """
     if folder.name in RESERVED:
-        raise WrongUse(f"RUN: results/{folder.name} is kept for other results; it may be any other name")
+        raise WrongUse(f"results/{folder.name} is kept for other results; it may be any other name", parameter="run")
     if not folder.exists():
         return None
     experiment = read_json(folder / "experiment.json") if folder.is_dir() else None
     if experiment is None:
         if folder.is_dir() and not any(folder.iterdir()):
             return None
-        raise WrongUse(f"RUN: results/{folder.name} is there already and holds no run; it may be another name")
+        raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
     before = experiment["inputs"]
     for name in wanted:
         if not _same(name, before, wanted):
-            raise WrongUse(f"RUN: results/{folder.name} has other inputs: {_difference(name, before, wanted)}")
+            raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
     return Ending.load(folder) if _is_over(folder) else None
 
 
@@ -99,7 +100,7 @@ def _is_over(folder: Path) -> bool:
 
 
 def _same(name: str, before: dict[str, str], now: dict[str, str]) -> bool:
-    """A run of an earlier release lacks the inputs that came later: they had their default values."""
+    """Whether an input is equal. A run of an earlier release lacks newer inputs, which count as their defaults."""
     default = BY_NAME[name].default if name in BY_NAME else ""
     return before.get(name, default) == now[name]
 
@@ -112,7 +113,7 @@ def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
 
 
 def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, Any]) -> dict[str, Any]:
-    """Content of experiment.json before the run; what only the cluster knows is added at its end."""
+    """Content of experiment.json before the run. `complete` adds what only the cluster knows."""
     given = {name: value.path if isinstance(value, Machine) else text_of(value) for name, value in knobs.items()}
     return {
         "inputs": wanted,
@@ -138,7 +139,7 @@ def _git() -> dict[str, Any] | None:
     """Commit of the clone, and whether files differ from it; None without git or outside a clone."""
 
     def ask(*words: str) -> str:
-        # Root may work on another user's clone: git refuses that unless it is told.
+        # git refuses a clone of another user, as root has it, unless it is declared safe.
         command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -149,7 +150,7 @@ def _git() -> dict[str, Any] | None:
 
 
 def complete(folder: Path) -> None:
-    """Add to experiment.json what the run has shown: Slurm's version, sha256 of its slurm.conf, the clock."""
+    """Add to experiment.json what is known after the run: Slurm's version, sha256 of its slurm.conf, the clock, the hosts."""
     path = folder / "experiment.json"
     experiment = read_json(path)
     slurm: dict[str, str] = {}
@@ -165,17 +166,17 @@ def complete(folder: Path) -> None:
         clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
         hosts = settings.get("hosts", [])
     if (began := _began(folder / "journal.jsonl")) is not None:
-        # One moment on both clocks, in seconds since the epoch: the beginning of the replay.
+        # Start of the replay on both clocks, in seconds since the epoch.
         clock["began"] = {name: began[name] for name in ("real", "virtual")}
     if hosts:
-        # Where the cluster was; the head is the first. Until now that was thought to be the machine that make ran on.
+        # The hosts of the cluster, the head first. Before the run `host` describes the machine that make runs on.
         experiment["hosts"] = hosts
         experiment["host"] = {name: hosts[0][name] for name in ("name", "cores", "memory_bytes", "kernel")}
     write_json(path, experiment | {"slurm": slurm, "clock": clock})
 
 
 def _began(journal: Path) -> dict[str, Any] | None:
-    """The start event of a journal; None if there is none yet."""
+    """Start event of a journal; None without a journal."""
     if not journal.exists():
         return None
     with journal.open("rb") as stream:

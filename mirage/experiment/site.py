@@ -1,32 +1,32 @@
-"""What is told of a site's slurm.conf (SLURM_CONF): what is not taken over from it, and what of the rest is not in force."""
+"""Reports SLURM_CONF settings that were ignored or did not take effect."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from mirage.experiment import configuration
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.rm.slurm.site_conf import not_in_force
 
 LEFT_OUT = "slurm_conf_left_out.txt"
 
 
 def left_out(knobs: dict[str, Value]) -> list[str]:
-    """What the emulated cluster has of its own instead of what the file says: a line each, with the reason."""
+    """Lines of the file that the emulated cluster does not use, each with the reason."""
     site = configuration.site_of(knobs)
     return [] if site is None else [f"SLURM_CONF: not taken over: {line}" for line in site.left_out]
 
 
 def write(knobs: dict[str, Value], folder: Path) -> None:
-    """The same as a file of the run."""
+    """Write these lines to a file in the run's folder."""
     if lines := left_out(knobs):
         (folder / LEFT_OUT).write_text("".join(f"{line}\n" for line in lines))
 
 
 def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:
-    """Settings of the file that were not in force in a run, by its scontrol.txt (`scontrol show config`), a line each.
+    """Settings of the file that did not take effect in a run, one line each, by its scontrol.txt (`scontrol show config`).
 
-    Those that CONFIG sets are meant to differ.
+    Settings that CONFIG overrides are left out.
     """
     shown = folder / "scontrol.txt"
     site = configuration.site_of(knobs)

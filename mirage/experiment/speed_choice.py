@@ -1,16 +1,15 @@
-"""The largest speed at which a run can be expected to be valid: what SPEED=auto picks.
+"""Chooses the speed for SPEED=auto: the largest one at which a run is expected to be valid.
 
-What a job costs the host is real time and does not shrink with the clock: at SPEED=N it is N times as long for Slurm and the
-jobs. Each bound of the verdict (validity.py) thus has a largest speed, and the smallest of these binds. Jobs that come at once
-wait for each other besides, so submissions and launches are taken as a queue with one server, which is the host: an event of the
-virtual instant t comes at t / N, and costs a submission's or a launch's real seconds. Each wait follows from the one before
-(Lindley 1952, The theory of queues with a single server), for all events at once:
+A job costs the host real time, which does not depend on the clock: at SPEED=N it is N times as long for Slurm and the jobs. Each
+bound of the verdict (validity.py) therefore allows a largest speed, and the smallest of these speeds decides. Jobs that are
+submitted together also wait for each other, so submissions and launches are modelled as a queue with one server, the host: an
+event at the virtual instant t arrives at t / N, and takes the real seconds of a submission or a launch. Each wait follows from
+the one before (Lindley 1952, The theory of queues with a single server), for all events at once:
 
-    W(k) = X(k) - min X(1..k),    X(k) = what the events before k cost in all - arrival(k)
+    W(k) = X(k) - min X(1..k),    X(k) = total cost of the events before k - arrival(k)
 
-Costs come from a calibration on the running instance (calibration.py). When jobs start, how long they wait and how many of them
-do so at once follow from an EASY schedule of the workload on the emulated machine (simulation.py), which knows nothing of
-partitions, priorities and nodes.
+Costs are measured by a calibration on the running instance (calibration.py). Starts, waits and the number of waiting jobs are
+those of a simulated EASY schedule of the workload (simulation.py), without partitions, priorities and nodes.
 """
 
 from __future__ import annotations
@@ -28,39 +27,39 @@ from mirage.records.validity import Thresholds
 from slurm_mirage.base.errors import WrongUse
 
 SAFETY = 0.5
-"""Of each limit but that of the backfill cycle, which has a factor of its own. On a fast clock the backfill scheduler hardly
-pauses, and its locks hold others up: at SPEED=1000 the 99th percentiles of a run were twice what the queue alone makes of them.
-Besides, a host is not always as it was during the calibration."""
+"""Share of each limit that is used, except for the limit of the backfill cycle, which has its own factor. On a fast clock the
+backfill scheduler hardly pauses, and its locks delay other threads: at SPEED=1000 the 99th percentiles of a run were twice those
+of the queue model. Besides, the load of a host can differ from that during the calibration."""
 CYCLE = "longest backfill cycle"
 FASTEST = 1000
-"""Timeouts of Slurm that are 60 s can follow a clock up to 65533 / 60 (speed_settings.py); nothing faster is picked."""
+"""Largest speed that is chosen. Slurm's timeouts of 60 s can be multiplied by up to 65533 / 60 (clock_settings.py)."""
 RESOLUTION = 1.0
-"""Virtual seconds by which Slurm's whole seconds may lengthen a start latency, and do lengthen the largest stretches."""
+"""Virtual seconds that Slurm's rounding to whole seconds can add to a start latency, and adds to the largest stretches."""
 
-# A run's longest backfill cycle took 1 to 7 times what the calibration's longest makes of it, for it is the one of thousands that
-# had to wait longest for slurmctld's locks.
+# The longest backfill cycle of a run took 1 to 7 times as long as the calibration's longest cycle predicts: among thousands of
+# cycles it is the one that waited longest for slurmctld's locks.
 _OUTLIER = 5.0
-_SLOWEST, _BEYOND = 0.01, 100_000.0  # where limits are looked for
-_TOLERANCE = 1.001  # a limit is known to this factor, and is never above the true one
-_MOMENT = 1e-3  # seconds; a schedule has no job without a run time
+_SLOWEST, _BEYOND = 0.01, 100_000.0  # range in which limits are searched
+_TOLERANCE = 1.001  # relative accuracy of a limit, which is never above the true one
+_MOMENT = 1e-3  # seconds; the simulation needs run times above 0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a job costs the host, in real seconds, whatever the speed."""
+    """Costs of a job in real seconds of the host, which do not depend on the speed."""
 
     hold_p50: float
-    """For how much longer than its run time Slurm holds a job's processors, one job after the other; median."""
+    """Time for which Slurm holds the processors of a job beyond its run time, for jobs one after the other; median."""
     hold_p99: float
-    """The same, 99th percentile, without what Slurm's whole seconds add."""
+    """99th percentile of this time, without Slurm's rounding to whole seconds."""
     start: float
-    """From its submission to its start on an idle machine, median, without what Slurm's whole seconds add."""
+    """Time from submission to start on an idle machine; median, without Slurm's rounding to whole seconds."""
     submit: float
-    """A submission, of many at once."""
+    """A submission, when many are made together."""
     launch: float
-    """All the rest of a job, of many at once: a host can do 1 / (submit + launch) jobs a second."""
+    """All other work for a job, when many run together: the host can process 1 / (submit + launch) jobs per second."""
     backfill: float | None = None
-    """A cycle of the backfill scheduler for each job that waits; None: not seen."""
+    """A cycle of the backfill scheduler for each waiting job; None if no cycle was observed."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -70,22 +69,23 @@ class Cost:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a workload asks of the host; instants and lengths in virtual seconds."""
+    """Load of a workload on the host; instants and durations in virtual seconds."""
 
     events: pl.DataFrame
-    """In order of time: time, is_launch (false: a submission), and at_once: the launch of a job that starts when it is due."""
+    """Events in order of time: time; is_launch (false for a submission); at_once, for the launch of a job that starts when it is
+    due."""
     mean_runtime: float
     mean_wait: float
     most_waiting: int
-    """Jobs that wait at once, at most."""
+    """Largest number of waiting jobs."""
 
     @classmethod
     def of(
         cls, dues: Sequence[float], runtimes: Sequence[float], limits: Sequence[float], widths: Sequence[int], processors: int
     ) -> Demand:
-        """Of jobs in order of submission, none wider than the machine. Raises WrongUse if there are none."""
+        """Demand of jobs in order of submission, none wider than the machine. Raises WrongUse if there are none."""
         if not dues:
-            raise WrongUse("JOBS: a speed is chosen for a workload of at least one job")
+            raise WrongUse("a speed is chosen for a workload of at least one job", parameter="jobs")
         starts, most_waiting = easy(dues, runtimes, limits, widths, processors)
         submissions = [(due, False, False) for due in dues]
         launches = [(start, True, start == due) for start, due in zip(starts, dues, strict=True)]
@@ -98,40 +98,40 @@ class Demand:
 
 @dataclass(frozen=True)
 class Limit:
-    """What one bound of the verdict allows."""
+    """Largest speed that one bound of the verdict allows."""
 
     name: str
     bound: float
     """Virtual seconds."""
     speed: float
-    """The largest speed at which the bound holds; at least 0.01 and at most 100,000, where nothing further is looked for."""
+    """The largest speed at which the bound holds, from 0.01 to 100,000."""
     why: str
 
     @property
     def safety(self) -> float:
-        """The part of it that is taken."""
+        """Share of the speed that is used."""
         return 1.0 if self.name == CYCLE else SAFETY
 
     @property
     def safe(self) -> float:
-        """The largest speed that is taken on its account."""
+        """Largest speed that is chosen under this limit."""
         return self.speed * self.safety
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The speed that was picked, and the limits it follows from."""
+    """The chosen speed, and the limits that it follows from."""
 
     speed: float
     limits: tuple[Limit, ...]
 
     @property
     def binding(self) -> Limit:
-        """The limit that lets the speed be least."""
+        """The limit with the smallest safe speed."""
         return min(self.limits, key=lambda limit: limit.safe)
 
     def reason(self) -> str:
-        """Why it is this speed and no other."""
+        """Reason for the speed in words."""
         limit = self.binding
         if limit.safe >= FASTEST:
             return f"Slurm's timeouts can follow no faster clock; {limit.name} would allow {_short(limit.speed)}"
@@ -142,12 +142,12 @@ class Choice:
         return f"{part}{_short(limit.speed)}, which {allows}"
 
     def lines(self) -> list[str]:
-        """What each bound allows, and what was picked."""
+        """Lines for the terminal: the speed that each bound allows, and the chosen speed."""
         allowed = ", ".join(f"{limit.name} {_short(limit.speed)}" for limit in self.limits)
         return [f"largest speed that each bound allows: {allowed}", f"SPEED={self.speed:g} is picked: {self.reason()}"]
 
     def as_json(self) -> dict[str, Any]:
-        """For calibration.json."""
+        """Content of calibration.json."""
         return {
             "speed": self.speed,
             "reason": self.reason(),
@@ -158,7 +158,8 @@ class Choice:
 
 
 def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
-    """The speed for this workload on this host: the smallest safe one, rounded down to two digits, from 1 to FASTEST."""
+    """Choose the speed of a workload on this host: the smallest safe speed of all limits, rounded down to two digits, from 1 to
+    FASTEST."""
     figures = (
         "submit lag p99",
         "start latency p50",
@@ -173,10 +174,10 @@ def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
 
 
 def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
-    """The verdict's bounds for the workload, in virtual seconds, by the names of `predicted`."""
+    """Bounds of the verdict for the workload in virtual seconds, by the names of `predicted`."""
 
-    def larger(knob: str, scale: float) -> float:
-        share, seconds = getattr(thresholds, f"{knob}_share"), getattr(thresholds, f"{knob}_seconds")
+    def larger(threshold: str, scale: float) -> float:
+        share, seconds = getattr(thresholds, f"{threshold}_share"), getattr(thresholds, f"{threshold}_seconds")
         return float(max(share * scale, seconds))
 
     return {
@@ -189,7 +190,7 @@ def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
 
 
 def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
-    """The verdict's figures at a speed, in virtual seconds."""
+    """Expected figures of the verdict at a speed, in virtual seconds."""
     queued = delays(demand, cost, speed)
     submissions, launches = (queued.filter(col("is_launch") == is_launch)["delay"] for is_launch in (False, True))
 
@@ -213,9 +214,9 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
 
 
 def delays(demand: Demand, cost: Cost, speed: float) -> pl.DataFrame:
-    """`demand.events` with `delay`: real seconds for which each waits until the host has done what came before.
+    """Add `delay` to `demand.events`: real seconds that each event waits until the host has finished the events before it.
 
-    A job's own submission delays its launch too, but that is part of what it costs alone.
+    The delay of a launch by the job's own submission is left out, because it is part of the cost of a single job.
     """
     price = pl.when("is_launch").then(cost.launch).otherwise(cost.submit)
     work = demand.events.with_columns(behind=price.cum_sum() - price - col("time") / speed)
@@ -224,24 +225,24 @@ def delays(demand: Demand, cost: Cost, speed: float) -> pl.DataFrame:
 
 
 def rounded_down(value: float, digits: int = 2) -> float:
-    """A number above 0 with so many significant digits, not above it."""
+    """Round a number above 0 down to the given significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return round(math.floor(value / step * (1 + 1e-12)) * step, 12)
 
 
 def _short(value: float) -> str:
-    """Three digits, without an exponent."""
+    """A number with three significant digits, without exponent."""
     return f"{float(f'{value:.3g}'):g}"
 
 
 def easy(
     dues: Sequence[float], runtimes: Sequence[float], limits: Sequence[float], widths: Sequence[int], processors: int
 ) -> tuple[list[float], int]:
-    """When jobs start under EASY backfill, and how many wait at most; jobs in order of submission."""
+    """Starts of jobs, in order of submission, under EASY backfilling, and the largest number of waiting jobs."""
     from mirage.simulation.simulation import schedule  # numba takes a moment to load
 
     due = np.array(dues, np.float64)
-    # A job that is cancelled while it waits is in the queue like others, and gone as soon as it is not.
+    # A job that was cancelled while it waited has no run time: it waits like the others, and ends when it starts.
     runs = np.maximum(runtimes, _MOMENT)
     start = schedule(due, np.array(widths), runs, np.array(limits), processors, "easy")
     instants, place = np.unique(np.concatenate([due, start]), return_inverse=True)
@@ -254,7 +255,7 @@ def _is_known(name: str, cost: Cost) -> bool:
 
 
 def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
-    """The largest speed at which the figure `name` is within the bound: no figure shrinks when the speed grows."""
+    """Search the largest speed at which the figure `name` is within the bound. Every figure grows with the speed."""
 
     def holds(speed: float) -> bool:
         return predicted(demand, cost, speed)[name] <= bound
@@ -271,7 +272,7 @@ def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
 
 
 def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
-    """What the figure consists of for the most part, at this speed."""
+    """The main part of the figure at this speed, in words."""
     alone = {
         "submit lag p99": cost.submit,
         "start latency p50": cost.start,
@@ -288,11 +289,11 @@ def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
 
 
 def densest(demand: Demand, cost: Cost, speed: float) -> tuple[int, float]:
-    """The stretch in which the longest delay builds up: its events, and its length in virtual seconds."""
+    """The period in which the longest delay builds up: its number of events, and its length in virtual seconds."""
     queued = delays(demand, cost, speed).with_row_index()
     longest = int(queued["delay"].arg_max() or 0)
     before = queued.head(longest + 1)
-    # Rounding leaves nothing where the host had just become free.
+    # Delays below the rounding error count as 0.
     began = before.filter(col("delay") <= 1e-9)["index"].max()
     assert isinstance(began, int)  # the first event of all never waits
     stretch = before.slice(began)

@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import shown_number
+from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
@@ -50,7 +50,7 @@ def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
 
 def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
     """The runs that a finished sweep has written down."""
-    check_lines(folder / "sweep.csv", "RUN")
+    check_lines(folder / "sweep.csv", "run")
     with (folder / "sweep.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
     return [(Decimal(line["shrink"]), folder.parent / line["run"], Ending(line["ending"], "")) for line in lines]
@@ -65,5 +65,5 @@ def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
         metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
-        writer.writerow([shown_number(shrink), run.name, ending.word, *figures])
+        writer.writerow([format_number(shrink), run.name, ending.word, *figures])
     return stream.getvalue()

@@ -1,7 +1,4 @@
-"""The emulated machine: classes of equal nodes, said by NODES and CPUS or by the file CLASSES.
-
-Standard library only, but for reading that file.
-"""
+"""The emulated machine: classes of equal nodes, given by NODES and CPUS or by the file CLASSES."""
 
 from __future__ import annotations
 
@@ -17,52 +14,59 @@ from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 
 FORM = "a YAML list of classes of nodes, each with count and cpus, like machines/example.yml"
 KEYS = {"count": int, "cpus": int, "prefix": str, "first": int, "extra": dict}
-KINDS = {int: "a whole number", str: "a text", dict: "a mapping of words of a NodeName line"}
+TYPE_NAMES = {int: "a whole number", str: "a text", dict: "a mapping of words of a NodeName line"}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Classes of nodes. `path` is that of the file that they were read from, empty when NODES and CPUS said them."""
+    """Classes of equal nodes. `path` is the file that they were read from; empty for NODES and CPUS."""
 
     classes: tuple[NodeClass, ...]
     path: str = ""
 
     @classmethod
     def of_equal_nodes(cls, nodes: int, cpus: int) -> Machine:
+        """A machine with one class of nodes."""
         return cls(tuple(node_classes([{"count": nodes, "cpus": cpus}])))
 
     @property
     def nodes(self) -> int:
-        return sum(some.count for some in self.classes)
+        """Number of nodes."""
+        return sum(node_class.count for node_class in self.classes)
 
     @property
     def processors(self) -> int:
-        return sum(some.count * some.cpus for some in self.classes)
+        """Number of processors of all nodes."""
+        return sum(node_class.count * node_class.cpus for node_class in self.classes)
 
     def options(self) -> list[dict[str, Any]]:
-        """The classes as the variable slurm_controller_nodes takes them."""
+        """The classes in the form of the role variable slurm_controller_nodes."""
         return [
-            {"prefix": some.prefix, "first": some.first, "count": some.count, "cpus": some.cpus, "extra": dict(some.extra)}
-            for some in self.classes
+            {"prefix": item.prefix, "first": item.first, "count": item.count, "cpus": item.cpus, "extra": dict(item.extra)}
+            for item in self.classes
         ]
 
+    def role_variables(self) -> dict[str, Any]:
+        """Variables of the roles that describe this machine."""
+        return {"slurm_controller_nodes": self.options()}
+
     def __str__(self) -> str:
-        """All that makes the machine what it is: the same for files that say the same in other words."""
+        """The classes as JSON: equal for files that describe the same machine."""
         return json.dumps(self.options(), sort_keys=True)
 
     def in_words(self) -> str:
         """`360 nodes of 16 CPUs`, or for several classes `8 nodes of 32 CPUs, 100 of 16`."""
         first, *others = self.classes
         nodes = "1 node" if first.count == 1 else f"{first.count} nodes"
-        return ", ".join([f"{nodes} of {first.cpus} CPUs", *(f"{some.count} of {some.cpus}" for some in others)])
+        return ", ".join([f"{nodes} of {first.cpus} CPUs", *(f"{item.count} of {item.cpus}" for item in others)])
 
 
 def read(path: str) -> Machine:
-    """The machine that a YAML file describes: a list of classes, see machines/example.yml.
+    """Read a YAML file with a list of classes, like machines/example.yml.
 
-    Raises WrongUse in one line that names the file, and the class that cannot be.
+    Raises WrongUse in one line that names the file, and the class that is wrong.
     """
-    import yaml  # make's help is printed before anything is installed
+    import yaml  # 10 ms that calls without CLASSES save
 
     name = f"CLASSES: {path if path.isprintable() else repr(path)}"
     try:
@@ -84,19 +88,19 @@ def read(path: str) -> Machine:
 
 
 def _check(option: Any, where: str) -> None:
-    """The form of a class: keys and their types. What the values may be is said by `node_classes`."""
+    """Check keys and types of a class. `node_classes` checks the values."""
     if not isinstance(option, Mapping):
-        raise WrongUse(f"{where}: {shortened(option)}: it may be a mapping of {', '.join(KEYS)}")
+        raise WrongUse(f"{where}: {_shortened(option)}: it may be a mapping of {', '.join(KEYS)}")
     for key in ("count", "cpus"):
         if key not in option:
             raise WrongUse(f"{where}: {key} is missing: a whole number from 1 on")
     for key, value in option.items():
         if key not in KEYS:
-            raise WrongUse(f"{where}: there is no {shortened(key)}; it may have {', '.join(KEYS)}")
+            raise WrongUse(f"{where}: there is no {_shortened(key)}; it may have {', '.join(KEYS)}")
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            raise WrongUse(f"{where}: {key} {shortened(value)}: {KINDS[KEYS[key]]}")
+            raise WrongUse(f"{where}: {key} {_shortened(value)}: {TYPE_NAMES[KEYS[key]]}")
 
 
-def shortened(value: Any) -> str:
-    """A value as it stands in a message."""
+def _shortened(value: Any) -> str:
+    """A value for a message, at most 60 characters long."""
     return textwrap.shorten(repr(value), 60, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""SLURM_SOURCE: the archive of a Slurm release, that the cluster's Slurm is built from. Standard library only."""
+"""SLURM_SOURCE: the archive of a Slurm release that the cluster's Slurm is built from."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.setting_names import release_of
 
 FORM = "the path of a release's archive, like slurm-25.11.7.tar.bz2"
-# META lies in the archive's top folder, and its files come in the order of the alphabet, or in that of the folder's making.
-_MOST_MEMBERS = 20_000
+# The file META is in the archive's top folder, at any position: its search ends after so many members.
+_MAX_MEMBERS = 20_000
 _META = re.compile(r"(\./)?[^/]+/META")
 
 
 @dataclass(frozen=True)
 class SlurmSource:
-    """An archive: where it is, the release that it says it holds, and the sha256 of its content."""
+    """An archive: its path, the release according to its META, and the sha256 of its content."""
 
     path: str
     version: str
     sha256: str
 
-    def variables(self) -> dict[str, Any]:
-        """What the role slurm is told."""
+    def role_variables(self) -> dict[str, Any]:
+        """Variables of the role slurm."""
         return {
             "slurm_install": "source",
             "slurm_version": self.version,
@@ -36,33 +36,33 @@ class SlurmSource:
         }
 
     def __str__(self) -> str:
-        """All that makes the source what it is, wherever it lies."""
+        """Release and checksum: equal for copies of one archive."""
         return f"{self.version} sha256:{self.sha256}"
 
 
 def read(path: str) -> SlurmSource:
-    """The archive in that file. Raises WrongUse where it is none of Slurm's."""
-    shown = f"SLURM_SOURCE: {' '.join(path.split()) or 'nothing'}"
+    """Read an archive. Raises WrongUse if it is not an archive of a Slurm release that can be used."""
+    name = f"SLURM_SOURCE: {' '.join(path.split()) or 'nothing'}"
     try:
         with tarfile.open(path) as archive:
             version = _version(archive)
     except (OSError, tarfile.TarError, EOFError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "no archive that tar reads"
-        raise WrongUse(f"{shown}: {why.lower()}; it may be {FORM}") from None
+        raise WrongUse(f"{name}: {why.lower()}; it may be {FORM}") from None
     if version is None:
-        raise WrongUse(f"{shown}: holds no source of Slurm (no META with its Version); it may be {FORM}")
+        raise WrongUse(f"{name}: holds no source of Slurm (no META with its Version); it may be {FORM}")
     try:
         release_of(version)
     except WrongUse as error:
-        raise WrongUse(f"{shown}: {error}") from None
+        raise WrongUse(f"{name}: {error}") from None
     with Path(path).open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return SlurmSource(str(Path(path).resolve()), version, digest)
 
 
 def _version(archive: tarfile.TarFile) -> str | None:
-    """The Version of META in the top folder, whatever its name."""
-    for _, member in zip(range(_MOST_MEMBERS), archive, strict=False):
+    """The version in META in the top folder, which may have any name; None without META or version."""
+    for _, member in zip(range(_MAX_MEMBERS), archive, strict=False):
         if _META.fullmatch(member.name) and (stream := archive.extractfile(member)):
             found = re.search(r"^\s*Version:\s*(\S+)", stream.read(10_000).decode(errors="replace"), re.MULTILINE)
             return found[1] if found else None

@@ -1,177 +1,68 @@
-"""The knobs of the front door: one table from which checks, help and the resolved inputs of a run are made.
+"""The table of knobs. Checks, `make help`, docs/knobs.md, the inputs of a run and the roles' variables are made from it.
 
-A knob is given to make (`make experiment NODES=100`) or stands in the environment. The Makefile exports
-those given to make unchanged, and lists their names in MIRAGE_GIVEN, so that a misspelt one is seen here.
-Standard library only: `make` without a target prints this table before anything is installed.
+A knob is given to make (`make experiment NODES=100`) or in the environment. To add one: docs/development.md.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 
 from mirage.knobs import slurm_source
-from mirage.knobs.machine import Machine, read
-from mirage.knobs.slurm_source import SlurmSource
-from mirage.workloads.models.registry import MODELS
-from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.slurm.front_end import MOST as MOST_FRONT_ENDS
+from mirage.knobs.parse import (
+    CONFIG_NAME,
+    MAX_SHRINK,
+    MAX_SPEED,
+    Parser,
+    at_least,
+    classes,
+    configs,
+    cut,
+    instant,
+    matching,
+    names,
+    number,
+    one_of,
+    optional,
+    path_text,
+    shrink,
+    source_archive,
+    speed,
+)
+from mirage.workloads.models import registry as models
+from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
-# Names of the knobs as make was given them, separated by spaces (set by the Makefile).
-GIVEN = "MIRAGE_GIVEN"
-# Variables by which Slurm's own commands are told of another cluster: a knob only when it is given to make.
-ALSO_SLURMS = ("SLURM_CONF",)
-# Variables of the Makefile itself, which are no knobs of a run.
-MAKE_VARIABLES = {"PYTHON": "the python3 (3.11 or later) that .venv is made with"}
+# The loopback network has addresses for so many nodes; the preflight knows what the host can hold.
+MAX_NODES = 1_000_000
+# Slurm counts the processors of a node in 16 bits.
+MAX_CPUS = 65_535
 
-Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
-Parser = Callable[[str], Value]
-
-# What the addresses of the loopback network are good for; the preflight says what the host is.
-MOST_NODES = 1_000_000
-# Slurm counts a node's processors in 16 bits.
-MOST_CPUS = 65_535
-CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
-# A log of a year would be played for a century.
-MOST_SHRINK = 10_000
-# A second of Slurm's in 10 microseconds, less than any message takes.
-MOST_SPEED = 100_000
-
-
-class NotThis(Exception):
-    """A value of the wrong form. Its text replaces what the table says the knob may be, if there is any."""
-
-
-def number(text: str) -> Decimal:
-    """A decimal number as people write it: no exponent, no infinity, exact (0.2 stays 0.2)."""
-    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text, re.ASCII):
-        raise NotThis
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise NotThis from None
-
-
-def at_least(lowest: int, *, whole: bool = True, most: int | None = None) -> Parser:
-    """Parser of numbers from `lowest` on, by default whole ones."""
-
-    def parse(text: str) -> int | Decimal:
-        if whole and not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-            raise NotThis
-        value = int(text) if whole else number(text)
-        if value < lowest or (most is not None and value > most):
-            raise NotThis
-        return value
-
-    return parse
-
-
-def optional(parse: Parser) -> Parser:
-    """The same parser, for which nothing is a value too."""
-    return lambda text: None if text == "" else parse(text)
-
-
-def one_of(*words: str) -> Parser:
-    def parse(text: str) -> str:
-        if text not in words:
-            raise NotThis
-        return text
-
-    return parse
-
-
-def name_like(pattern: str) -> Parser:
-    def parse(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.ASCII):
-            raise NotThis
-        return text
-
-    return parse
-
-
-def path_text(text: str) -> str:
-    """A path, taken literally; a null byte or a line break is nobody's file name."""
-    if "\n" in text or "\0" in text:
-        raise NotThis
-    return text
-
-
-def classes(text: str) -> Machine:
-    """The machine in the file of that path."""
-    return read(path_text(text))
-
-
-def source_of_slurm(text: str) -> SlurmSource:
-    """The release's archive in the file of that path."""
-    return slurm_source.read(path_text(text))
-
-
-def shrink(text: str) -> tuple[Decimal, ...]:
-    """Shrink factors in per cent: one, or those of a sweep FROM:TO:STEP with both ends.
-
-    The thesis's `runworkload FILE 100 50 10` is 100:50:10. It counts five runs; both ends included they are
-    six.
-    """
-    parts = [number(part) for part in text.split(":")]
-    if any(not 0 < part <= MOST_SHRINK for part in parts) or len(parts) not in (1, 3):
-        raise NotThis
-    if len(parts) == 1:
-        return (parts[0],)
-    first, last, step = parts
-    count = abs(last - first) / step
-    if count != count.to_integral_value():
-        raise NotThis(f"a sweep whose steps reach its end: steps of {step} from {first} do not meet {last}")
-    if count > 1000:
-        raise NotThis(f"a sweep of at most 1000 runs, not {count + 1}")
-    sign = 1 if last >= first else -1
-    return tuple(first + sign * step * k for k in range(int(count) + 1))
-
-
-def instant(text: str) -> str:
-    """An instant of a log: seconds of the trace, or a date with or without a time (ISO 8601, no zone)."""
-    if not re.fullmatch(r"\d+(\.\d+)?|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?", text, re.ASCII):
-        raise NotThis
-    return text
-
-
-def names(text: str) -> str:
-    """Names or numbers separated by commas; none of them is all of them."""
-    if text and not all(part.strip() for part in text.split(",")):
-        raise NotThis
-    return path_text(text)
-
-
-def configs(text: str) -> str:
-    """Names of configurations, separated by blanks or commas; a single blank in between."""
-    words = [word for word in re.split(r"[\s,]+", text) if word]
-    if len(words) == 1 or not all(re.fullmatch(CONFIG_NAME, word, re.ASCII) for word in words):
-        raise NotThis
-    return " ".join(words)
-
-
-def cut(text: str) -> str:
-    """A length of a schedule: seconds, or per cent of it."""
-    if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):
-        raise NotThis
-    return text
-
-
-def speed(text: str) -> Decimal | str:
-    """Factor of the virtual clock, or `auto`. The clock's file keeps nine decimals."""
-    if text == "auto":
-        return text
-    factor = number(text)
-    if not 0 < factor <= MOST_SPEED or factor != round(factor, 9):
-        raise NotThis
-    return factor
+# Purposes, by which docs/knobs.md groups the knobs.
+CLUSTER = "Cluster"
+WORKLOAD = "Workload"
+MODELS = "Generated workloads"
+TIME = "Time"
+SCHEDULER = "Scheduler"
+COMPARISON = "Comparisons"
+METRICS = "Metrics"
+OUTPUT = "Runs and files"
+GROUPS = (CLUSTER, WORKLOAD, MODELS, TIME, SCHEDULER, COMPARISON, METRICS, OUTPUT)
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One row. `default` is text, parsed like a given value; `may_be` ends "NAME: ... it may be"."""
+    """One row of the table.
+
+    name: what the user gives: NODES.
+    default: the value as text, parsed like a given one.
+    parse: parser of the text.
+    may_be: allowed values, as the end of the message "NODES: ... is not possible; it may be ...".
+    meaning: one line for `make help` and docs/knobs.md.
+    targets: targets of the Makefile that use the knob.
+    group: its purpose, one of GROUPS.
+    shown: what help and documentation show instead of an empty default.
+    is_input: whether another value makes another run. Inputs are compared when results/RUN exists.
+    variable: name of the variable that gives the value to the roles, and that an inventory may set; empty if no role needs it.
+    """
 
     name: str
     default: str
@@ -179,10 +70,15 @@ class Knob:
     may_be: str
     meaning: str
     targets: tuple[str, ...]
-    # Shown instead of an empty default.
+    group: str
     shown: str = ""
-    # Another value is another run: compared when results/RUN exists already.
     is_input: bool = False
+    variable: str = ""
+
+    @property
+    def parameter(self) -> str:
+        """Name by which domain code names this knob in a WrongUse."""
+        return self.name.lower()
 
 
 _STUDIES = ("study-scms", "study-suspend")
@@ -204,15 +100,18 @@ TABLE = (
         "hosts: a folder like inventories/local",
         _CLUSTER,
         is_input=True,
+        group=CLUSTER,
     ),
     Knob(
         "CLUSTER",
         "mirage",
-        name_like(r"[a-z][a-z0-9-]{0,20}"),
+        matching(r"[a-z][a-z0-9-]{0,20}"),
         "a lower-case letter followed by up to 20 lower-case letters, digits or -",
         "name of the instance, which lives in /var/lib/slurm-mirage/CLUSTER",
         _CLUSTER,
         is_input=True,
+        group=CLUSTER,
+        variable="mirage_cluster",
     ),
     Knob(
         "PORT",
@@ -222,24 +121,30 @@ TABLE = (
         "first port of the instance, which remembers it",
         _BUILD,
         shown="first free block",
+        group=CLUSTER,
+        variable="mirage_port",
     ),
     Knob(
         "NODES",
         "360",
-        at_least(1, most=MOST_NODES),
-        f"a whole number from 1 to {MOST_NODES}",
+        at_least(1, most=MAX_NODES),
+        f"a whole number from 1 to {MAX_NODES}",
         "emulated nodes (slurmd) over all the compute hosts",
         (*_BUILD, *_OFFLINE),
         is_input=True,
+        group=CLUSTER,
+        variable="mirage_nodes",
     ),
     Knob(
         "CPUS",
         "16",
-        at_least(1, most=MOST_CPUS),
-        f"a whole number from 1 to {MOST_CPUS}",
+        at_least(1, most=MAX_CPUS),
+        f"a whole number from 1 to {MAX_CPUS}",
         "processors of each node",
         (*_BUILD, *_OFFLINE),
         is_input=True,
+        group=CLUSTER,
+        variable="mirage_cpus",
     ),
     Knob(
         "CLASSES",
@@ -250,6 +155,7 @@ TABLE = (
         (*_BUILD, *_OFFLINE),
         shown="all nodes are equal",
         is_input=True,
+        group=CLUSTER,
     ),
     Knob(
         "TRACE",
@@ -260,6 +166,7 @@ TABLE = (
         _SELECT,
         shown="a generated workload",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "JOBS",
@@ -270,6 +177,7 @@ TABLE = (
         _SELECT,
         shown="all",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "OFFSET",
@@ -279,6 +187,7 @@ TABLE = (
         "how many jobs to leave out at the beginning",
         _SELECT,
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "MIN_RUNTIME",
@@ -288,6 +197,7 @@ TABLE = (
         "leave out jobs that ran less (seconds of the trace)",
         _SELECT,
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "FROM",
@@ -298,6 +208,7 @@ TABLE = (
         _SELECT,
         shown="the beginning",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "TO",
@@ -308,6 +219,7 @@ TABLE = (
         _SELECT,
         shown="the end",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "QUEUES",
@@ -318,6 +230,7 @@ TABLE = (
         _SELECT,
         shown="all",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "USERS",
@@ -328,6 +241,7 @@ TABLE = (
         _SELECT,
         shown="all",
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "SIZES",
@@ -337,6 +251,7 @@ TABLE = (
         "jobs made for another machine: keep their sizes, scale them to this one, or leave out what does not fit",
         (*_RUN, "workload", "simulate"),
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "PRESET",
@@ -346,6 +261,7 @@ TABLE = (
         "also take jobs that were running (all: or queued) when the selection begins, as far as they were not over",
         (*_RUN, "workload", "simulate"),
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "DEPENDENCIES",
@@ -355,24 +271,28 @@ TABLE = (
         "jobs that wait for others: keep those of sacct; think: fields 17 and 18 of SWF, submitted that long after the other's end",
         _RUN,
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "SHRINK",
         "100",
         shrink,
-        f"a percentage above 0 and up to {MOST_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
+        f"a percentage above 0 and up to {MAX_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
         "per cent of the trace's times; FROM:TO:STEP is a sweep, one run each",
         (*_RUN, "workload"),
         is_input=True,
+        group=TIME,
     ),
     Knob(
         "SPEED",
         "1",
         speed,
-        f"a number above 0 and up to {MOST_SPEED} (20, 0.5), or auto",
+        f"a number above 0 and up to {MAX_SPEED} (20, 0.5), or auto",
         "how many times faster all of Slurm sees time pass; auto (experiment): the largest valid one",
         _BUILD,
         is_input=True,
+        group=TIME,
+        variable="mirage_speed",
     ),
     Knob(
         "WARMUP",
@@ -382,6 +302,7 @@ TABLE = (
         "the thesis's scheme: jobs submitted at once at the start",
         _RUN,
         is_input=True,
+        group=TIME,
     ),
     Knob(
         "GROUP",
@@ -391,6 +312,7 @@ TABLE = (
         "the thesis's scheme: jobs of one group",
         _RUN,
         is_input=True,
+        group=TIME,
     ),
     Knob(
         "PERIOD",
@@ -400,6 +322,7 @@ TABLE = (
         "the thesis's scheme: seconds between groups on the cluster's clock, not shrunk; 0: jobs go at their own times",
         _RUN,
         is_input=True,
+        group=TIME,
     ),
     Knob(
         "DRIFT",
@@ -409,6 +332,7 @@ TABLE = (
         "the thesis's scheme: seconds added to each period, may be negative",
         _RUN,
         is_input=True,
+        group=TIME,
     ),
     Knob(
         "OVERRUN",
@@ -418,15 +342,18 @@ TABLE = (
         "a job whose run time reaches its limit: extend the limit, or let Slurm kill it",
         _RUN,
         is_input=True,
+        group=WORKLOAD,
     ),
     Knob(
         "CONFIG",
         "backfill",
-        name_like(CONFIG_NAME),
+        matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
         "scheduler configuration: configs/CONFIG.yml",
         _SINGLE,
         is_input=True,
+        group=SCHEDULER,
+        variable="mirage_config",
     ),
     Knob(
         "SLURM_CONF",
@@ -437,16 +364,18 @@ TABLE = (
         _BUILD,
         shown="none",
         is_input=True,
+        group=SCHEDULER,
     ),
     Knob(
         "SLURM_SOURCE",
         "",
-        optional(source_of_slurm),
+        optional(source_archive),
         slurm_source.FORM,
         "archive of a Slurm release, 16.05 to 26.05, to build and use instead of the installed packages",
         _BUILD,
         shown="packages",
         is_input=True,
+        group=SCHEDULER,
     ),
     Knob(
         "CONFIGS",
@@ -455,6 +384,7 @@ TABLE = (
         "two names or more of files in configs/, without .yml: fifo backfill",
         "compare: scheduler configurations, the first one is what the others are compared with",
         _COMPARE,
+        group=COMPARISON,
     ),
     Knob(
         "REPLICAS",
@@ -463,6 +393,7 @@ TABLE = (
         "a whole number from 1 to 50",
         "compare: runs of each configuration, which tell the noise floor",
         _COMPARE,
+        group=COMPARISON,
     ),
     Knob(
         "FULL",
@@ -471,6 +402,7 @@ TABLE = (
         "yes or no",
         "studies: the published size instead of one that ends within an hour",
         _STUDIES,
+        group=COMPARISON,
     ),
     Knob(
         "STEPS",
@@ -479,15 +411,19 @@ TABLE = (
         "auto, yes or no",
         "srun over several nodes: slurmd that know all others (auto: up to 1000 nodes)",
         _BUILD,
+        group=CLUSTER,
+        variable="mirage_steps",
     ),
     Knob(
         "FRONT_END",
         "0",
-        at_least(0, most=MOST_FRONT_ENDS),
-        f"0, or the number of slurmd that stand for all nodes, up to {MOST_FRONT_ENDS}",
+        at_least(0, most=MAX_FRONT_ENDS),
+        f"0, or the number of slurmd that stand for all nodes, up to {MAX_FRONT_ENDS}",
         "Slurm's front-end mode: so many slurmd stand for all nodes; 0: each node has its own",
         _BUILD,
         is_input=True,
+        group=CLUSTER,
+        variable="mirage_front_end",
     ),
     Knob(
         "ACCOUNTING",
@@ -497,34 +433,39 @@ TABLE = (
         "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says)",
         _BUILD,
         is_input=True,
+        group=SCHEDULER,
+        variable="mirage_accounting",
     ),
     Knob(
         "RUN",
         "",
-        optional(name_like(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
+        optional(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
         "name of the run: results/RUN",
         (*_RUN, "report", "check"),
         shown="time stamp and trace name",
+        group=OUTPUT,
     ),
     Knob(
         "SEED",
         "1",
         at_least(0),
         "a whole number from 0 on",
-        "of everything random",
+        "seed of all random numbers",
         (*_RUN, "workload", "workload-report", "simulate", "figure-load"),
         is_input=True,
+        group=MODELS,
     ),
     Knob(
         "MODEL",
         "",
-        optional(name_like(r"[a-z0-9][a-z0-9_-]*")),
+        optional(matching(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
-        f"workload model, where there is no TRACE: {', '.join(MODELS)}",
+        f"workload model, where there is no TRACE: {', '.join(models.MODELS)}",
         _MODELLED,
         shown="raijin; of a run: some 200 short jobs",
         is_input=True,
+        group=MODELS,
     ),
     Knob(
         "LOAD",
@@ -535,14 +476,16 @@ TABLE = (
         _MODELLED,
         shown="the model's own",
         is_input=True,
+        group=MODELS,
     ),
     Knob(
         "ESTIMATES",
         "keep",
-        name_like(r"keep|exact|tsafrir|(0|1|0?\.\d{1,9})"),
+        matching(r"keep|exact|tsafrir|(0|1|0?\.\d{1,9})"),
         "keep, exact, tsafrir, or an accuracy from 0 to 1: 0.3",
         "requested times: those of the log or model, exact, of Tsafrir's model, or of an accuracy from 0 to 1",
         ("workload", "simulate"),
+        group=MODELS,
     ),
     Knob(
         "POLICY",
@@ -551,6 +494,7 @@ TABLE = (
         "fcfs, easy or conservative",
         "scheduler of make simulate",
         ("simulate",),
+        group=SCHEDULER,
     ),
     Knob(
         "TAU",
@@ -559,6 +503,7 @@ TABLE = (
         "a number of seconds above 0",
         "shortest run time that the bounded slowdown divides by",
         ("metrics", "simulate"),
+        group=METRICS,
     ),
     Knob(
         "W2",
@@ -567,6 +512,7 @@ TABLE = (
         "magnitude or log",
         "reading of the index W2: wait over 10^floor(log10 t), or over ln t",
         ("metrics", "simulate"),
+        group=METRICS,
     ),
     Knob(
         "IMMEDIATE",
@@ -576,6 +522,7 @@ TABLE = (
         "a job that waited less started at once (seconds of the trace)",
         ("metrics", "simulate"),
         shown="1; of a run what its record and a start resolve",
+        group=METRICS,
     ),
     Knob(
         "WARMUP_CUT",
@@ -584,14 +531,16 @@ TABLE = (
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
         "cut from the schedule's beginning before it is measured: seconds, or per cent (5%)",
         ("metrics", "simulate"),
+        group=METRICS,
     ),
     Knob(
         "COOLDOWN_CUT",
         "0",
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
-        "the same at its end",
+        "cut from its end before it is measured: seconds, or per cent (5%)",
         ("metrics", "simulate"),
+        group=METRICS,
     ),
     Knob(
         "OUT",
@@ -600,93 +549,9 @@ TABLE = (
         "the path of the file to write",
         "file to write: workload's SWF or CSV, metrics' JSON, simulate's SWF or CSV; folder of workload-report and figure-load",
         (*_OFFLINE, "figure-load"),
+        group=OUTPUT,
     ),
 )
 
 BY_NAME = {knob.name: knob for knob in TABLE}
-
-
-def shown_number(value: Decimal) -> str:
-    """A decimal without trailing zeros and without exponent: 100, 0.2."""
-    return f"{value.normalize():f}"
-
-
-def parse(name: str, text: str, where: str = "") -> Value:
-    """The value of one knob. Raises WrongUse, which names the knob, the text and what it may be."""
-    knob = BY_NAME[name]
-    try:
-        return knob.parse(text)
-    except NotThis as other:
-        given = " ".join(text.split()) or "nothing"
-        raise WrongUse(f"{name}: {given!r}{where} is not possible; it may be {str(other) or knob.may_be}") from None
-
-
-def _refuse_unknown(names: list[str]) -> None:
-    for name in names:
-        if name in BY_NAME or name in MAKE_VARIABLES:
-            continue
-        near = difflib.get_close_matches(name.upper(), [*BY_NAME, *MAKE_VARIABLES], n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "`make` lists the knobs"
-        raise WrongUse(f"{name}: there is no such knob; {hint}")
-
-
-def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
-    """All knobs with their values, from the environment and the defaults. Raises WrongUse for the first
-    wrong one.
-
-    An empty value is the default, as for make's own `?=`.
-    """
-    given = environ.get(GIVEN, "").split()
-    _refuse_unknown(given)
-    values: dict[str, Value] = {}
-    for knob in TABLE:
-        text = environ.get(knob.name, "")
-        if knob.name in ALSO_SLURMS and knob.name not in given:
-            text = ""
-        # A name like PORT or GROUP may stand in the environment for another program's sake: say where it
-        # came from.
-        where = " (from the environment)" if text and knob.name not in given else ""
-        values[knob.name] = parse(knob.name, text or knob.default, where)
-    if values["SLURM_CONF"]:
-        _take_over(values, environ)
-    if isinstance(machine := values["CLASSES"], Machine):
-        for name in ("NODES", "CPUS"):
-            if environ.get(name):
-                raise WrongUse(f"{name}: CLASSES says that too; give CLASSES, or NODES and CPUS")
-        _check_size(machine)
-        values |= {"NODES": machine.nodes, "CPUS": None}
-    return values
-
-
-def _take_over(values: dict[str, Value], environ: Mapping[str, str]) -> None:
-    """The machine of SLURM_CONF, and nothing over it where CONFIG is not given."""
-    from slurm_mirage.rm.slurm import site_conf
-
-    for name in ("NODES", "CPUS", "CLASSES"):
-        if environ.get(name):
-            raise WrongUse(f"{name}: SLURM_CONF says that too; give SLURM_CONF, or {name}")
-    path = str(values["SLURM_CONF"])
-    values["CLASSES"] = Machine(tuple(site_conf.read(path).nodes), path)
-    if not environ.get("CONFIG"):
-        values["CONFIG"] = "site"
-
-
-def _check_size(machine: Machine) -> None:
-    """What holds for NODES and CPUS holds for classes."""
-    if machine.nodes > MOST_NODES:
-        raise WrongUse(f"CLASSES: {machine.path}: {machine.nodes} nodes; it may be at most {MOST_NODES}")
-    if max(some.cpus for some in machine.classes) > MOST_CPUS:
-        raise WrongUse(f"CLASSES: {machine.path}: a node may have at most {MOST_CPUS} processors")
-
-
-def unused(target: str, environ: Mapping[str, str]) -> list[str]:
-    """Knobs given to make that this target does not look at: told, not refused."""
-    return [name for name in environ.get(GIVEN, "").split() if name in BY_NAME and target not in BY_NAME[name].targets]
-
-
-def help_text() -> str:
-    """The table of knobs for `make` without a target."""
-    rows = [(knob.name, knob.default or knob.shown or "-", knob.meaning) for knob in TABLE]
-    name_width = max(len(row[0]) for row in rows)
-    default_width = max(len(row[1]) for row in rows)
-    return "\n".join(f"  {name:<{name_width}}  {default:<{default_width}}  {meaning}" for name, default, meaning in rows)
+BY_PARAMETER = {knob.parameter: knob for knob in TABLE}

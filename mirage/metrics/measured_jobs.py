@@ -165,7 +165,7 @@ def _inside(measured: pl.DataFrame, window: Window) -> pl.DataFrame:
         what = "nothing" if window.length <= 0 else "no submitted job"
         whole = window.length + window.warmup + window.cooldown
         cuts = f"{window.warmup:g} s and {window.cooldown:g} s leave {what} of the schedule's {whole:g} s"
-        raise WrongUse(f"WARMUP_CUT, COOLDOWN_CUT: {cuts}; they may be shorter")
+        raise WrongUse(f"{cuts}; they may be shorter", parameter="warmup_cut, cooldown_cut")
     return inside
 
 
@@ -173,11 +173,11 @@ def _window(measured: pl.DataFrame, warmup_cut: Cut, cooldown_cut: Cut) -> Windo
     """From the first submission to the last end of the measured jobs, less the cuts."""
     first, last = measured.select(pl.col("a").min(), pl.col("f").max()).row(0)
     span = 0.0 if first is None else last - first
-    warmup, cooldown = _seconds("WARMUP_CUT", warmup_cut, span), _seconds("COOLDOWN_CUT", cooldown_cut, span)
+    warmup, cooldown = _seconds("warmup_cut", warmup_cut, span), _seconds("cooldown_cut", cooldown_cut, span)
     return None if first is None else Window(first + warmup, last - cooldown, warmup, cooldown)
 
 
-def _seconds(name: str, cut: Cut, span: float) -> float:
+def _seconds(parameter: str, cut: Cut, span: float) -> float:
     """A cut in seconds."""
     percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", cut) if isinstance(cut, str) else None
     try:
@@ -185,5 +185,5 @@ def _seconds(name: str, cut: Cut, span: float) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < (100 if percent else math.inf):
-        raise WrongUse(f"{name}: {cut!r} may be seconds from 0 on, or a percentage of the schedule below 100: 5%")
+        raise WrongUse(f"{cut!r} may be seconds from 0 on, or a percentage of the schedule below 100: 5%", parameter=parameter)
     return value / 100 * span if percent else value

@@ -176,9 +176,9 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
     if nodes is not None and not 1 <= nodes <= processors:
         raise WrongUse(f"nodes: {nodes} may be from 1 to the number of processors, {processors}")
     if not tau > 0:
-        raise WrongUse(f"TAU: {tau:g} may be any number of seconds above 0")
+        raise WrongUse(f"{tau:g} may be any number of seconds above 0", parameter="tau")
     if not immediate_below > 0:
-        raise WrongUse(f"IMMEDIATE: {immediate_below:g} may be any number of seconds above 0")
+        raise WrongUse(f"{immediate_below:g} may be any number of seconds above 0", parameter="immediate")
     if w2_reading not in ("magnitude", "log"):
         raise WrongUse(f"w2_reading: {w2_reading!r} may be magnitude or log")
 

@@ -46,7 +46,7 @@ def recorded_of(trace: Trace, workload: pl.DataFrame) -> pl.DataFrame:
     marked = marked.with_columns(pl.col("selected").fill_null(False))
     selected = marked.filter("selected")
     if selected.drop_nulls(["submit", "start"]).is_empty():
-        raise WrongUse("TRACE: the log does not tell how long these jobs waited")
+        raise WrongUse("the log does not tell how long these jobs waited", parameter="trace")
     begin, end = selected.select(pl.col("submit").min(), end=pl.max_horizontal(pl.col("end").max(), pl.col("submit").max())).row(0)
     there = pl.col("selected") | ((pl.col("submit") <= end) & (pl.coalesce("end", "submit") >= begin))
     return marked.filter(there).select(pl.col(name).cast(kind) for name, kind in RECORDED_SCHEMA.items())

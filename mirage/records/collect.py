@@ -210,7 +210,7 @@ def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
         _optional(workload, "limit_extended", pl.Boolean).fill_null(False),
     )
     if known["id"].is_duplicated().any() or plan.join(known, on="id", how="anti").height:
-        raise WrongUse(f"RUN: {path}: its jobs may be those of the workload, each once")
+        raise WrongUse(f"{path}: its jobs may be those of the workload, each once", parameter="run")
     return plan.join(known, on="id", maintain_order="left")
 
 

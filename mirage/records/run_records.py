@@ -57,7 +57,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8", "replace")
     except OSError as error:
-        raise WrongUse(f"RUN: {path}: cannot be read ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="run") from error
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -66,16 +66,19 @@ def read_settings(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(read_text(path))
         float(found["speed"]), float(found["shrink_percent"])
     except (ValueError, KeyError, TypeError) as error:
-        raise WrongUse(f"RUN: {path}: may be JSON with the numbers speed and shrink_percent") from error
+        raise WrongUse(f"{path}: may be JSON with the numbers speed and shrink_percent", parameter="run") from error
     return found
 
 
 def read_journal(path: Path) -> Journal:
     """Reads journal.jsonl of the replay. Raises WrongUse if it does not begin with the start of a replay, or is damaged."""
     data = read_text(path).encode()
-    history, whole = replay_lines(data, f"RUN: {path}")
+    try:
+        history, whole = replay_lines(data, str(path))
+    except WrongUse as error:
+        raise WrongUse(error.message, parameter="run") from error
     if history.start is None:
-        raise WrongUse(f"RUN: {path}: is empty, the replay has not begun")
+        raise WrongUse(f"{path}: is empty, the replay has not begun", parameter="run")
     events = [json.loads(line) for line in data[:whole].splitlines()]
     tries = [event for event in events if event["event"] in ("submitted", "resubmitted")]
     schema = {"index": pl.Int64, "slurm_id": pl.Int64, **dict.fromkeys(("due", "began", "real"), pl.Float64)}

@@ -35,11 +35,11 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     Raises WrongUse for records that are not those of a run.
     """
     bounds = validity.Thresholds.in_force(thresholds, validity.read_configuration(folder))
-    check_lines(folder / "workload.csv", "RUN")
+    check_lines(folder / "workload.csv", "run")
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
     except pl.exceptions.PolarsError as error:
-        raise WrongUse(f"RUN: {folder}/workload.csv: cannot be read ({error})") from error
+        raise WrongUse(f"{folder}/workload.csv: cannot be read ({error})", parameter="run") from error
     run = collect.collect(folder, workload)
     jobs, resized = run_files.rounded(run.jobs), folder / allocations.NAME
     found = metrics.compute(

@@ -82,13 +82,13 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     if start.startswith(b"id,"):
         run = _Run.beside(path)
         if path.name == OF_THE_LOG:
-            jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "TRACE")), wanted)
+            jobs, left_out = _chosen(schedule_of(read_csv(path, RECORDED_SCHEMA, "trace")), wanted)
             return Schedule(jobs, None, run.processors, run.nodes, run.source, "recorded", {}, left_out, run.immediate_below)
         beside = path.with_name("suspensions.csv")
-        suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "TRACE") if beside.exists() else None
-        every = read_csv(path, JOBS_SCHEMA, "TRACE", optional=NEW_COLUMNS)
+        suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "trace") if beside.exists() else None
+        every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
         beside = path.with_name(allocations.NAME)
-        resized = allocations.read_allocations(beside, every, "TRACE") if beside.exists() else None
+        resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
         jobs, left_out = _chosen(every, wanted)
         machine = (run.processors, run.nodes, run.source)
         return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized)
@@ -139,7 +139,7 @@ class _Run:
             at_once = immediate_below(1.0 if speed == "auto" else float(speed), float(inputs["SHRINK"]))
             return cls(processors, nodes, at_once, "experiment.json")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-            raise WrongUse(f"TRACE: {experiment}: does not describe a run ({type(error).__name__}: {error})") from None
+            raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
 
 
 def _start(path: Path) -> bytes:
@@ -147,4 +147,4 @@ def _start(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(4)
     except OSError as error:
-        raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="trace") from error

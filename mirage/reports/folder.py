@@ -21,15 +21,15 @@ def check(folder: Path) -> None:
     """
     parent = folder.resolve().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise WrongUse(f"OUT: {folder} cannot be made; it may be a folder in an existing folder that can be written to")
+        raise WrongUse(f"{folder} cannot be made; it may be a folder in an existing folder that can be written to", parameter="out")
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise WrongUse(f"OUT: {folder} is a file; it may be a new folder or that of a report")
+        raise WrongUse(f"{folder} is a file; it may be a new folder or that of a report", parameter="out")
     others = sorted({path.name for path in folder.iterdir()} - set(_files_of(folder)))
     if others:
         names = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        raise WrongUse(f"OUT: {folder} has files that do not belong to a report ({names}); it may be a new folder")
+        raise WrongUse(f"{folder} has files that do not belong to a report ({names}); it may be a new folder", parameter="out")
 
 
 def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:

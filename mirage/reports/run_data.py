@@ -58,7 +58,9 @@ class Run:
         experiment, metrics = (read_json(folder / f"{name}.json") for name in ("experiment", "metrics"))
         if experiment is None or metrics is None or "inputs" not in experiment or not (folder / "jobs.csv").is_file():
             lacks = [name for name in ("experiment.json", "metrics.json", "jobs.csv") if not (folder / name).is_file()]
-            raise WrongUse(f"RUN: {folder.name} is no finished run ({', '.join(lacks) or 'experiment.json'} is not there)")
+            raise WrongUse(
+                f"{folder.name} is no finished run ({', '.join(lacks) or 'experiment.json'} is not there)", parameter="run"
+            )
         return cls(
             folder,
             experiment,
@@ -207,9 +209,9 @@ def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str
         try:
             made = _from_log(folder, Path(source["path"]), source["sha256"])
         except WrongUse as error:
-            return f"The waits of these jobs on the real machine are unknown: {str(error).removeprefix('TRACE: ')}."
+            return f"The waits of these jobs on the real machine are unknown: {error.message}."
         write_atomically(path, made.write_csv())
-    return read_csv(path, RECORDED_SCHEMA, "RUN")
+    return read_csv(path, RECORDED_SCHEMA, "run")
 
 
 def _from_log(folder: Path, log: Path, sha256: str) -> pl.DataFrame:

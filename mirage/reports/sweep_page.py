@@ -38,7 +38,7 @@ def page(folder: Path) -> str:
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
     """The lines of sweep.csv as mappings of column to text."""
-    check_lines(folder / "sweep.csv", "RUN")
+    check_lines(folder / "sweep.csv", "run")
     with (folder / "sweep.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
 

@@ -56,7 +56,7 @@ def write_batsim(jobs: pl.DataFrame, path: Path | str, workload_name: str) -> No
     try:
         write_atomically(path, buffer.getvalue())
     except OSError as error:
-        raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be written ({error.strerror})", parameter="out") from error
 
 
 def _table(jobs: pl.DataFrame, workload_name: str, allocated: pl.Series) -> pl.DataFrame:

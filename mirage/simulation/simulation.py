@@ -51,7 +51,7 @@ def schedule(
     Raises WrongUse for another policy, and for a job that cannot be scheduled.
     """
     if policy not in POLICIES:
-        raise WrongUse(f"POLICY: {policy!r} may be {', '.join(POLICIES[:-1])} or {POLICIES[-1]}")
+        raise WrongUse(f"{policy!r} may be {', '.join(POLICIES[:-1])} or {POLICIES[-1]}", parameter="policy")
     due, run, expected = (np.ascontiguousarray(times, np.float64) for times in (submit, runtime, estimate))
     width = np.ascontiguousarray(processors, np.int64)
     never = np.full(due.size, np.inf)

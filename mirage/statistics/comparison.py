@@ -80,7 +80,9 @@ class _Comparison:
         self.settings = dict(runs[0].metrics["settings"])
         for run in self.runs:
             if any(run.metrics["settings"][name] != self.settings[name] for name in ("processors", "nodes", "tau", "w2_reading")):
-                raise WrongUse(f"RUN: {run.folder} was measured on another machine or with other settings than {runs[0].folder}")
+                raise WrongUse(
+                    f"{run.folder} was measured on another machine or with other settings than {runs[0].folder}", parameter="run"
+                )
         # One threshold for all runs, also if some were measured with another one.
         below = [max(run.immediate_below, run.metrics["settings"]["immediate_below"]) for run in self.runs]
         self.settings["immediate_below"] = max(below)
@@ -105,7 +107,7 @@ class _Comparison:
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
         if common.is_empty():
-            raise WrongUse("RUN: the runs have no job in common that could be measured in all of them")
+            raise WrongUse("the runs have no job in common that could be measured in all of them", parameter="run")
         return [common.join(frame, on="id", how="left", maintain_order="left") for frame in frames]
 
     def _resample(self) -> None:

@@ -73,10 +73,10 @@ def load(path: Path | str) -> LogText:
             source = gzip.GzipFile("", "rb", fileobj=cast(BinaryIO, raw)) if packed else raw
             data = b"".join(_checked(source, str(path)))
     except OSError as error:
-        raise WrongUse(f"TRACE: {path}: cannot be read ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="trace") from error
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data or data.isspace():
-        raise WrongUse(f"TRACE: {path}: is empty")
+        raise WrongUse(f"{path}: is empty", parameter="trace")
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     return LogText(data, raw.sum.hexdigest())
@@ -92,11 +92,15 @@ def _checked(source: _Source, name: str) -> Iterator[bytes]:
             _refuse_control(piece, name, lines + 1)
         first = piece.find(b"\n") if ends else len(piece)
         if begun + first > LONGEST_LINE:
-            raise WrongUse(f"TRACE: {name} line {lines + 1}: is longer than {LONGEST_LINE} bytes, the most that a line may have")
+            raise WrongUse(
+                f"{name} line {lines + 1}: is longer than {LONGEST_LINE} bytes, the most that a line may have", parameter="trace"
+            )
         begun = len(piece) - piece.rfind(b"\n") - 1 if ends else begun + len(piece)
         size, lines = size + len(piece), lines + ends
         if size > LARGEST_TEXT:
-            raise WrongUse(f"TRACE: {name} line {lines + 1}: the log is too large, it has more than {LARGEST_TEXT >> 30} GiB")
+            raise WrongUse(
+                f"{name} line {lines + 1}: the log is too large, it has more than {LARGEST_TEXT >> 30} GiB", parameter="trace"
+            )
         yield piece
 
 
@@ -104,7 +108,9 @@ def _next(source: _Source, name: str, line: int) -> bytes:
     try:
         return source.read(_PIECE)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise WrongUse(f"TRACE: {name}: is a damaged or truncated gzip file ({error}), in or after line {line}") from error
+        raise WrongUse(
+            f"{name}: is a damaged or truncated gzip file ({error}), in or after line {line}", parameter="trace"
+        ) from error
 
 
 def _refuse_control(piece: bytes, name: str, line: int) -> None:
@@ -114,6 +120,7 @@ def _refuse_control(piece: bytes, name: str, line: int) -> None:
         return
     at = next(position for position, byte in enumerate(piece) if byte in _CONTROL)
     raise WrongUse(
-        f"TRACE: {name} line {line + piece.count(10, 0, at)}: is not a text file (it has the byte 0x{piece[at]:02x}); "
-        "it may be SWF or sacct -P output, plain or gzip"
+        f"{name} line {line + piece.count(10, 0, at)}: is not a text file (it has the byte 0x{piece[at]:02x}); "
+        "it may be SWF or sacct -P output, plain or gzip",
+        parameter="trace",
     )

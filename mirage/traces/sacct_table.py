@@ -95,7 +95,7 @@ def read_table(data: bytes, name: str) -> SacctTable:
     lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
     _, first, heading = lines.row(0)
-    columns = _columns(heading, f"TRACE: {name} line {first}:")
+    columns = _columns(heading, f"{name} line {first}:")
     used = {column: columns.index(column) for column in _TAKEN if column in columns}
     # The heading is repeated if the file holds several outputs.
     lines = lines.filter(pl.col("text") != heading)
@@ -114,7 +114,7 @@ def read_table(data: bytes, name: str) -> SacctTable:
     number = "JobID" if "JobID" in used else "JobIDRaw"
     jobs = rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))  # a step's number has a dot: 7.batch, 7.0
     if jobs.height == 0:
-        raise WrongUse(f"TRACE: {name}: has no jobs, only a heading or steps")
+        raise WrongUse(f"{name}: has no jobs, only a heading or steps", parameter="trace")
     _check(jobs, name)
     return SacctTable(jobs, {"steps_left_out": rows.height - jobs.height, **notes})
 
@@ -123,9 +123,9 @@ def _columns(heading: str, where: str) -> list[str]:
     columns = heading.removesuffix("|").split("|")
     missing = [" or ".join(names) for names in _REQUIRED if not set(names) & set(columns)]
     if missing:
-        raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}")
+        raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}", parameter="trace")
     if len(columns) > _MOST_COLUMNS:
-        raise WrongUse(f"{where} the heading has {len(columns)} columns, at most {_MOST_COLUMNS} are supported")
+        raise WrongUse(f"{where} the heading has {len(columns)} columns, at most {_MOST_COLUMNS} are supported", parameter="trace")
     return columns
 
 
@@ -193,8 +193,9 @@ def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> It
 def _too_few(line: int, begun: list[str], columns: list[str], name: str) -> WrongUse:
     has = begun[0].count("|") + 1
     return WrongUse(
-        f"TRACE: {name} line {line}: has {has} fields, the heading has {len(columns)}; "
-        "there may be a line break inside a field, or the file may be truncated"
+        f"{name} line {line}: has {has} fields, the heading has {len(columns)}; "
+        "there may be a line break inside a field, or the file may be truncated",
+        parameter="trace",
     )
 
 
@@ -208,8 +209,9 @@ def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[s
     if len(ways) == 1:
         return ways[0]
     raise WrongUse(
-        f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: a '|' inside a field cannot be "
-        "removed unambiguously; print sacct's output without that column"
+        f"{name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: a '|' inside a field cannot be "
+        "removed unambiguously; print sacct's output without that column",
+        parameter="trace",
     )
 
 
@@ -246,7 +248,9 @@ def _check(jobs: pl.DataFrame, name: str) -> None:
         if bad.height:
             line, text = bad.select("line", column).row(0)
             hint = _LIKE_A_DATE if column in _DATES else ""
-            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} does not have the form that sacct prints{hint}")
+            raise WrongUse(
+                f"{name} line {line}: {column} {text[:40]!r} does not have the form that sacct prints{hint}", parameter="trace"
+            )
 
 
 def date(column: str) -> pl.Expr:

@@ -116,7 +116,7 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
     except pl.exceptions.NoDataError:
         fields = pl.DataFrame()
     if fields.height == 0:
-        raise WrongUse(f"TRACE: {name}: has no jobs, only comments")
+        raise WrongUse(f"{name}: has no jobs, only comments", parameter="trace")
     real = fields.select(COLUMNS)
     fault = _fault(real)
     if fault is not None:
@@ -176,16 +176,17 @@ def _line_error(data: bytes, name: str, row: int) -> WrongUse:
     """The error for the line of this row, which is not a job in SWF. Slow, but called at most once per file."""
     lines = ((n, line) for n, line in enumerate(io.BytesIO(data), 1) if line.lstrip()[:1] not in (b"", b";"))
     number, line = next(islice(lines, row, None))
-    where = f"TRACE: {name} line {number}:"
+    where = f"{name} line {number}:"
     fields = line.decode("utf-8", "replace").split()
     for position, field in enumerate(fields[:18], 1):
         if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
-            return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
+            return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF", parameter="trace")
         if position == _SUBMIT + 1 and float(field) < -1:
             return WrongUse(
-                f"{where} field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0"
+                f"{where} field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0",
+                parameter="trace",
             )
-    return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
+    return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18", parameter="trace")
 
 
 def oddities(frame: pl.DataFrame) -> dict[str, int]:
@@ -225,7 +226,7 @@ def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> 
     try:
         write_atomically(path, gzip.compress(data, _GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
-        raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be written ({error.strerror})", parameter="out") from error
 
 
 def _printed(column: pl.Series) -> pl.Series:

@@ -57,7 +57,7 @@ def _kind(data: bytes, name: str) -> str:
         return "sacct"
     line = data.count(b"\n", 0, content.start(1)) + 1
     start = content[1][:30].decode("utf-8", "replace")
-    raise WrongUse(f"TRACE: {name} line {line}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID")
+    raise WrongUse(f"{name} line {line}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
 
 
 def _number(value: str | None) -> int | None:

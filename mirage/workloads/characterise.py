@@ -86,7 +86,7 @@ def characterise(frame: pl.DataFrame, processors: int, local: LocalTime | None =
     clock = local or LocalTime()
     jobs = _jobs(frame)
     if jobs.is_empty():
-        raise WrongUse("TRACE: holds no job that could be characterised")
+        raise WrongUse("holds no job that could be characterised", parameter="trace")
     left_out = {"partial execution": frame.height - jobs.height} if jobs.height < frame.height else {}
     sizes = jobs.filter(pl.col("size").is_not_null()).group_by("size").agg(_count_of_jobs(), _service()).sort("size")
     requested = jobs.filter(pl.col("requested_time").is_not_null())

@@ -39,7 +39,7 @@ def presets(before: pl.DataFrame, instant: float, which: str) -> tuple[pl.DataFr
         return before.clear().with_columns(preset=pl.lit("", pl.String)), 0
     known = before.filter(col("wait") >= 0)
     if known.is_empty():
-        raise WrongUse(f"PRESET: {which} needs recorded waits, and the log has none; it may be none")
+        raise WrongUse(f"{which} needs recorded waits, and the log has none; it may be none", parameter="preset")
     suspended = col("suspended").fill_null(0) if "suspended" in before.columns else pl.lit(0.0)
     start, run = col("submit") + col("wait"), pl.when(never_ran()).then(0.0).otherwise("run_time")
     remaining = pl.min_horizontal(run, start + run + suspended - instant)

@@ -84,7 +84,7 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
     _check(selection)
     log = trace.frame
     if log.is_empty():
-        raise WrongUse("TRACE: the log has no jobs")
+        raise WrongUse("the log has no jobs", parameter="trace")
     ordered = log if log["submit"].is_sorted() else log.sort("submit", maintain_order=True)
     if selection == Selection() and unusable is None:
         return Taken(ordered, {}, ordered.clear(), float(ordered["submit"][0]))
@@ -105,11 +105,11 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
 
 def _check(selection: Selection) -> None:
     if selection.jobs is not None and selection.jobs < 1:
-        raise WrongUse(f"JOBS: {selection.jobs} may be 1 or more, or empty for all")
+        raise WrongUse(f"{selection.jobs} may be 1 or more, or empty for all", parameter="jobs")
     if selection.offset < 0:
-        raise WrongUse(f"OFFSET: {selection.offset} may be 0 or more")
+        raise WrongUse(f"{selection.offset} may be 0 or more", parameter="offset")
     if not 0 <= selection.min_runtime < inf:
-        raise WrongUse(f"MIN_RUNTIME: {selection.min_runtime:g} may be 0 or more seconds")
+        raise WrongUse(f"{selection.min_runtime:g} may be 0 or more seconds", parameter="min_runtime")
 
 
 # ---- the window ----
@@ -117,24 +117,26 @@ def _check(selection: Selection) -> None:
 
 def _bounds(trace: Trace, selection: Selection) -> tuple[float | None, float]:
     """FROM and TO in seconds of the trace; without them None and infinity."""
-    begin = _instant("FROM", selection.begin, trace) if selection.begin else None
-    end = _instant("TO", selection.end, trace) if selection.end else inf
+    begin = _instant("from", selection.begin, trace) if selection.begin else None
+    end = _instant("to", selection.end, trace) if selection.end else inf
     if begin is not None and begin >= end:
-        raise WrongUse(f"FROM: {selection.begin} is not before TO={selection.end}")
+        raise WrongUse(f"{selection.begin} is not before TO={selection.end}", parameter="from")
     return begin, end
 
 
-def _instant(knob: str, text: str, trace: Trace) -> float:
+def _instant(parameter: str, text: str, trace: Trace) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongUse(f"{knob}: {text!r} is neither seconds of the trace nor a date like 2016-04-01T12:00:00") from None
+        message = f"{text!r} is neither seconds of the trace nor a date like 2016-04-01T12:00:00"
+        raise WrongUse(message, parameter=parameter) from None
     second = LocalTime.of(trace).second(date)
     if second is None:
         raise WrongUse(
-            f"{knob}: {text} is a date, but the log has no UnixStartTime; it may be seconds of the trace, {_span(trace)}"
+            f"{text} is a date, but the log has no UnixStartTime; it may be seconds of the trace, {_span(trace)}",
+            parameter=parameter,
         )
     return second
 
@@ -160,12 +162,14 @@ def _searched(selection: Selection) -> str:
 def _from_offset(window: pl.DataFrame, trace: Trace, selection: Selection) -> pl.DataFrame:
     """The window without the jobs that the offset skips."""
     if window.is_empty():
-        knob = "FROM" if selection.begin else "TO"
+        parameter = "from" if selection.begin else "to"
         window_text = " ".join(f"{word} {text}" for word, text in (("from", selection.begin), ("before", selection.end)) if text)
-        raise WrongUse(f"{knob}: no job was submitted {window_text}; it may be within the log, {_span(trace)}")
+        raise WrongUse(f"no job was submitted {window_text}; it may be within the log, {_span(trace)}", parameter=parameter)
     if selection.offset >= window.height:
         source = "the window" if selection.begin or selection.end else "the log"
-        raise WrongUse(f"OFFSET: {selection.offset} may be up to {window.height - 1}, {source} has {window.height} jobs")
+        raise WrongUse(
+            f"{selection.offset} may be up to {window.height - 1}, {source} has {window.height} jobs", parameter="offset"
+        )
     return window.slice(selection.offset)
 
 
@@ -182,31 +186,31 @@ def _queues(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
     """Numbers of the queues `wanted`; each is given as a number, a name or the first word of a name."""
     names = queue_names(trace.header)
     numbers = {word.lower(): number for number, name in reversed(names.items()) for word in (name.split()[0], name)}
-    existing = _existing(trace, "queue", "QUEUES")
+    existing = _existing(trace, "queue", "queues")
     chosen: list[int] = []
     for queue in wanted:
         number = int(queue) if re.fullmatch(r"-?\d{1,15}", queue) else numbers.get(queue.lower())
         if number is None or number not in existing:
             possible = [f"{number} ({names[number]})" if number in names else str(number) for number in sorted(existing)]
-            raise WrongUse(f"QUEUES: the log has no job of the queue {queue!r}; it may be {_listed(possible)}")
+            raise WrongUse(f"the log has no job of the queue {queue!r}; it may be {_listed(possible)}", parameter="queues")
         chosen.append(number)
     return chosen
 
 
 def _users(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
-    existing = _existing(trace, "user", "USERS")
+    existing = _existing(trace, "user", "users")
     for user in wanted:
         if not re.fullmatch(r"-?\d{1,15}", user) or int(user) not in existing:
             possible = _listed([str(number) for number in sorted(existing)])
-            raise WrongUse(f"USERS: the log has no job of the user {user!r}; it may be {possible}")
+            raise WrongUse(f"the log has no job of the user {user!r}; it may be {possible}", parameter="users")
     return [int(user) for user in wanted]
 
 
-def _existing(trace: Trace, column: str, knob: str) -> set[int]:
+def _existing(trace: Trace, column: str, parameter: str) -> set[int]:
     """The values of a column; raises WrongUse if all are unknown."""
     values = set(trace.frame[column].unique())
     if values == {-1}:
-        raise WrongUse(f"{knob}: the log does not say of which {column} its jobs are")
+        raise WrongUse(f"the log does not say of which {column} its jobs are", parameter=parameter)
     return values
 
 
@@ -236,22 +240,26 @@ def _first_jobs(window: pl.DataFrame, trace: Trace, selection: Selection) -> tup
     usable = pl.col("reason").is_null()
     count = window.select(usable.sum()).item()
     if count == 0:
-        raise WrongUse(_nothing_left(window, selection))
+        raise _nothing_left(window, selection)
     if selection.jobs is not None and selection.jobs > count:
-        raise WrongUse(f"JOBS: {selection.jobs} may be up to {count}, the log has no more usable jobs {_searched(selection)}")
+        raise WrongUse(
+            f"{selection.jobs} may be up to {count}, the log has no more usable jobs {_searched(selection)}", parameter="jobs"
+        )
     if selection.jobs is not None:
         window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < selection.jobs)
     left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
     return window.filter(usable), dict(left_out.iter_rows())
 
 
-def _nothing_left(window: pl.DataFrame, selection: Selection) -> str:
-    """The message for a selection without jobs: the knob that excludes the last ones, and its possible values."""
+def _nothing_left(window: pl.DataFrame, selection: Selection) -> WrongUse:
+    """The error for a selection without jobs: the parameter that excludes the last ones, and its possible values."""
     remaining = window
-    for knob, wanted, column in (("QUEUES", selection.queues, "queue"), ("USERS", selection.users, "user")):
+    for parameter, wanted, column in (("queues", selection.queues, "queue"), ("users", selection.users, "user")):
         existing = remaining[column].unique().sort()
         remaining = remaining.filter(pl.col("reason").fill_null("") != f"of another {column}")
         if wanted and remaining.is_empty():
             possible = _listed([str(number) for number in existing])
-            return f"{knob}: no job {_searched(selection)} is of {column} {', '.join(wanted)}; it may be {possible}"
-    return f"MIN_RUNTIME: none of the log's jobs {_searched(selection)} can be used with {selection.min_runtime:g}"
+            message = f"no job {_searched(selection)} is of {column} {', '.join(wanted)}; it may be {possible}"
+            return WrongUse(message, parameter=parameter)
+    message = f"none of the log's jobs {_searched(selection)} can be used with {selection.min_runtime:g}"
+    return WrongUse(message, parameter="min_runtime")

@@ -126,7 +126,9 @@ def prepare(
     """
     _check_knobs(shrink_percent, overrun, sizes)
     if depend == "think" and trace.format == "sacct":
-        raise WrongUse("DEPENDENCIES: think is for SWF (fields 17 and 18), and TRACE is sacct's; it may be keep or none")
+        raise WrongUse(
+            "think is for SWF (fields 17 and 18), and TRACE is sacct's; it may be keep or none", parameter="dependencies"
+        )
     available = sum(count * cpus for count, cpus in classes)
     taken = take(trace, selection, _unusable(available if sizes == "fit" else None))
     before, unknown = presets(taken.before, taken.instant, preset)
@@ -175,11 +177,11 @@ def prepare(
 
 def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
     if not 0 < shrink_percent < math.inf:
-        raise WrongUse(f"SHRINK: {shrink_percent:g} may be any percentage above 0")
+        raise WrongUse(f"{shrink_percent:g} may be any percentage above 0", parameter="shrink")
     if overrun not in ("extend", "kill"):
-        raise WrongUse(f"OVERRUN: {overrun!r} may be extend or kill")
+        raise WrongUse(f"{overrun!r} may be extend or kill", parameter="overrun")
     if sizes not in ("keep", "scale", "fit"):
-        raise WrongUse(f"SIZES: {sizes!r} may be keep, scale or fit")
+        raise WrongUse(f"{sizes!r} may be keep, scale or fit", parameter="sizes")
 
 
 def _processors() -> pl.Expr:
@@ -268,13 +270,15 @@ def _check_width(jobs: pl.DataFrame, classes: Sequence[tuple[int, int]]) -> None
     available = sum(count * cpus for count, cpus in classes)
     if needed > available and len(classes) > 1:
         raise WrongUse(
-            f"CLASSES: job {number} needs {needed} processors, the cluster has {available}; more or larger nodes would hold it, "
-            "SIZES=fit leaves such jobs out, SIZES=scale makes all of them smaller"
+            f"job {number} needs {needed} processors, the cluster has {available}; more or larger nodes would hold it, "
+            "SIZES=fit leaves such jobs out, SIZES=scale makes all of them smaller",
+            parameter="classes",
         )
     if needed > available:
         [(nodes, cpus)] = classes
         raise WrongUse(
-            f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
+            f"job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "
             f"CPUS={cpus}); NODES={-(-needed // cpus)} or CPUS={-(-needed // nodes)} would hold every job, SIZES=fit leaves "
-            "wider ones out, SIZES=scale makes all of them smaller"
+            "wider ones out, SIZES=scale makes all of them smaller",
+            parameter="cpus",
         )

@@ -37,13 +37,13 @@ def generate(model: str, jobs: int, seed: int, processors: int, *, load: float |
     """
     chosen = _model(model)
     if jobs < 1:
-        raise WrongUse(f"JOBS: {jobs} may be 1 or more")
+        raise WrongUse(f"{jobs} may be 1 or more", parameter="jobs")
     if seed < 0:
-        raise WrongUse(f"SEED: {seed} may be 0 or more")
+        raise WrongUse(f"{seed} may be 0 or more", parameter="seed")
     if processors < 1:
-        raise WrongUse(f"CPUS: {processors} processors in all, may be 1 or more")
+        raise WrongUse(f"{processors} processors in all, may be 1 or more", parameter="cpus")
     if load is not None and not (isfinite(load) and load > 0):
-        raise WrongUse(f"LOAD: {load:g} may be a number above 0")
+        raise WrongUse(f"{load:g} may be a number above 0", parameter="load")
     import numpy as np
 
     from mirage.workloads.models.draft import to_frame
@@ -70,5 +70,5 @@ def header(model: str, seed: int, processors: int, nodes: int, *, load: float | 
 def _model(name: str) -> Model:
     if name not in MODELS:
         *names, last = MODELS
-        raise WrongUse(f"MODEL: {name!r} may be {', '.join(names)} or {last}")
+        raise WrongUse(f"{name!r} may be {', '.join(names)} or {last}", parameter="model")
     return MODELS[name].load()

@@ -52,7 +52,7 @@ def default_workload(processors: int, seed: int) -> pl.DataFrame:
 
 def _check_processors(processors: int) -> None:
     if processors < 1:
-        raise WrongUse(f"CPUS: {processors} processors in all, may be 1 or more")
+        raise WrongUse(f"{processors} processors in all, may be 1 or more", parameter="cpus")
 
 
 def _size(rng: Random, processors: int, others: Sequence[int]) -> int:

@@ -118,6 +118,6 @@ def _stretch(draft: Draft, processors: int, load: float) -> float:
     """Factor for all times of submission, to reach the offered load."""
     span = float(np.ptp(draft.submit))
     if span <= 0:
-        raise WrongUse("LOAD: jobs that are all submitted at once offer no load; generate more JOBS")
+        raise WrongUse("jobs that are all submitted at once offer no load; generate more JOBS", parameter="load")
     area = float(np.dot(draft.sizes.astype(np.float64), draft.runs.astype(np.float64)))
     return area / (processors * span * load)

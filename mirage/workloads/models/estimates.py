@@ -44,7 +44,7 @@ def replace(frame: pl.DataFrame, how: str, seed: int) -> pl.DataFrame:
     elif _ACCURACY.fullmatch(how):
         asked = of_accuracy(rng, runs, float(how))
     else:
-        raise WrongUse(f"ESTIMATES: {how!r} may be keep, exact, tsafrir, or an accuracy from 0 to 1")
+        raise WrongUse(f"{how!r} may be keep, exact, tsafrir, or an accuracy from 0 to 1", parameter="estimates")
     requested = frame["requested_time"].to_numpy().copy()
     requested[known] = np.maximum(asked, 1.0)
     return frame.with_columns(requested_time=pl.Series(requested))

@@ -48,9 +48,9 @@ class Clock:
         if not (0 <= self.real_ns <= _MAX_NS and 0 <= self.virtual_ns <= _MAX_NS):
             raise WrongUse("clock: the anchor may be nanoseconds since the epoch, from 0 to 2^63 - 1")
         if not (math.isfinite(self.speed) and 1 / _BILLION <= self.speed <= MAX_SPEED):
-            raise WrongUse(f"SPEED: may be a number from 0.000000001 to {MAX_SPEED}, not {self.speed}")
+            raise WrongUse(f"may be a number from 0.000000001 to {MAX_SPEED}, not {self.speed}", parameter="speed")
         if not (math.isfinite(self.shrink) and self.shrink > 0):
-            raise WrongUse(f"SHRINK: may be a number of per cent above 0, not {self.shrink}")
+            raise WrongUse(f"may be a number of per cent above 0, not {self.shrink}", parameter="shrink")
         object.__setattr__(self, "speed", round(self.speed * _BILLION) / _BILLION)
 
     # ---- durations, in seconds ----

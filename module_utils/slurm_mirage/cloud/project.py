@@ -16,7 +16,7 @@ from .plan import Flavor, Quota
 def at_most_one(kind: str, items: list[Any]) -> Any:
     """Return the only item, or None when there is none. Raises WrongUse when there are several."""
     if len(items) > 1:
-        raise WrongUse(f"CLUSTER: the cloud has {len(items)} resources {items[0].name}; delete the surplus {kind}")
+        raise WrongUse(f"the cloud has {len(items)} resources {items[0].name}; delete the surplus {kind}", parameter="cluster")
     return items[0] if items else None
 
 
@@ -177,11 +177,13 @@ class Wanted:
         """Raise WrongUse when existing resources conflict with the wanted cluster or differ from it."""
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
-            raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
+            raise WrongUse(f"{cluster.foreign[0]}; give another CLUSTER", parameter="cluster")
         # The role deletes and recreates servers that the cloud could not build. A server that has run may hold data.
         broken = [server for server in cluster.servers if server.status == "ERROR" and server.launched_at]
         if broken:
-            raise WrongUse(f"CLUSTER: {describe_errors(broken)}; repair or delete what has run, then run the command again")
+            raise WrongUse(
+                f"{describe_errors(broken)}; repair or delete what has run, then run the command again", parameter="cluster"
+            )
         surplus = [server.name for server in cluster.servers if server.name not in flavors]
         if surplus:
             raise WrongUse(

@@ -39,7 +39,7 @@ FEWEST_PORTS = 100  # smallest block that is tried when no larger one is free: e
 def check_name(name: str) -> str:
     """Return `name` when it is a valid name of an instance. Raises WrongUse."""
     if not NAME_PATTERN.match(name):
-        raise WrongUse(f"CLUSTER={name}: a lower-case letter, then at most 20 letters, digits or hyphens")
+        raise WrongUse("a lower-case letter, then at most 20 letters, digits or hyphens", parameter="cluster", value=name)
     return name
 
 
@@ -78,7 +78,9 @@ def database_port(block: Block, kept: dict[str, Any] | None, claimed: Sequence[t
         return earlier
     port = next((port for port in DATABASE_PORTS if is_clear(port) and is_free(block.address, port)), None)
     if port is None:
-        raise WrongUse(f"ACCOUNTING: no free port between {DATABASE_PORTS[-1]} and {DATABASE_PORTS[0]} for slurmdbd on this host")
+        raise WrongUse(
+            f"no free port between {DATABASE_PORTS[-1]} and {DATABASE_PORTS[0]} for slurmdbd on this host", parameter="accounting"
+        )
     return port
 
 
@@ -124,16 +126,17 @@ class Ports:
         ports = min(self.nodes + 1, MOST_PORTS)
         if self.several and ports <= self.nodes:
             raise WrongUse(
-                f"NODES: {self.nodes} of them on one host; a cluster of several hosts has at most {MOST_PORTS - 1} on each"
+                f"{self.nodes} of them on one host; a cluster of several hosts has at most {MOST_PORTS - 1} on each",
+                parameter="nodes",
             )
         if wanted is not None and not 1024 <= wanted <= 65536 - ports:
-            raise WrongUse(f"PORT={wanted}: needs {ports} ports, so it may be 1024 to {65536 - ports}")
+            raise WrongUse(f"needs {ports} ports, so it may be 1024 to {65536 - ports}", parameter="port", value=wanted)
         if self.kept and self.in_use and wanted in (None, self.kept["port"]):
             return self._extend(self.kept, ports)
         if wanted is not None:
             reason = self._conflict(block := Block(self.address, wanted, ports))
             if reason:
-                raise WrongUse(f"PORT={wanted}: {reason}; leave PORT out to have a free block found")
+                raise WrongUse(f"{reason}; leave PORT out to have a free block found", parameter="port", value=wanted)
             return block
         return self._find(ports)
 
@@ -141,7 +144,9 @@ class Ports:
         """Return the block of the head: `ports` ports from `port` on. Raises WrongUse when it is not free on this host."""
         if reason := self._conflict(block := Block(self.address, port, ports)):
             raise WrongUse(
-                f"PORT={port}: {reason}, and the head has its block of {ports} ports there; name one that is free on all hosts"
+                f"{reason}, and the head has its block of {ports} ports there; name one that is free on all hosts",
+                parameter="port",
+                value=port,
             )
         return block
 
@@ -159,7 +164,11 @@ class Ports:
         if self.several and ports < wanted and not reason:
             reason = f"{wanted - ports} ports from {port + ports} on are not free"
         if reason:
-            raise WrongUse(f"NODES={self.nodes}: {reason}, and a running instance's nodes stay where they are; make teardown first")
+            raise WrongUse(
+                f"{reason}, and a running instance's nodes stay where they are; make teardown first",
+                parameter="nodes",
+                value=self.nodes,
+            )
         return block
 
     def _find(self, ports: int) -> Block:
@@ -173,7 +182,7 @@ class Ports:
                 block = Block(self.address, first, size)
                 if first + size <= 65536 and self._conflict(block) is None:
                     return block
-        raise WrongUse(f"NODES: no block of {ports} free ports between {FIRST_PORT} and {LAST_PORT} on this host")
+        raise WrongUse(f"no block of {ports} free ports between {FIRST_PORT} and {LAST_PORT} on this host", parameter="nodes")
 
     def _conflict(self, block: Block) -> str | None:
         """Return why the block cannot be used; None when it can."""
@@ -203,8 +212,9 @@ def refuse_during_run(directory: Path) -> None:
     run = active_run(directory)
     if run is not None:
         raise WrongUse(
-            f"NODES, CPUS, PORT, CONFIG: run {run} goes on in instance {directory.name} with other values, or another version of "
-            "the code; wait for its end, or make teardown"
+            f"run {run} goes on in instance {directory.name} with other values, or another version of the code; wait for its "
+            "end, or make teardown",
+            parameter="nodes, cpus, port, config",
         )
 
 

@@ -123,11 +123,13 @@ def check(change: Change, jobs: Sequence[Job], count: int) -> None:
         running = [job.job for job in jobs if not job.waits and not nodes.isdisjoint(job.nodes)]
         if running:
             words, them = _named(running, "run")
-            raise WrongUse(f"NODES={count}: {words} on {compress(nodes)}{does}; wait for {them} or scancel {them}")
+            raise WrongUse(f"{words} on {compress(nodes)}{does}; wait for {them} or scancel {them}", parameter="nodes", value=count)
     waiting = [job.job for job in jobs if job.waits and not change.going.isdisjoint(job.nodes)]
     if waiting:
         words, them = _named(waiting, "wait")
-        raise WrongUse(f"NODES={count}: {words} for nodes of {compress(change.going)} by name (sbatch -w); scancel {them}")
+        raise WrongUse(
+            f"{words} for nodes of {compress(change.going)} by name (sbatch -w); scancel {them}", parameter="nodes", value=count
+        )
 
 
 def _named(jobs: list[str], verb: str) -> tuple[str, str]:

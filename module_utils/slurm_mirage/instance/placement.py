@@ -122,7 +122,9 @@ def place_on_hosts(
         if name not in places:
             port = next(free[address], 0)
             if not port:
-                raise WrongUse(f"NODES: more than {block.ports - 1} on {address}, whose block has no more ports for them")
+                raise WrongUse(
+                    f"more than {block.ports - 1} on {address}, whose block has no more ports for them", parameter="nodes"
+                )
             places[name] = (address, port)
     return [nodes for node_class in wanted for nodes in _ranges(node_class, places)]
 

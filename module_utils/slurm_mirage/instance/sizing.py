@@ -160,14 +160,12 @@ def check(load: Load, running: Load, host: Capacity) -> None:
     reason = lacking(load, running, host)
     if reason is None:
         return
-    message = f"NODES={load.nodes}: {reason}; the largest that fits is {largest(load, running, host)}"
+    message = f"{reason}; the largest that fits is {largest(load, running, host)}"
     if load.cluster is not None:
-        message = (
-            f"NODES={load.cluster}: to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
-        )
+        message = f"to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
     if load.wide_steps and (slim := largest(replace(load, wide_steps=False), running, host)) > 0:
         message += f" (STEPS=no allows {'it' if slim >= load.nodes else slim})"
-    raise WrongUse(message)
+    raise WrongUse(message, parameter="nodes", value=load.nodes if load.cluster is None else load.cluster)
 
 
 def largest(load: Load, running: Load, host: Capacity) -> int:

@@ -56,22 +56,24 @@ def due_times(
 
 def _check_knobs(warmup: int, group: int, period: float, drift: float, warmup_period: float | None) -> None:
     if warmup < 0:
-        raise WrongUse(f"WARMUP: {warmup}: 0 or more jobs")
+        raise WrongUse(f"{warmup}: 0 or more jobs", parameter="warmup")
     if group < 1:
-        raise WrongUse(f"GROUP: {group}: 1 or more jobs")
+        raise WrongUse(f"{group}: 1 or more jobs", parameter="group")
     if not (math.isfinite(period) and period >= 0):
-        raise WrongUse(f"PERIOD: {period}: seconds, 0 (jobs keep their own times) or more")
+        raise WrongUse(f"{period}: seconds, 0 (jobs keep their own times) or more", parameter="period")
     if not math.isfinite(drift) or (period > 0 and drift + period < 0):
-        raise WrongUse(f"DRIFT: {drift}: seconds, not below -PERIOD ({-period})")
+        raise WrongUse(f"{drift}: seconds, not below -PERIOD ({-period})", parameter="drift")
     if warmup_period is not None and not (math.isfinite(warmup_period) and warmup_period >= 0):
-        raise WrongUse(f"WARMUP: a warm-up period of {warmup_period}: 0 seconds or more")
+        raise WrongUse(f"a warm-up period of {warmup_period}: 0 seconds or more", parameter="warmup")
 
 
 def _check_order(submits: Sequence[float]) -> None:
     before = -math.inf
     for number, submit in enumerate(submits, start=1):
         if not (math.isfinite(submit) and submit >= before):
-            raise WrongUse(f"TRACE: job number {number} in it was submitted at {submit}: not before the one above it ({before})")
+            raise WrongUse(
+                f"job number {number} in it was submitted at {submit}: not before the one above it ({before})", parameter="trace"
+            )
         before = submit
 
 

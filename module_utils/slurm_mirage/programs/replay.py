@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"failed: {error}", file=sys.stderr)
         return 1
     except WrongUse as error:
-        print(f"wrong use: {error}", file=sys.stderr)
+        print(error.module_message(), file=sys.stderr)
         return 2
     return 0
 

@@ -50,7 +50,7 @@ class Replay:
             raise WrongUse(f"{folder}/plan.csv: is not the plan of run.json (its sha256 is {digest})")
         self.clock = Clock.read(settings.clock) if settings.clock else Clock()
         if not math.isclose(self.clock.speed, settings.speed, rel_tol=1e-6):
-            raise WrongUse(f"SPEED: {settings.speed} in run.json, {self.clock.speed} in {settings.clock}")
+            raise WrongUse(f"{settings.speed} in run.json, {self.clock.speed} in {settings.clock}", parameter="speed")
         self.slurm = Slurm(settings.slurm_conf, settings.bin, settings.instance, lock)
         self.journal = Journal(folder / "journal.jsonl")
         self.history = self.journal.history
@@ -118,7 +118,9 @@ class Replay:
         queue = submitter.patiently(lambda: self.slurm.queue(ended=True))
         earlier = [job for job in queue if job.name in submitter.indices]
         if active := [job.name for job in earlier if job.active]:
-            raise WrongUse(f"RUN: Slurm still has jobs of an earlier run of this name, such as {active[0]}: cancel them")
+            raise WrongUse(
+                f"Slurm still has jobs of an earlier run of this name, such as {active[0]}: cancel them", parameter="run"
+            )
         now = time.time_ns()
         self.journal.append(
             "start",

@@ -20,7 +20,7 @@ from mirage.commands import check, compare, metrics
 from mirage.experiment import report, runs, sweep
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.metrics import metrics as definitions
 from mirage.records.run_results import results as of_records
 from mirage.records.schedule import read_schedule
@@ -150,7 +150,7 @@ def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Pat
 def test_what_cannot_be_checked(results: Path) -> None:
     (results / "empty").mkdir()
     for name, words in (("empty", "empty is no finished run"), ("away", "results/away is not there"), ("", "nothing is given")):
-        with pytest.raises(WrongUse, match=f"^RUN: {words}"):
+        with pytest.raises(WrongUse, match=f"^run: {words}"):
             checked(name)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.files import write_json
 from slurm_mirage.jobs import sigsleep_log
 
@@ -52,7 +53,7 @@ def files_of(project: Path) -> set[str]:
 
 def run(project: Path, target: str, **given: str) -> subprocess.CompletedProcess[str]:
     """`make target NAME=VALUE ...` as the Makefile would run it."""
-    clean = {name: value for name, value in os.environ.items() if name not in knobs.BY_NAME}
+    clean = {name: value for name, value in os.environ.items() if name not in BY_NAME}
     environ = clean | given | {knobs.GIVEN: " ".join(given), "PYTHONDONTWRITEBYTECODE": "1"}
     words = [sys.executable, "-m", "mirage", target]
     return subprocess.run(words, cwd=project, env=environ, capture_output=True, text=True, timeout=120, check=False)
@@ -236,7 +237,7 @@ def finished(copy: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     code = (
         "import os; from pathlib import Path; from mirage.experiment import preflight, prepare, runs;"
-        "from mirage.knobs import table as knobs;"
+        "from mirage.knobs import resolve as knobs;"
         "k = knobs.resolve(os.environ); s = prepare.source(k);"
         "i = runs.inputs(k, s.trace.sha256, preflight.config(k));"
         "p = prepare.Prepared.make(k, s.trace, k['SHRINK'][0]);"

@@ -11,7 +11,7 @@ import pytest
 from schedules import log
 
 from mirage.commands.metrics import metrics
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
@@ -94,10 +94,10 @@ def test_a_runs_own_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"TAU": "0"}, "TAU: 0 may be any number of seconds above 0"),
-        ({"IMMEDIATE": "0"}, "IMMEDIATE: 0 may be any number of seconds above 0"),
-        ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "WARMUP_CUT, COOLDOWN_CUT: 479.5 s and 479.5 s leave nothing"),
-        ({"USERS": "7"}, "USERS: the log has no job of the user '7'"),
+        ({"TAU": "0"}, "tau: 0 may be any number of seconds above 0"),
+        ({"IMMEDIATE": "0"}, "immediate: 0 may be any number of seconds above 0"),
+        ({"WARMUP_CUT": "50%", "COOLDOWN_CUT": "50%"}, "warmup_cut, cooldown_cut: 479.5 s and 479.5 s leave nothing"),
+        ({"USERS": "7"}, "users: the log has no job of the user '7'"),
     ],
 )
 def test_wrong_use(ten: Path, given: dict[str, str], message: str) -> None:

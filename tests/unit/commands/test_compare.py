@@ -14,7 +14,8 @@ from mirage.commands import compare
 from mirage.experiment import configuration, runs
 from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -34,7 +35,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def values(results: Path, **given: str) -> dict[str, knobs.Value]:
+def values(results: Path, **given: str) -> dict[str, Value]:
     told = {
         "CONFIGS": "fifo backfill",
         "TRACE": str(results.parent / "two.swf"),
@@ -94,11 +95,11 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"CONFIGS": "fifo nosuch"}, r"^CONFIGS: there is no configs/nosuch.yml; it may be one of: .*fifo"),
-        ({"SHRINK": "100:50:10"}, "^SHRINK: a sweep is not possible here"),
-        ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^RUN: {'r' * 81} is too long for runs like"),
-        ({"CONFIGS": ""}, "^CONFIGS: nothing is given; it may be two names"),
-        ({"CONFIGS": "", "RUN": ""}, "^CONFIGS: nothing is given; it may be two names"),
+        ({"CONFIGS": "fifo nosuch"}, r"^configs: there is no configs/nosuch.yml; it may be one of: .*fifo"),
+        ({"SHRINK": "100:50:10"}, "^shrink: a sweep is not possible here"),
+        ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^run: {'r' * 81} is too long for runs like"),
+        ({"CONFIGS": ""}, "^configs: nothing is given; it may be two names"),
+        ({"CONFIGS": "", "RUN": ""}, "^configs: nothing is given; it may be two names"),
     ],
 )
 def test_wrong_use_writes_nothing(results: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], words: str) -> None:
@@ -126,7 +127,7 @@ def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
     before = compare.Campaign.of(values(results, REPLICAS="3"))
     (results / "r").mkdir()
     write_json(results / "r/experiment.json", {"inputs": before.inputs})
-    with pytest.raises(WrongUse, match="RUN: results/r has other inputs: REPLICAS was 3, is 2"):
+    with pytest.raises(WrongUse, match="run: results/r has other inputs: REPLICAS was 3, is 2"):
         compare.compare(values(results, REPLICAS="2"), Screen(io.StringIO()))
 
 

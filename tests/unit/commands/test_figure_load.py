@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from mirage.commands.figure_load import figure_load, make
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.simulation import saturation
 from mirage.simulation.saturation import Study, load, measure, summary
 from mirage.simulation.simulation import schedule

@@ -10,7 +10,8 @@ import pytest
 
 from mirage.commands.simulate import played, simulate
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
@@ -35,7 +36,7 @@ LOG = """; MaxProcs: 4
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in knobs.BY_NAME:
+    for name in BY_NAME:
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "log.swf"
     path.write_text(LOG)
@@ -173,12 +174,12 @@ def test_a_generated_workload(log: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"OUT": "schedule.json"}, "OUT: schedule.json may be a name that ends in .swf"),
-        ({"OUT": "nosuch/out.swf"}, "OUT: nosuch/out.swf cannot be written"),
-        ({"OFFSET": "5"}, "OFFSET: 5 may be up to 4"),
+        ({"OUT": "schedule.json"}, "out: schedule.json may be a name that ends in .swf"),
+        ({"OUT": "nosuch/out.swf"}, "out: nosuch/out.swf cannot be written"),
+        ({"OFFSET": "5"}, "offset: 5 may be up to 4"),
         ({"TRACE": "nosuch.swf"}, "nosuch.swf"),
         ({"WARMUP_CUT": "100000"}, "100000 s and 0 s leave nothing"),
-        ({"TRACE": "", "MODEL": "nosuch"}, "MODEL"),
+        ({"TRACE": "", "MODEL": "nosuch"}, "model"),
     ],
 )
 def test_wrong_use(log: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: str) -> None:

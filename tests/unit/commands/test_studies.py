@@ -10,14 +10,16 @@ import pytest
 from mirage.commands import studies
 from mirage.commands.main import TARGETS
 from mirage.experiment.prepare import Prepared, source
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.parse import Value
+from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 
 ROOT = Path(__file__).parents[3]
 
 
-def values_of(own: dict[str, str]) -> dict[str, knobs.Value]:
+def values_of(own: dict[str, str]) -> dict[str, Value]:
     return knobs.resolve({}) | {name: knobs.parse(name, text) for name, text in own.items()}
 
 
@@ -40,10 +42,10 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
     assert name in TARGETS
     for own in (study.smoke, study.full):
         values_of({**study.knobs, **own})
-        assert not [knob for knob in {**study.knobs, **own} if name not in knobs.BY_NAME[knob].targets and knob != "RUN"]
+        assert not [knob for knob in {**study.knobs, **own} if name not in BY_NAME[knob].targets and knob != "RUN"]
     assert f"make {name} FULL=yes" in (ROOT / "docs/studies.md").read_text()
 
 
 def test_another_log_is_refused() -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: study-scms has a workload"):
+    with pytest.raises(WrongUse, match=r"^trace: study-scms has a workload"):
         studies.study("study-scms", values_of({"TRACE": "x.swf"}), Screen())

@@ -17,7 +17,7 @@ from pages import Outline
 
 from mirage.commands import workload_report as module
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.reports import workload_page, workload_pictures
 from mirage.terminal.screen import Screen
 from mirage.traces import swf
@@ -104,7 +104,7 @@ def test_a_report_is_made_anew_and_nothing_else_is(log: Path, tmp_path: Path) ->
     report(TRACE=log, OUT=out, JOBS=2)
     assert json.loads((out / "characterisation.json").read_text())["figures"]["jobs"] == 2
     (out / "mine.txt").write_text("mine")
-    with pytest.raises(WrongUse, match=r"OUT: .*mine\.txt"):
+    with pytest.raises(WrongUse, match=r"out: .*mine\.txt"):
         report(TRACE=log, OUT=out)
     assert json.loads((out / "characterisation.json").read_text())["figures"]["jobs"] == 2
 
@@ -216,4 +216,4 @@ def test_kth_in_words(tmp_path: Path) -> None:
         "28,489 jobs for 100 processors, submitted within 340 d (1996-09-23 14:00 to 1997-08-29 10:34, Europe/Stockholm)." in texts
     )
     assert "Lars Malinowsky" in texts
-    assert any("Most are submitted from 14 to 15 h (9.2\u00a0%)" in text for text in texts)
+    assert any("Most jobs are submitted from 14 to 15 h (9.2\u00a0%)" in text for text in texts)

@@ -17,7 +17,7 @@ from run_folders import VIRTUAL_ZERO, RunFolder
 from mirage.experiment import calibration, prepare
 from mirage.experiment.calibration import ALONE, BURST, QUEUE, SPEED, Replay, measure, plan, speed_for
 from mirage.experiment.endings import Failed
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import parse_plan, plan_text

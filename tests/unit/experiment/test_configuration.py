@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import configuration
-from mirage.knobs.table import Value
+from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))
@@ -60,5 +60,5 @@ def test_wrong_files(tmp_path: Path, text: str, words: str | None) -> None:
     if words is None:
         assert configuration.read(tmp_path / "x.yml").partitions == configuration.PARTITIONS
         return
-    with pytest.raises(WrongUse, match=rf"^CONFIG: .*/x\.yml.*{words}"):
+    with pytest.raises(WrongUse, match=rf"^config: .*/x\.yml.*{words}"):
         configuration.read(tmp_path / "x.yml")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import hosts
-from mirage.knobs.table import GIVEN, resolve
+from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base.errors import WrongUse
 
 
@@ -48,5 +48,5 @@ def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:
 
 def test_an_inventory_without_a_head_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[compute]\nc1\n")
-    with pytest.raises(WrongUse, match=r"^INVENTORY: .* has no host in its group head"):
+    with pytest.raises(WrongUse, match=r"^inventory: .* has no host in its group head"):
         knobs_of(INVENTORY=str(tmp_path))

@@ -13,7 +13,7 @@ import yaml
 from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.runs import text_of
-from mirage.knobs.table import GIVEN, resolve
+from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
@@ -32,7 +32,7 @@ def test_a_few_nodes_have_room() -> None:
 
 
 def test_more_nodes_than_the_kernel_has_processes_for_are_refused_with_the_largest_number() -> None:
-    with pytest.raises(WrongUse, match=r"^NODES=1000000: needs about .*; the largest that fits is \d+$") as refusal:
+    with pytest.raises(WrongUse, match=r"^nodes=1000000: needs about .*; the largest that fits is \d+$") as refusal:
         room(NODES=1_000_000)
     most = int(re.findall(r"\d+", str(refusal.value))[-1])
     assert 0 < most < 1_000_000
@@ -56,9 +56,9 @@ def test_auto_is_what_the_inventory_says() -> None:
     ("given", "words"),
     [
         ({"CLASSES": "machines/example.yml"}, None),
-        ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "CONFIG: run r goes on in cluster c with CONFIG=backfill"),
-        ({"CLASSES": "machines/example.yml", "SPEED": "20"}, "SPEED: run r goes on in cluster c with SPEED=1"),
-        ({"NODES": "36"}, "CLASSES: run r goes on in cluster c with other CLASSES"),
+        ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "config: run r goes on in cluster c with CONFIG=backfill"),
+        ({"CLASSES": "machines/example.yml", "SPEED": "20"}, "speed: run r goes on in cluster c with SPEED=1"),
+        ({"NODES": "36"}, "classes: run r goes on in cluster c with other CLASSES"),
     ],
 )
 def test_a_run_on_classes_is_joined_by_the_same_machine_only(
@@ -107,7 +107,7 @@ def test_a_run_ends_before_slurm_cannot_count_on(
     if instead is None:
         preflight.before_2038(values, length * YEARS)
         return
-    with pytest.raises(WrongUse, match=r"^SPEED: the clock of cluster c is at 20\d\d-.*beyond 2038-01-18; ") as refusal:
+    with pytest.raises(WrongUse, match=r"^speed: the clock of cluster c is at 20\d\d-.*beyond 2038-01-18; ") as refusal:
         preflight.before_2038(values, length * YEARS)
     assert str(refusal.value).endswith(f"; {instead}")
 
@@ -126,9 +126,9 @@ def test_a_calibration_belongs_to_its_run(tmp_path: Path, monkeypatch: pytest.Mo
     lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
     assert preflight.running(values) == "r"
     preflight.nothing_disturbed(values, "r")
-    with pytest.raises(WrongUse, match=r"^RUN: run r goes on in cluster c"):
+    with pytest.raises(WrongUse, match=r"^run: run r goes on in cluster c"):
         preflight.nothing_disturbed(values, "other")
     preflight.no_leftover(values, made(tmp_path / "results/r"))
     (tmp_path / "results/r").rmdir()
-    with pytest.raises(WrongUse, match=r"^RUN: results/r is gone, but .*/r\.calibration is not"):
+    with pytest.raises(WrongUse, match=r"^run: results/r is gone, but .*/r\.calibration is not"):
         preflight.no_leftover(values, tmp_path / "results/r")

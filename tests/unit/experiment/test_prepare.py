@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of
 from mirage.experiment.remarks import remarks, shrink_in_words
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace
 from mirage.workloads.selection import Selection

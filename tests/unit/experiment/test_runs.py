@@ -11,7 +11,8 @@ import pytest
 
 from mirage.experiment import runs
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs.parse import Value
+from mirage.knobs.table import TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
@@ -26,8 +27,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def values(**given: str) -> dict[str, knobs.Value]:
-    return {knob.name: None for knob in knobs.TABLE} | {"TRACE": ""} | given
+def values(**given: str) -> dict[str, Value]:
+    return {knob.name: None for knob in TABLE} | {"TRACE": ""} | given
 
 
 def earlier(results: Path, name: str, word: str | None, inputs: dict[str, str], age: int) -> None:

@@ -254,7 +254,7 @@ def test_impossible_costs_are_refused(wrong: float) -> None:
 
 
 def test_no_jobs_are_refused() -> None:
-    with pytest.raises(WrongUse, match="JOBS"):
+    with pytest.raises(WrongUse, match="jobs"):
         Demand.of([], [], [], [], 1)
 
 

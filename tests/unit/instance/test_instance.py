@@ -40,7 +40,7 @@ def test_check_name_accepts(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "A", "2b", "a b", "a/b", "..", "a\n", "x" * 22, "é"])
 def test_check_name_refuses(name: str) -> None:
-    with pytest.raises(WrongUse, match="CLUSTER="):
+    with pytest.raises(WrongUse, match="cluster="):
         check_name(name)
 
 
@@ -69,7 +69,7 @@ def choose(nodes: int, kept: dict[str, int] | None = None, claimed: Sequence[tup
 
 def test_a_requested_port_in_use_is_refused(listener: socket.socket) -> None:
     port = listener.getsockname()[1]
-    with pytest.raises(WrongUse, match=rf"PORT={port}: port {port} of 127\.0\.0\.1 is taken"):
+    with pytest.raises(WrongUse, match=rf"port={port}: port {port} of 127\.0\.0\.1 is taken"):
         choose(2, wanted=port)
 
 
@@ -106,7 +106,7 @@ def test_ports_are_checked_on_every_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.2", free + 3))
         taken.listen()
-        with pytest.raises(WrongUse, match=rf"NODES=8: port {free + 3} of 127\.0\.0\.2 is taken by another program, and a running"):
+        with pytest.raises(WrongUse, match=rf"nodes=8: port {free + 3} of 127\.0\.0\.2 is taken by another program, and a running"):
             choose(8, kept, [(free + 5, 5)], in_use=True)
         assert choose(8, {**kept, "addresses": 2}, [(free + 5, 5)], in_use=True).ports == 5, "the port in use is the instance's own"
 
@@ -122,7 +122,7 @@ def test_blocks_never_overlap(claimed: list[tuple[int, int]], nodes: int) -> Non
 
 @pytest.mark.parametrize("port", [0, 80, 1023, 65535, 70000])
 def test_a_block_outside_the_range_of_ports_is_refused(port: int) -> None:
-    with pytest.raises(WrongUse, match=r"PORT=\d+: needs 10 ports"):
+    with pytest.raises(WrongUse, match=r"port=\d+: needs 10 ports"):
         choose(9, wanted=port)
 
 
@@ -130,12 +130,12 @@ def test_more_nodes_than_free_ports_use_more_addresses() -> None:
     # A claim in the middle of the range leaves no block of 8000 ports. Other programs may use further ports there.
     block = choose(8000, claimed=[(24000, 1000)])
     assert block.addresses(8000) > 1
-    with pytest.raises(WrongUse, match=f"PORT=60000: needs {MOST_PORTS} ports"):
+    with pytest.raises(WrongUse, match=f"port=60000: needs {MOST_PORTS} ports"):
         choose(200_000, wanted=60000)
 
 
 def test_no_free_block_is_an_error() -> None:
-    with pytest.raises(WrongUse, match="NODES: no block of 5 free ports"):
+    with pytest.raises(WrongUse, match="nodes: no block of 5 free ports"):
         choose(4, claimed=[(FIRST_PORT, LAST_PORT - FIRST_PORT)])
 
 

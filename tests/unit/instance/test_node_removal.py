@@ -110,21 +110,21 @@ def jobs(*names: str, on: str = "n90", waits: bool = False) -> list[Job]:
 @pytest.mark.parametrize(
     ("found", "line"),
     [
-        (jobs("12", "15", "16"), "NODES=80: jobs 12, 15, 16 (3 in all) run on n[81-120]; wait for them or scancel them"),
-        (jobs("12", "15"), "NODES=80: jobs 12, 15 run on n[81-120]; wait for them or scancel them"),
-        (jobs("12") + jobs("13", on="n1"), "NODES=80: job 12 runs on n[81-120]; wait for it or scancel it"),
+        (jobs("12", "15", "16"), "nodes=80: jobs 12, 15, 16 (3 in all) run on n[81-120]; wait for them or scancel them"),
+        (jobs("12", "15"), "nodes=80: jobs 12, 15 run on n[81-120]; wait for them or scancel them"),
+        (jobs("12") + jobs("13", on="n1"), "nodes=80: job 12 runs on n[81-120]; wait for it or scancel it"),
         (
             jobs(*(str(i) for i in range(100, 130))),
-            "NODES=80: jobs 100, 101, 102, 103, 104 (30 in all) run on n[81-120]; wait for them or scancel them",
+            "nodes=80: jobs 100, 101, 102, 103, 104 (30 in all) run on n[81-120]; wait for them or scancel them",
         ),
-        (jobs("7", waits=True), "NODES=80: job 7 waits for nodes of n[81-120] by name (sbatch -w); scancel it"),
+        (jobs("7", waits=True), "nodes=80: job 7 waits for nodes of n[81-120] by name (sbatch -w); scancel it"),
         (
             jobs("7", on="n1"),
-            "NODES=80: job 7 runs on n1, whose processors or GRES would change; wait for it or scancel it",
+            "nodes=80: job 7 runs on n1, whose processors or GRES would change; wait for it or scancel it",
         ),
         (
             jobs("7", "8", on="n2"),
-            "NODES=80: jobs 7, 8 run on n2, which would move to another host; wait for them or scancel them",
+            "nodes=80: jobs 7, 8 run on n2, which would move to another host; wait for them or scancel them",
         ),
     ],
 )

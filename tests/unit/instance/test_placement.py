@@ -147,7 +147,7 @@ def test_nodes_are_distributed_equally_and_existing_ones_stay(before: list[int],
 
 
 def test_more_nodes_than_ports_on_a_host_are_refused() -> None:
-    with pytest.raises(WrongUse, match=re.escape("NODES: more than 100 on 10.0.0.1, whose block has no more ports for them")):
+    with pytest.raises(WrongUse, match=re.escape("nodes: more than 100 on 10.0.0.1, whose block has no more ports for them")):
         place_on_hosts(node_classes([{"count": 301, "cpus": 1}]), HOSTS, WIDE)
 
 

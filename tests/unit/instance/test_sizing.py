@@ -48,7 +48,7 @@ def test_a_database_needs_memory_in_addition_to_the_nodes() -> None:
         assert needs(with_database, merges).memory - needs(without, merges).memory == pytest.approx(130)
     host = replace(PLENTY, memory=needs(without, merges=True).memory + 100)
     check(without, NOTHING, host)
-    with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
+    with pytest.raises(WrongUse, match=r"^nodes=100: needs about .* of memory"):
         check(with_database, NOTHING, host)
     # A running database needs no further memory; a running instance that gets accounting needs the memory of the database.
     full = replace(PLENTY, memory=100.0)
@@ -86,16 +86,16 @@ def test_the_message_for_too_many_nodes() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000), NOTHING, SMALL)
     assert re.fullmatch(
-        r"NODES=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
+        r"nodes=60000: needs about \d+\.\d GiB of memory, 20\.0 GiB are available; the largest that fits is \d+", str(refusal.value)
     )
 
 
 def test_the_message_for_a_host_of_several_names_its_share() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000, cluster=120_000), NOTHING, SMALL)
-    assert str(refusal.value).startswith("NODES=120000: to have 60000 of them this host needs about ")
+    assert str(refusal.value).startswith("nodes=120000: to have 60000 of them this host needs about ")
     assert "; it has room for " in str(refusal.value)
-    with pytest.raises(WrongUse, match=r"NODES=900000: to have 0 of them this host needs about 26\.4 GiB"):
+    with pytest.raises(WrongUse, match=r"nodes=900000: to have 0 of them this host needs about 26\.4 GiB"):
         check(Load(0, cluster=900_000), NOTHING, SMALL)
     check(Load(0, cluster=1000), NOTHING, SMALL)
 
@@ -134,7 +134,7 @@ def test_a_running_load_fits_and_only_additional_nodes_are_checked() -> None:
     running = Load(3600, jobs=0)
     check(Load(3600), running, full)
     check(Load(100), running, full)
-    with pytest.raises(WrongUse, match=r"^NODES=3601: needs about \d\.\d GiB more of memory, 0\.1 GiB are .* fits is 3600$"):
+    with pytest.raises(WrongUse, match=r"^nodes=3601: needs about \d\.\d GiB more of memory, 0\.1 GiB are .* fits is 3600$"):
         check(Load(3601), running, full)
     with pytest.raises(WrongUse, match=r"\(STEPS=no allows it\)$"):
         check(Load(3600, wide_steps=True), running, full)

@@ -72,13 +72,13 @@ def test_groups_go_at_their_instants(jobs: int, warmup: int, group: int, period:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"warmup": -1}, "WARMUP: -1"),
-        ({"group": 0}, "GROUP: 0"),
-        ({"period": -5}, "PERIOD: -5"),
-        ({"period": float("nan")}, "PERIOD: nan"),
-        ({"period": 5, "drift": -6}, "DRIFT: -6"),
-        ({"drift": float("inf")}, "DRIFT: inf"),
-        ({"warmup_period": -1}, "WARMUP: a warm-up period of -1"),
+        ({"warmup": -1}, "warmup: -1"),
+        ({"group": 0}, "group: 0"),
+        ({"period": -5}, "period: -5"),
+        ({"period": float("nan")}, "period: nan"),
+        ({"period": 5, "drift": -6}, "drift: -6"),
+        ({"drift": float("inf")}, "drift: inf"),
+        ({"warmup_period": -1}, "warmup: a warm-up period of -1"),
     ],
 )
 def test_knobs_out_of_range(knobs: dict[str, float], message: str) -> None:
@@ -87,7 +87,7 @@ def test_knobs_out_of_range(knobs: dict[str, float], message: str) -> None:
 
 
 def test_submissions_out_of_order() -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: job number 3 in it was submitted at 4"):
+    with pytest.raises(WrongUse, match=r"^trace: job number 3 in it was submitted at 4"):
         due_times([1, 5, 4])
 
 

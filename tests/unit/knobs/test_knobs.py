@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
+from mirage.knobs.machine import Machine
+from mirage.knobs.parse import Value, shrink
+from mirage.knobs.table import TABLE
 from slurm_mirage.base.errors import WrongUse
 
 
@@ -44,7 +47,7 @@ from slurm_mirage.base.errors import WrongUse
         ("RUN", "kth-0.2_x", "kth-0.2_x"),
     ],
 )
-def test_values(name: str, text: str, value: knobs.Value) -> None:
+def test_values(name: str, text: str, value: Value) -> None:
     assert knobs.parse(name, text) == value
 
 
@@ -104,7 +107,7 @@ def test_refusals(name: str, text: str, words: str) -> None:
 
 def test_defaults_are_values_of_their_own_knobs() -> None:
     values = knobs.resolve({})
-    assert list(values) == [knob.name for knob in knobs.TABLE]
+    assert list(values) == [knob.name for knob in TABLE]
     assert (values["NODES"], values["CPUS"], values["SHRINK"]) == (360, 16, (Decimal(100),))
 
 
@@ -137,7 +140,7 @@ def test_a_slurm_conf_says_the_machine(tmp_path: Path) -> None:
     path.write_text("NodeName=a[1-4] CPUs=8\nNodeName=fat CPUs=64\nPartitionName=p Nodes=ALL\n")
     values = knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path)})
     machine = values["CLASSES"]
-    assert isinstance(machine, knobs.Machine)
+    assert isinstance(machine, Machine)
     assert (values["NODES"], machine.processors, values["CONFIG"]) == (5, 96, "site")
     assert knobs.resolve({knobs.GIVEN: "SLURM_CONF", "SLURM_CONF": str(path), "CONFIG": "fifo"})["CONFIG"] == "fifo"
     with pytest.raises(WrongUse, match=r"^NODES: SLURM_CONF says that too"):
@@ -158,23 +161,18 @@ def test_knobs_that_a_target_does_not_look_at() -> None:
     assert knobs.unused("cluster", environ) == []
 
 
-def test_help_has_a_line_for_each_knob() -> None:
-    lines = knobs.help_text().splitlines()
-    assert [line.split()[0] for line in lines] == [knob.name for knob in knobs.TABLE]
-
-
 @given(st.integers(1, 200), st.integers(0, 50), st.integers(1, 40))
 def test_a_sweep_has_both_ends_and_equal_steps(last: int, steps: int, step: int) -> None:
     first = last + steps * step
-    values = knobs.shrink(f"{first}:{last}:{step}")
+    values = shrink(f"{first}:{last}:{step}")
     assert (values[0], values[-1], len(values)) == (first, last, steps + 1)
     assert {a - b for a, b in pairwise(values)} <= {Decimal(step)}
-    assert knobs.shrink(f"{last}:{first}:{step}") == values[::-1]
+    assert shrink(f"{last}:{first}:{step}") == values[::-1]
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_value_or_one_line(text: str) -> None:
-    for knob in knobs.TABLE:
+    for knob in TABLE:
         try:
             knobs.parse(knob.name, text)
         except WrongUse as refusal:

@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.knobs.machine import Machine, read
+from mirage.knobs.table import MAX_NODES
 from slurm_mirage.base.errors import WrongUse
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,7 @@ GOOD = {"count": 2, "cpus": 4}
         ([{**GOOD, "extra": {"Sockets": 3}}], "class 1: cpus 4: 3 sockets of 1 cores of 1 threads make another number"),
         ([{**GOOD, "extra": {"Gres": "gpu:x"}}, GOOD, {**GOOD, "extra": {"Gres": "shard:2"}}], "class 3: extra: Gres shard"),
         ([{**GOOD, "first": 3}, {**GOOD, "first": 4}], "class 2: n4 would be there twice, see class 1"),
-        ([{**GOOD, "count": knobs.MOST_NODES}, GOOD], f"nodes; it may be at most {knobs.MOST_NODES}"),
+        ([{**GOOD, "count": MAX_NODES}, GOOD], f"nodes; it may be at most {MAX_NODES}"),
         ([{**GOOD, "cpus": 65536}], "at most 65535 processors"),
     ],
 )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mirage.commands.experiment import cluster_variables
+from mirage.experiment.variables import cluster_variables
+from mirage.knobs import resolve as knobs
 from mirage.knobs import slurm_source
-from mirage.knobs import table as knobs
 from slurm_mirage.base.errors import WrongUse
 
 

@@ -165,15 +165,15 @@ def test_the_window_has_both_its_ends() -> None:
 @pytest.mark.parametrize(
     ("warmup", "cooldown", "message"),
     [
-        (25.5, 25.5, "WARMUP_CUT, COOLDOWN_CUT: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
-        (60, 0, "WARMUP_CUT, COOLDOWN_CUT: 60 s and 0 s leave nothing of the schedule's 51 s"),
-        ("50%", "50%", "WARMUP_CUT, COOLDOWN_CUT: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
-        (30, 0, "WARMUP_CUT, COOLDOWN_CUT: 30 s and 0 s leave no submitted job of the schedule's 51 s"),
-        (-1, 0, "WARMUP_CUT: -1 may be seconds from 0 on, or a percentage"),
-        (0, math.nan, "COOLDOWN_CUT: nan may be"),
-        ("100%", 0, "WARMUP_CUT: '100%' may be"),
-        (0, "5 min", "COOLDOWN_CUT: '5 min' may be"),
-        (0, "inf", "COOLDOWN_CUT: 'inf' may be"),
+        (25.5, 25.5, "warmup_cut, cooldown_cut: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
+        (60, 0, "warmup_cut, cooldown_cut: 60 s and 0 s leave nothing of the schedule's 51 s"),
+        ("50%", "50%", "warmup_cut, cooldown_cut: 25.5 s and 25.5 s leave nothing of the schedule's 51 s"),
+        (30, 0, "warmup_cut, cooldown_cut: 30 s and 0 s leave no submitted job of the schedule's 51 s"),
+        (-1, 0, "warmup_cut: -1 may be seconds from 0 on, or a percentage"),
+        (0, math.nan, "cooldown_cut: nan may be"),
+        ("100%", 0, "warmup_cut: '100%' may be"),
+        (0, "5 min", "cooldown_cut: '5 min' may be"),
+        (0, "inf", "cooldown_cut: 'inf' may be"),
     ],
 )
 def test_cuts_that_cannot_be(warmup: float | str, cooldown: float | str, message: str) -> None:

@@ -87,7 +87,7 @@ def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: flo
     expected = slowly(jobs, *machine, warmup=warmup, cooldown=cooldown)
     options: dict[str, Any] = {"suspensions": periods, "warmup_cut": warmup, "cooldown_cut": cooldown}
     if expected is None:
-        with pytest.raises(WrongUse, match=r"^WARMUP_CUT, COOLDOWN_CUT: "):
+        with pytest.raises(WrongUse, match=r"^warmup_cut, cooldown_cut: "):
             metrics.compute(rows, *machine, **options)
         return
     agree(metrics.compute(rows, *machine, **options), expected, rel=1e-9, abs=1e-12)

@@ -15,7 +15,7 @@ from benchmarks.clock import PARTS, Run, Selection, select
 from benchmarks.clock_error import BLOCKS, deviations, exceeding, paired_noise
 from benchmarks.figures import Skipped
 from mirage.experiment.endings import Ending
-from mirage.knobs.table import resolve
+from mirage.knobs.resolve import resolve
 from slurm_mirage.base.files import write_json
 
 SHORT, LONG = PARTS

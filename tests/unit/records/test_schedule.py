@@ -60,7 +60,7 @@ def test_schedule_of_a_run(tmp_path: Path) -> None:
 )
 def test_a_damaged_jobs_csv_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "jobs.csv").write_text(content)
-    with pytest.raises(WrongUse, match=f"^TRACE: {tmp_path}/jobs.csv.*{message}"):
+    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/jobs.csv.*{message}"):
         schedule.read_schedule(tmp_path / "jobs.csv")
 
 
@@ -132,12 +132,12 @@ def test_jobs_of_a_run_are_selected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection(queues=("1",)), "QUEUES: the log does not say of which queue its jobs are"),
-        (Selection(users=("1",)), "USERS: the log does not say of which user its jobs are"),
-        (Selection(begin="2016-04-01"), "FROM: 2016-04-01 is a date, but the log has no UnixStartTime"),
-        (Selection(begin="1000"), "FROM: no job was submitted from 1000"),
-        (Selection(offset=2), "OFFSET: 2 may be up to 1"),
-        (Selection(min_runtime=7), "MIN_RUNTIME: none of the log's jobs"),
+        (Selection(queues=("1",)), "queues: the log does not say of which queue its jobs are"),
+        (Selection(users=("1",)), "users: the log does not say of which user its jobs are"),
+        (Selection(begin="2016-04-01"), "from: 2016-04-01 is a date, but the log has no UnixStartTime"),
+        (Selection(begin="1000"), "from: no job was submitted from 1000"),
+        (Selection(offset=2), "offset: 2 may be up to 1"),
+        (Selection(min_runtime=7), "min_runtime: none of the log's jobs"),
     ],
 )
 def test_what_a_run_does_not_say_cannot_select_its_jobs(tmp_path: Path, selection: Selection, message: str) -> None:
@@ -182,7 +182,7 @@ def test_the_speed_that_auto_has_picked_counts_for_both_schedules_of_a_run(tmp_p
 def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "experiment.json").write_text(text)
-    with pytest.raises(WrongUse, match=f"^TRACE: {tmp_path}/experiment.json: does not describe a run"):
+    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/experiment.json: does not describe a run"):
         schedule.read_schedule(tmp_path / "jobs.csv")
 
 

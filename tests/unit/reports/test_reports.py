@@ -206,11 +206,11 @@ def test_folders_with_other_files_are_not_changed(tmp_path: Path, prepare: objec
     out = tmp_path / "report"
     prepare(out)  # type: ignore[operator]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(WrongUse, match=r"OUT: .*report"):
+    with pytest.raises(WrongUse, match=r"out: .*report"):
         folder.check(out)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_folder_in_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"OUT: .* cannot be made"):
+    with pytest.raises(WrongUse, match=r"out: .* cannot be made"):
         folder.check(tmp_path / "none/report")

@@ -17,10 +17,11 @@ import simulated_runs
 from browser import PROGRAM, Browser
 from pages import Outline
 
+from mirage.commands import report as report_command
 from mirage.experiment import report, runs
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
-from mirage.knobs import table as knobs
+from mirage.knobs import resolve as knobs
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
@@ -43,7 +44,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make_report(name: str) -> tuple[Ending, str]:
     """Runs `make report RUN=name`; returns its ending and the page."""
     values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
-    ending = report.report(values, Screen(io.StringIO()))
+    ending = report_command.report(values, Screen(io.StringIO()))
     return ending, (runs.RESULTS / name / "report.html").read_text()
 
 
@@ -183,12 +184,12 @@ def test_a_run_without_started_jobs(results: Path) -> None:
 
 
 def test_folders_without_a_finished_run_are_refused(results: Path) -> None:
-    with pytest.raises(WrongUse, match="RUN: nothing is given"):
-        report.report(knobs.resolve({}), Screen(io.StringIO()))
-    with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
+    with pytest.raises(WrongUse, match="run: nothing is given"):
+        report_command.report(knobs.resolve({}), Screen(io.StringIO()))
+    with pytest.raises(WrongUse, match="run: results/gone is not there"):
         make_report("gone")
     (results / "empty").mkdir()
-    with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
+    with pytest.raises(WrongUse, match="run: empty is no finished run"):
         make_report("empty")
     output = io.StringIO()
     report.write(results / "empty", Screen(output))

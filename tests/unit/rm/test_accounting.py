@@ -152,7 +152,7 @@ def test_the_module_refuses_accounting_with_a_slurmdbd_that_does_not_work(call: 
     params = {"directory": str(tmp_path), "bin": str(tmp_path / "none"), "front_ends": 0, "version": "19.05.8"}
     assert call("slurm_release_info", **params)["release"] == "19.05.8"
     message = call("slurm_release_info", **params, accounting=True)["msg"]
-    assert message.startswith("wrong use: ACCOUNTING=yes, CONFIG: with Slurm 19.05.8 ") and "20.02 or later" in message
+    assert message.startswith("wrong use: ACCOUNTING, CONFIG: with Slurm 19.05.8 ") and "20.02 or later" in message
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_releases_that_work(release: str) -> None:
     ],
 )
 def test_releases_that_do_not(release: str, words: str) -> None:
-    with pytest.raises(WrongUse, match=f"^FRONT_END=4: .*{words}"):
+    with pytest.raises(WrongUse, match=f"^front_end=4: .*{words}"):
         front_end.check_release(release, 4)
 
 
@@ -87,7 +87,7 @@ def test_a_cluster_keeps_its_number_of_front_ends() -> None:
     for text, count in (("", 3), (two, 2), (usual, 0)):
         front_end.check_change(text, count, "mirage")
     for text, count, had in ((two, 0, 2), (two, 1, 2), (usual, 1, 0)):
-        with pytest.raises(WrongUse, match=rf"^FRONT_END={count}: cluster mirage was built with FRONT_END={had}; make teardown"):
+        with pytest.raises(WrongUse, match=rf"^front_end={count}: cluster mirage was built with FRONT_END={had}; make teardown"):
             front_end.check_change(text, count, "mirage")
 
 

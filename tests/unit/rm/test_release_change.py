@@ -52,7 +52,7 @@ def test_releases_that_read_what_was_saved(before: str, now: str) -> None:
     ],
 )
 def test_releases_that_do_not(before: str, now: str, names: str) -> None:
-    with pytest.raises(WrongUse, match=f"^SLURM_SOURCE: cluster mirage was {names} read") as error:
+    with pytest.raises(WrongUse, match=f"^slurm_source: cluster mirage was {names} read") as error:
         change(before, now)
     assert "make teardown CLUSTER=mirage" in str(error.value) and "\n" not in str(error.value)
 

@@ -110,7 +110,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
 )
 def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "slurm.conf").write_text(text)
-    with pytest.raises(WrongUse, match=rf"^SLURM_CONF: .*{words}"):
+    with pytest.raises(WrongUse, match=rf"^slurm_conf: .*{words}"):
         site_conf.read(tmp_path / "slurm.conf")
 
 

@@ -97,7 +97,7 @@ def test_a_schedule_without_jobs_has_a_heading(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"^OUT: .*cannot be written"):
+    with pytest.raises(WrongUse, match=r"^out: .*cannot be written"):
         batsim.write_batsim(table(), tmp_path / "none" / "jobs.csv", "w")
 
 

@@ -307,7 +307,7 @@ def test_metrics_of_the_schedule(workload: tuple[list[Job], int], policy: str) -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"policy": "sjf"}, "POLICY: 'sjf' may be fcfs, easy or conservative"),
+        ({"policy": "sjf"}, "policy: 'sjf' may be fcfs, easy or conservative"),
         ({"processors": [1, 5]}, "job 2 needs a number of processors that is not from 1 to 4"),
         ({"processors": [0, 1]}, "job 1 needs a number of processors that is not from 1 to 4"),
         ({"runtime": [1, 0]}, "job 2 has no run time"),

@@ -129,7 +129,9 @@ def test_swapped_configurations_swap_the_sign(seed: int, replicas: int) -> None:
         assert (ahead["noise_floor"] is None) == (replicas == 1)
         if ahead["interval"] is not None:
             assert ahead["interval"] == pytest.approx([-back["interval"][1], -back["interval"][0]], abs=1e-9)
-            if ahead["percent_interval"] is not None and back["percent_interval"] is not None and ahead["mean"] > 0:
+            # A share of jobs may be 0 in a resample: its percentages are then those of the difference, which are not symmetric.
+            has_ratio = name != "immediate_fraction" and ahead["mean"] > 0
+            if ahead["percent_interval"] is not None and back["percent_interval"] is not None and has_ratio:
                 low, high = (1 + bound / 100 for bound in back["percent_interval"])
                 assert [1 + bound / 100 for bound in ahead["percent_interval"]] == pytest.approx([1 / high, 1 / low])
 

@@ -104,7 +104,7 @@ def outcome(read: Callable[[Path], object], folder: Path, content: bytes) -> str
         read(path)
     except WrongUse as error:
         text = str(error)
-        assert re.match(rf"TRACE: {re.escape(str(path))}( line \d+)?: ", text), text
+        assert re.match(rf"trace: {re.escape(str(path))}( line \d+)?: ", text), text
         assert "\n" not in text
         return text
     return None

@@ -35,7 +35,7 @@ def refused(folder: Path, data: bytes) -> str:
     for name in ("log", "packed"):
         with pytest.raises(WrongUse) as error:
             log_text.load(folder / name)
-        texts.append(str(error.value).removeprefix(f"TRACE: {folder / name}"))
+        texts.append(str(error.value).removeprefix(f"trace: {folder / name}"))
     assert texts[0] == texts[1]
     return texts[0]
 

@@ -294,17 +294,17 @@ def test_line_breaks_in_a_last_column_submit_line_are_repaired() -> None:
     "data", [text({}) + b"8", text({}) + b"8\n", text({}) + b"a cut line", text({}).replace(b"\n7", b"\nab\n7")]
 )
 def test_a_truncated_line_is_not_taken_as_the_end_of_a_submit_line(data: bytes) -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: log line [23]: has 1 fields, the heading has 12; there may be a line break"):
+    with pytest.raises(WrongUse, match=r"^trace: log line [23]: has 1 fields, the heading has 12; there may be a line break"):
         sacct.parse_sacct(data, "log")
 
 
 def test_thousands_of_lines_are_not_joined_into_one_job() -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 1 fields"):
+    with pytest.raises(WrongUse, match=r"^trace: log line 2: has 1 fields"):
         sacct.parse_sacct(text() + b"no job\n" * 5000, "log")
 
 
 def test_a_line_with_too_many_bars_is_refused() -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 5012 fields"):
+    with pytest.raises(WrongUse, match=r"^trace: log line 2: has 5012 fields"):
         parse({"SubmitLine": "a|" * 5000})
     columns = {**COLUMNS, **dict.fromkeys(("JobName", "Comment", "WorkDir", "WCKey", "AdminComment"), "x")}
     frame, _ = parse({"SubmitLine": "a|" * 100}, columns=dict(reversed(columns.items())))
@@ -323,7 +323,7 @@ def test_a_column_that_occurs_twice() -> None:
 
 def test_bars_that_cannot_be_repaired_unambiguously_are_refused() -> None:
     columns = {**COLUMNS, "JobName": "j", "NCPUS": "8", "Comment": "c"}
-    with pytest.raises(WrongUse, match=r"^TRACE: log line 3: has 17 fields, the heading has 15: a '\|' inside"):
+    with pytest.raises(WrongUse, match=r"^trace: log line 3: has 17 fields, the heading has 15: a '\|' inside"):
         parse({}, {"JobName": "j|8", "Comment": "16|c", "NCPUS": "8"}, columns=columns)
 
 
@@ -350,7 +350,7 @@ def test_bars_that_cannot_be_repaired_unambiguously_are_refused() -> None:
     ],
 )
 def test_malformed_output_is_refused_with_its_line(data: bytes, message: str) -> None:
-    with pytest.raises(WrongUse, match=f"^TRACE: {message}"):
+    with pytest.raises(WrongUse, match=f"^trace: {message}"):
         sacct.parse_sacct(data, "log")
 
 

@@ -134,7 +134,7 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
     ],
 )
 def test_text_that_is_not_swf_is_refused_with_its_line(text: str, message: str) -> None:
-    with pytest.raises(WrongUse, match=f"^TRACE: {message}"):
+    with pytest.raises(WrongUse, match=f"^trace: {message}"):
         parse(text)
 
 
@@ -145,7 +145,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             path.write_bytes(content)
         with pytest.raises(WrongUse) as error:
             swf.read_swf(path)
-        assert str(error.value).startswith(f"TRACE: {path}{message}")
+        assert str(error.value).startswith(f"trace: {path}{message}")
         assert "\n" not in str(error.value)
 
     packed = gzip.compress(b"".join(job(n).encode() + b"\n" for n in range(1000)))
@@ -237,7 +237,7 @@ def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"^OUT: .*cannot be written"):
+    with pytest.raises(WrongUse, match=r"^out: .*cannot be written"):
         swf.write_swf(parse(JOB)[0], {}, tmp_path / "none" / "a.swf")
 
 

@@ -55,7 +55,7 @@ def test_other_content_is_refused(tmp_path: Path, content: str, message: str) ->
     path.write_text(content)
     with pytest.raises(WrongUse) as error:
         trace.read_trace(path)
-    assert str(error.value).startswith(f"TRACE: {path}")
+    assert str(error.value).startswith(f"trace: {path}")
     assert message in str(error.value)
 
 

@@ -234,7 +234,7 @@ def test_missing_data_of_a_log_are_named() -> None:
 
 @pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
 def test_a_log_without_jobs_is_refused(jobs: list[dict[str, Any]]) -> None:
-    with pytest.raises(WrongUse, match="TRACE: holds no job"):
+    with pytest.raises(WrongUse, match="trace: holds no job"):
         characterise(frame(*jobs), 4)
 
 

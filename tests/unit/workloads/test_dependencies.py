@@ -254,5 +254,5 @@ def test_the_written_workload_has_preceding_jobs() -> None:
 
 
 def test_think_is_refused_for_sacct() -> None:
-    with pytest.raises(WrongUse, match=re.escape("DEPENDENCIES: think is for SWF (fields 17 and 18)")):
+    with pytest.raises(WrongUse, match=re.escape("dependencies: think is for SWF (fields 17 and 18)")):
         prepared(log({}), depend="think")

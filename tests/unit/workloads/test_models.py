@@ -204,13 +204,13 @@ def test_the_header_names_model_parameters_and_seed(model: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "load", "message"),
     [
-        (("lublin99", 10, 1, 100), None, "MODEL: 'lublin99' may be .*raijin, lublin, .* or [a-z0-9-]+$"),
-        (("raijin", 0, 1, 100), None, "JOBS: 0 may be 1 or more"),
-        (("raijin", 10, -1, 100), None, "SEED: -1 may be 0 or more"),
-        (("raijin", 10, 1, 0), None, "CPUS: 0 processors in all"),
-        (("raijin", 10, 1, 100), 0.0, "LOAD: 0 may be a number above 0"),
-        (("raijin", 10, 1, 100), float("inf"), "LOAD: inf may be a number above 0"),
-        (("raijin", 1, 1, 100), 0.5, "LOAD: jobs that are all submitted at once offer no load"),
+        (("lublin99", 10, 1, 100), None, "model: 'lublin99' may be .*raijin, lublin, .* or [a-z0-9-]+$"),
+        (("raijin", 0, 1, 100), None, "jobs: 0 may be 1 or more"),
+        (("raijin", 10, -1, 100), None, "seed: -1 may be 0 or more"),
+        (("raijin", 10, 1, 0), None, "cpus: 0 processors in all"),
+        (("raijin", 10, 1, 100), 0.0, "load: 0 may be a number above 0"),
+        (("raijin", 10, 1, 100), float("inf"), "load: inf may be a number above 0"),
+        (("raijin", 1, 1, 100), 0.5, "load: jobs that are all submitted at once offer no load"),
     ],
 )
 def test_wrong_use(arguments: tuple[str, int, int, int], load: float | None, message: str) -> None:

@@ -96,7 +96,7 @@ def test_accuracy_has_the_20_round_values_of_its_paper() -> None:
 
 @pytest.mark.parametrize("how", ["", "Exact", "tsafrir05", "1.1", "-0.1", "30%", "nan"])
 def test_wrong_use(how: str) -> None:
-    with pytest.raises(WrongUse, match=r"^ESTIMATES: '.*' may be keep, exact, tsafrir, or an accuracy from 0 to 1$"):
+    with pytest.raises(WrongUse, match=r"^estimates: '.*' may be keep, exact, tsafrir, or an accuracy from 0 to 1$"):
         estimates.replace(of_runs([60.0]), how, 1)
 
 

@@ -146,7 +146,7 @@ def test_a_suspended_job_has_the_longest_possible_remainder() -> None:
 
 
 def test_a_log_without_waits_is_refused() -> None:
-    with pytest.raises(WrongUse, match=r"^PRESET: all needs recorded waits, and the log has none; it may be none$"):
+    with pytest.raises(WrongUse, match=r"^preset: all needs recorded waits, and the log has none; it may be none$"):
         prepare(log({"wait": -1}, {"submit": 5, "wait": -1}), Selection(offset=1))
     prepared = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
     assert (prepared.jobs["id"].to_list(), prepared.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})

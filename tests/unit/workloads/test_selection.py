@@ -60,7 +60,7 @@ def test_the_default_selection_is_the_whole_log_in_order_of_submission() -> None
 def test_a_window(begin: str, end: str, first: int | None, last: int | None) -> None:
     """The window includes its beginning and excludes its end."""
     if first is None or last is None:
-        with pytest.raises(WrongUse, match=r"^FROM: no job was submitted from 1996-09-24T00:00 before 1996-09-24T00:00:31"):
+        with pytest.raises(WrongUse, match=r"^from: no job was submitted from 1996-09-24T00:00 before 1996-09-24T00:00:31"):
             numbers(HOURLY, begin=begin, end=end)
     else:
         assert numbers(HOURLY, begin=begin, end=end) == list(range(first, last + 1))
@@ -134,28 +134,28 @@ def test_jobs_without_a_submission_time_are_counted() -> None:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"jobs": 0}, "JOBS: 0 may be"),
-        ({"jobs": 49}, "JOBS: 49 may be up to 48, the log has no more usable jobs from OFFSET=0 on"),
-        ({"offset": -1}, "OFFSET: -1 may be"),
-        ({"offset": 48}, "OFFSET: 48 may be up to 47, the log has 48 jobs"),
-        ({"offset": 10, "end": "36000"}, "OFFSET: 10 may be up to 9, the window has 10 jobs"),
-        ({"min_runtime": float("inf")}, "MIN_RUNTIME: inf may be"),
-        ({"min_runtime": 48}, "MIN_RUNTIME: none of the log's jobs from OFFSET=0 on can be used with 48"),
-        ({"begin": "2", "end": "2"}, "FROM: 2 is not before TO=2"),
-        ({"begin": "1996-10-01", "end": "7200"}, "FROM: 1996-10-01 is not before TO=7200"),
-        ({"begin": "1996-10-32"}, "FROM: '1996-10-32' is neither seconds of the trace nor a date"),
+        ({"jobs": 0}, "jobs: 0 may be"),
+        ({"jobs": 49}, "jobs: 49 may be up to 48, the log has no more usable jobs from OFFSET=0 on"),
+        ({"offset": -1}, "offset: -1 may be"),
+        ({"offset": 48}, "offset: 48 may be up to 47, the log has 48 jobs"),
+        ({"offset": 10, "end": "36000"}, "offset: 10 may be up to 9, the window has 10 jobs"),
+        ({"min_runtime": float("inf")}, "min_runtime: inf may be"),
+        ({"min_runtime": 48}, "min_runtime: none of the log's jobs from OFFSET=0 on can be used with 48"),
+        ({"begin": "2", "end": "2"}, "from: 2 is not before TO=2"),
+        ({"begin": "1996-10-01", "end": "7200"}, "from: 1996-10-01 is not before TO=7200"),
+        ({"begin": "1996-10-32"}, "from: '1996-10-32' is neither seconds of the trace nor a date"),
         (
             {"begin": "1996-10-01"},
-            r"FROM: no job was submitted from 1996-10-01; it may be within the log, which spans 0 to 169200 "
+            r"from: no job was submitted from 1996-10-01; it may be within the log, which spans 0 to 169200 "
             r"\(1996-09-23T14:00:31 to 1996-09-25T13:00:31\)$",
         ),
-        ({"end": "1996-09-01"}, "TO: no job was submitted before 1996-09-01; it may be within"),
-        ({"queues": ("4",)}, r"QUEUES: the log has no job of the queue '4'; it may be 1 \(batch\), 2 \(fque:2\), 3 \(test jobs\)$"),
-        ({"queues": ("long",)}, "QUEUES: the log has no job of the queue 'long'; it may be 1 "),
-        ({"queues": ("1",), "end": "7200", "offset": 1}, "QUEUES: no job from TO=7200, OFFSET=1 on is of queue 1; it may be 2$"),
-        ({"users": ("4",)}, "USERS: the log has no job of the user '4'; it may be 0, 1, 2, 3$"),
-        ({"users": ("root",)}, "USERS: the log has no job of the user 'root'; it may be"),
-        ({"users": ("3",), "queues": ("1",), "end": "7200"}, "USERS: no job from TO=7200, OFFSET=0 on is of user 3; it may be 0$"),
+        ({"end": "1996-09-01"}, "to: no job was submitted before 1996-09-01; it may be within"),
+        ({"queues": ("4",)}, r"queues: the log has no job of the queue '4'; it may be 1 \(batch\), 2 \(fque:2\), 3 \(test jobs\)$"),
+        ({"queues": ("long",)}, "queues: the log has no job of the queue 'long'; it may be 1 "),
+        ({"queues": ("1",), "end": "7200", "offset": 1}, "queues: no job from TO=7200, OFFSET=1 on is of queue 1; it may be 2$"),
+        ({"users": ("4",)}, "users: the log has no job of the user '4'; it may be 0, 1, 2, 3$"),
+        ({"users": ("root",)}, "users: the log has no job of the user 'root'; it may be"),
+        ({"users": ("3",), "queues": ("1",), "end": "7200"}, "users: no job from TO=7200, OFFSET=0 on is of user 3; it may be 0$"),
     ],
 )  # fmt: skip
 def test_wrong_use_names_the_knob_and_possible_values(knobs: dict[str, Any], message: str) -> None:
@@ -165,11 +165,11 @@ def test_wrong_use_names_the_knob_and_possible_values(knobs: dict[str, Any], mes
 
 def test_selecting_by_data_that_the_log_lacks_is_refused() -> None:
     bare = log({"submit": 3}, {"submit": 8}, header={"UnixStartTime": "0"})
-    with pytest.raises(WrongUse, match=r"^TO: 1996-10-01 is a date, but the log has no UnixStartTime; .* which spans 3 to 8$"):
+    with pytest.raises(WrongUse, match=r"^to: 1996-10-01 is a date, but the log has no UnixStartTime; .* which spans 3 to 8$"):
         choose(bare, Selection(end="1996-10-01"))
-    with pytest.raises(WrongUse, match=r"^QUEUES: the log does not say of which queue its jobs are"):
+    with pytest.raises(WrongUse, match=r"^queues: the log does not say of which queue its jobs are"):
         choose(bare, Selection(queues=("1",)))
-    with pytest.raises(WrongUse, match=r"^TRACE: the log has no jobs"):
+    with pytest.raises(WrongUse, match=r"^trace: the log has no jobs"):
         choose(log(), Selection())
 
 

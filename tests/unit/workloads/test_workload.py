@@ -232,18 +232,18 @@ def test_repeated_and_missing_numbers_become_new_ones() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jobs": 4}, "JOBS: 4 may be up to 3, the log has no more usable jobs from OFFSET=0 on"),
-        ({"jobs": 3, "offset": 1}, "JOBS: 3 may be up to 2,"),
-        ({"jobs": 0}, "JOBS: 0 may be 1 or more"),
-        ({"offset": 4}, "OFFSET: 4 may be up to 3, the log has 4 jobs"),
-        ({"offset": -1}, "OFFSET: -1 may be"),
-        ({"min_runtime": 101}, "MIN_RUNTIME: none of the log's jobs from OFFSET=0 on can be used with 101"),
-        ({"min_runtime": -1}, "MIN_RUNTIME: -1 may be"),
-        ({"shrink_percent": 0}, "SHRINK: 0 may be"),
-        ({"shrink_percent": float("nan")}, "SHRINK: nan may be"),
-        ({"overrun": "ignore"}, "OVERRUN: 'ignore' may be extend or kill"),
-        ({"sizes": "shrink"}, "SIZES: 'shrink' may be keep, scale or fit"),
-        ({"classes": [(3, 1)]}, r"CPUS: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
+        ({"jobs": 4}, "jobs: 4 may be up to 3, the log has no more usable jobs from OFFSET=0 on"),
+        ({"jobs": 3, "offset": 1}, "jobs: 3 may be up to 2,"),
+        ({"jobs": 0}, "jobs: 0 may be 1 or more"),
+        ({"offset": 4}, "offset: 4 may be up to 3, the log has 4 jobs"),
+        ({"offset": -1}, "offset: -1 may be"),
+        ({"min_runtime": 101}, "min_runtime: none of the log's jobs from OFFSET=0 on can be used with 101"),
+        ({"min_runtime": -1}, "min_runtime: -1 may be"),
+        ({"shrink_percent": 0}, "shrink: 0 may be"),
+        ({"shrink_percent": float("nan")}, "shrink: nan may be"),
+        ({"overrun": "ignore"}, "overrun: 'ignore' may be extend or kill"),
+        ({"sizes": "shrink"}, "sizes: 'shrink' may be keep, scale or fit"),
+        ({"classes": [(3, 1)]}, r"cpus: job 1 needs 4 processors, the cluster has 3 \(NODES=3 of CPUS=1\); NODES=4 or CPUS=2 "),
     ],
 )  # fmt: skip
 def test_wrong_use_names_the_knob(options: dict[str, Any], message: str) -> None:
@@ -262,7 +262,7 @@ def test_the_suggested_cluster_size_holds_every_job() -> None:
 def test_the_width_of_a_cluster_with_several_classes() -> None:
     jobs = [{"allocated_processors": n} for n in (1, 128)]
     assert prepare(*jobs, classes=[(4, 16), (2, 32)]).jobs.height == 2
-    with pytest.raises(WrongUse, match=r"^CLASSES: job 2 needs 128 processors, the cluster has 127;"):
+    with pytest.raises(WrongUse, match=r"^classes: job 2 needs 128 processors, the cluster has 127;"):
         prepare(*jobs, classes=[(4, 16), (1, 32), (1, 31)])
 
 

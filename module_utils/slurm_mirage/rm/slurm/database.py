@@ -51,8 +51,9 @@ def check_release(version: str) -> None:
     """Raise WrongUse for a release (empty: not known) whose slurmdbd cannot work."""
     if version and release_of(version) < OLDEST:
         raise WrongUse(
-            f"ACCOUNTING=yes, CONFIG: with Slurm {version} slurmctld does not register a new cluster with slurmdbd; take 20.02 or "
-            "later, or do without accounting (ACCOUNTING=no)"
+            f"with Slurm {version} slurmctld does not register a new cluster with slurmdbd; take 20.02 or later, or do without "
+            "accounting (ACCOUNTING=no)",
+            parameter="accounting, config",
         )
 
 

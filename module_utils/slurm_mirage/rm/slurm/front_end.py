@@ -86,7 +86,7 @@ def check_nodes(nodes: Iterable[NodeClass]) -> None:
         if some.prefix == PREFIX:
             raise WrongUse(f"nodes: prefix {PREFIX!r}: with FRONT_END the slurmd have these names; take another one")
         if gres_of(some.extra):
-            raise WrongUse(f"FRONT_END: {some.names} have GRES, which needs a slurmd for each node: FRONT_END=0")
+            raise WrongUse(f"{some.names} have GRES, which needs a slurmd for each node: FRONT_END=0", parameter="front_end")
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:
@@ -99,21 +99,22 @@ def check_change(slurm_conf: str, wanted: int, cluster: str) -> None:
     there = len(placed_in(slurm_conf))
     if slurm_conf and there != wanted:
         raise WrongUse(
-            f"FRONT_END={wanted}: cluster {cluster} was built with FRONT_END={there}; make teardown CLUSTER={cluster} first, or "
-            "name another CLUSTER"
+            f"cluster {cluster} was built with FRONT_END={there}; make teardown CLUSTER={cluster} first, or name another CLUSTER",
+            parameter="front_end",
+            value=wanted,
         )
 
 
 def check_release(release: str, count: int) -> None:
     """Raise WrongUse for a release that does not have the mode, or does not work in it; an empty one is that of the packages."""
     if not release:
-        raise WrongUse(f"FRONT_END={count}: {PACKAGES}")
+        raise WrongUse(PACKAGES, parameter="front_end", value=count)
     found: Release = tuple(int(number) for number in re.findall(r"\d+", release)[:3])
     if found >= GONE:
-        raise WrongUse(f"FRONT_END={count}: Slurm {release} has no front-end mode any more; {INSTEAD}")
+        raise WrongUse(f"Slurm {release} has no front-end mode any more; {INSTEAD}", parameter="front_end", value=count)
     for first, fixed, why in BAD:
         if first <= found < fixed:
-            raise WrongUse(f"FRONT_END={count}: Slurm {release} cannot be used: {why}; {INSTEAD}")
+            raise WrongUse(f"Slurm {release} cannot be used: {why}; {INSTEAD}", parameter="front_end", value=count)
 
 
 def release_of(scontrol: Path) -> str:
@@ -135,9 +136,11 @@ def check_build(scontrol: Path, release: str, count: int) -> None:
     if said.returncode == 0 and said.stdout.split() == ["n1"]:
         return
     if "--enable-front-end" in said.stderr:
-        raise WrongUse(f"FRONT_END={count}: the Slurm in {scontrol.parent} was not built with --enable-front-end; {INSTEAD}")
+        raise WrongUse(
+            f"the Slurm in {scontrol.parent} was not built with --enable-front-end; {INSTEAD}", parameter="front_end", value=count
+        )
     words = (said.stderr.strip().splitlines() or [f"exit code {said.returncode}"])[-1]
-    raise WrongUse(f"FRONT_END={count}: {scontrol} cannot tell whether it has the front-end mode: {words}")
+    raise WrongUse(f"{scontrol} cannot tell whether it has the front-end mode: {words}", parameter="front_end", value=count)
 
 
 def _conf(release: str) -> str:

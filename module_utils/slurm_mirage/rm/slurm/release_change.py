@@ -39,8 +39,9 @@ def check(slurm_conf: str, version: str, cluster: str) -> None:
     if 0 <= _rank(now) - _rank(before) <= back:
         return
     raise WrongUse(
-        f"SLURM_SOURCE: cluster {cluster} was built with Slurm {_name(before)}, and {_name(now)} cannot read the jobs that it "
-        f"saved; ask for {_name(before)} again, make teardown CLUSTER={cluster} first, or name another CLUSTER"
+        f"cluster {cluster} was built with Slurm {_name(before)}, and {_name(now)} cannot read the jobs that it "
+        f"saved; ask for {_name(before)} again, make teardown CLUSTER={cluster} first, or name another CLUSTER",
+        parameter="slurm_source",
     )
 
 

@@ -156,12 +156,12 @@ def read(path: Path | str) -> SiteConf:
         else:
             _leave_out(site, f"{kind}={name}", _HOST)
     if not nodes:
-        raise WrongUse(f"SLURM_CONF: {path}: has no NodeName line")
+        raise WrongUse(f"{path}: has no NodeName line", parameter="slurm_conf")
     names = _renamed(nodes, str(path))
     site.nodes = _classes(nodes, names, str(path))
     site.partitions = [_partition(site, name, words, nodes, sets, names, str(path)) for name, words in partitions]
     if not site.partitions:
-        raise WrongUse(f"SLURM_CONF: {path}: has no PartitionName line")
+        raise WrongUse(f"{path}: has no PartitionName line", parameter="slurm_conf")
     return site
 
 
@@ -189,11 +189,11 @@ def _same(written: str, shown: str) -> bool:
 def _lines(path: Path, depth: int) -> Iterator[_Line]:
     """The logical lines of a file and of those that it includes."""
     if depth > 8:
-        raise WrongUse(f"SLURM_CONF: {path}: is included by itself")
+        raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
     try:
         text = path.read_text(errors="replace")
     except OSError as error:
-        raise WrongUse(f"SLURM_CONF: {path}: cannot be read ({error.strerror})") from error
+        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="slurm_conf") from error
     waiting = ""
     for number, raw in enumerate(text.splitlines(), 1):
         content = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
@@ -201,7 +201,7 @@ def _lines(path: Path, depth: int) -> Iterator[_Line]:
             waiting += content[:-1]
             continue
         content, waiting = (waiting + content).strip(), ""
-        where = f"SLURM_CONF: {path} line {number}"
+        where = f"{path} line {number}"
         if not content:
             continue
         if content.lower().startswith("include") and "=" not in content.split()[0]:
@@ -211,7 +211,7 @@ def _lines(path: Path, depth: int) -> Iterator[_Line]:
         rest = _WORD.sub("", content).strip()
         words = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
         if rest or not words:
-            raise WrongUse(f"{where}: {rest[:40] or content[:40]!r} is no Key=Value of slurm.conf")
+            raise WrongUse(f"{where}: {rest[:40] or content[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
         yield _Line(where, words)
 
 
@@ -243,10 +243,10 @@ def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: dict[
     try:
         listed = expand(names)
     except ValueError:
-        raise WrongUse(f"{where}: NodeName={names} is not a list of names") from None
+        raise WrongUse(f"{where}: NodeName={names} is not a list of names", parameter="slurm_conf") from None
     for name in listed:
         if name in nodes:
-            raise WrongUse(f"{where}: node {name} is there twice")
+            raise WrongUse(f"{where}: node {name} is there twice", parameter="slurm_conf")
         nodes[name] = _Node(name, cpus, extra)
 
 
@@ -257,7 +257,7 @@ def _cpus(words: Mapping[str, tuple[str, str]], where: str) -> int:
         if key not in words:
             return None
         if not words[key][1].isdecimal() or int(words[key][1]) < 1:
-            raise WrongUse(f"{where}: {words[key][0]}={words[key][1]} is not a whole number from 1 on")
+            raise WrongUse(f"{where}: {words[key][0]}={words[key][1]} is not a whole number from 1 on", parameter="slurm_conf")
         return int(words[key][1])
 
     given = number("cpus") or number("procs")
@@ -272,7 +272,7 @@ def _renamed(nodes: Mapping[str, _Node], path: str) -> dict[str, tuple[str, int]
         found = re.fullmatch(r"(.*?)(\d+)", name)
         names[name] = (found[1], int(found[2])) if found else (name, 1)
     if len(set(names.values())) != len(names):
-        raise WrongUse(f"SLURM_CONF: {path}: two nodes would have one name, their numbers differ in leading zeros only")
+        raise WrongUse(f"{path}: two nodes would have one name, their numbers differ in leading zeros only", parameter="slurm_conf")
     return names
 
 
@@ -290,7 +290,7 @@ def _classes(nodes: Mapping[str, _Node], names: Mapping[str, tuple[str, int]], p
     try:
         return node_classes(options)
     except WrongUse as error:
-        raise WrongUse(f"SLURM_CONF: {path}: {error}") from None
+        raise WrongUse(f"{path}: {error}", parameter="slurm_conf") from None
 
 
 def _partition(
@@ -314,10 +314,10 @@ def _partition(
     listed = words["nodes"][1] if "nodes" in words else ""
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
-    where = f"SLURM_CONF: {path}: PartitionName={name}: Nodes={listed}"
+    where = f"{path}: PartitionName={name}: Nodes={listed}"
     members = list(dict.fromkeys(_members(listed, nodes, sets, where)))
     if not members:
-        raise WrongUse(f"{where}: has no nodes")
+        raise WrongUse(f"{where}: has no nodes", parameter="slurm_conf")
     return {**kept, "Nodes": compress(f"{prefix}{number}" for prefix, number in (names[member] for member in members))}
 
 
@@ -326,7 +326,7 @@ def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, str], w
     try:
         parts = expand(listed)
     except ValueError:
-        raise WrongUse(f"{where}: is not a list of nodes") from None
+        raise WrongUse(f"{where}: is not a list of nodes", parameter="slurm_conf") from None
     for part in parts:
         if part in nodes:
             yield part
@@ -338,7 +338,7 @@ def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, str], w
         elif part in sets:
             yield from _members(sets[part], nodes, {key: value for key, value in sets.items() if key != part}, where)
         else:
-            raise WrongUse(f"{where}: there is no node {part}")
+            raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
 
 
 def _features(node: _Node) -> list[str]:

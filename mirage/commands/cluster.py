@@ -1,0 +1,31 @@
+"""`make cluster`: builds and starts the emulated cluster."""
+
+from __future__ import annotations
+
+import time
+
+from mirage.commands.logs import new_log
+from mirage.experiment import preflight
+from mirage.experiment.endings import Ending
+from mirage.experiment.playbook import run_playbook
+from mirage.experiment.prepare import machine_of
+from mirage.experiment.site import left_out
+from mirage.experiment.variables import cluster_variables
+from mirage.knobs.parse import Value
+from mirage.terminal.screen import Screen, about
+
+
+def cluster(values: dict[str, Value], screen: Screen) -> Ending:
+    """Check everything, then run the playbook."""
+    inventory = preflight.inventory(values)
+    preflight.config(values)
+    for line in left_out(values):
+        screen.say(line)
+    preflight.privileges(values)
+    preflight.nothing_disturbed(values, None)
+    preflight.has_room(values)
+    began = time.monotonic()
+    watcher = run_playbook("cluster", cluster_variables(values), inventory, screen, new_log("cluster", values))
+    took = about(time.monotonic() - began)
+    machine = machine_of(values).in_words()
+    return Ending("ok", f"cluster {values['CLUSTER']} runs: {machine}, changed={watcher.changed}, {took}")

@@ -1,0 +1,17 @@
+"""Log files of targets that are not runs: results/.logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mirage import ROOT
+from mirage.knobs.parse import Value
+
+LOGS = ROOT / "results/.logs"
+
+
+def new_log(target: str, values: dict[str, Value]) -> Path:
+    """Path of the log for the output of the target's playbook. A log of an earlier call is removed."""
+    log = LOGS / f"{target}-{values['CLUSTER']}.log"
+    log.unlink(missing_ok=True)
+    return log

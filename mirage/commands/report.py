@@ -1,0 +1,14 @@
+"""`make report`: report.html of a finished run, sweep or comparison once more, from the files beside it."""
+
+from __future__ import annotations
+
+from mirage.experiment import report as pages
+from mirage.experiment.endings import Ending
+from mirage.knobs.parse import Value
+from mirage.terminal.screen import Screen
+
+
+def report(values: dict[str, Value], screen: Screen) -> Ending:
+    """Make the report of results/RUN again."""
+    folder = pages.folder_of(values)
+    return Ending("ok", f"{pages.make(folder)}, results/{folder.name}/{pages.NAME}")

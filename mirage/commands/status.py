@@ -1,0 +1,30 @@
+"""`make status`: one screen about the instance."""
+
+from __future__ import annotations
+
+from mirage.commands.logs import new_log
+from mirage.experiment import preflight
+from mirage.experiment.endings import Ending
+from mirage.experiment.playbook import run_playbook
+from mirage.knobs.parse import Value
+from mirage.terminal.screen import Screen
+from mirage.terminal.status import host_lines, lines, read_progress
+
+
+def status(values: dict[str, Value], screen: Screen) -> Ending:
+    """Ask the farms of all hosts, and show what they answer: nodes and jobs by state, the progress of a run."""
+    inventory = preflight.inventory(values)
+    preflight.privileges(values)
+    variables = {"mirage_cluster": values["CLUSTER"]}
+    watcher = run_playbook("status", variables, inventory, screen, new_log("status", values), shows_tasks=False)
+    run = preflight.running(values)
+    progress = read_progress(preflight.instance_directory(values), run)
+    head = watcher.information["slurm_farm_info"]
+    for line in lines(head, progress):
+        screen.say(line)
+    others = {host: result for host, result in watcher.of_hosts["slurm_farm_info"].items() if result is not head}
+    for line in host_lines(others):
+        screen.say(line)
+    run = run or (head.get("progress") or {}).get("run")
+    phase = f"{head['farm']['phase']}" + (f", run {run} goes on" if run else "")
+    return Ending("ok", f"cluster {values['CLUSTER']}: {phase}")

@@ -1,0 +1,158 @@
+"""Parsers of knob values: each takes the text that was given and returns the value, or raises InvalidValue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+
+from mirage.knobs import machine, slurm_source
+from mirage.knobs.machine import Machine
+from mirage.knobs.slurm_source import SlurmSource
+
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
+Parser = Callable[[str], Value]
+
+CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
+# Per cent. At the largest factor the replay of a year's log takes a century.
+MAX_SHRINK = 10_000
+# At the largest speed a second of Slurm's time is 10 microseconds, less than the time that any message takes.
+MAX_SPEED = 100_000
+# Runs of one sweep.
+MAX_SWEEP = 1000
+
+
+class InvalidValue(Exception):
+    """The text is not a value of the knob. If the exception has a message, it replaces the row's list of allowed values."""
+
+
+def number(text: str) -> Decimal:
+    """Parse a decimal number without exponent. The result is exact: 0.2 stays 0.2."""
+    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text, re.ASCII):
+        raise InvalidValue
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise InvalidValue from None
+
+
+def at_least(lowest: int, *, whole: bool = True, most: int | None = None) -> Parser:
+    """Return a parser of numbers from `lowest` to `most`, by default of whole numbers."""
+
+    def parse(text: str) -> int | Decimal:
+        if whole and not re.fullmatch(r"\d{1,15}", text, re.ASCII):
+            raise InvalidValue
+        value = int(text) if whole else number(text)
+        if value < lowest or (most is not None and value > most):
+            raise InvalidValue
+        return value
+
+    return parse
+
+
+def optional(parse: Parser) -> Parser:
+    """Return a parser that gives None for an empty text, and otherwise the result of `parse`."""
+    return lambda text: None if text == "" else parse(text)
+
+
+def one_of(*words: str) -> Parser:
+    """Return a parser that accepts the given words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise InvalidValue
+        return text
+
+    return parse
+
+
+def matching(pattern: str) -> Parser:
+    """Return a parser that accepts texts that match the whole regular expression."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise InvalidValue
+        return text
+
+    return parse
+
+
+def path_text(text: str) -> str:
+    """Accept a path as it is. Null bytes and line breaks are refused."""
+    if "\n" in text or "\0" in text:
+        raise InvalidValue
+    return text
+
+
+def classes(text: str) -> Machine:
+    """Read the file with classes of nodes at the given path."""
+    return machine.read(path_text(text))
+
+
+def source_archive(text: str) -> SlurmSource:
+    """Read the archive of a Slurm release at the given path."""
+    return slurm_source.read(path_text(text))
+
+
+def shrink(text: str) -> tuple[Decimal, ...]:
+    """Parse shrink factors in per cent: one factor, or a sweep FROM:TO:STEP, which includes both ends.
+
+    The thesis's `runworkload FILE 100 50 10` is 100:50:10. The thesis counts five runs; with both ends there are six.
+    """
+    parts = [number(part) for part in text.split(":")]
+    if any(not 0 < part <= MAX_SHRINK for part in parts) or len(parts) not in (1, 3):
+        raise InvalidValue
+    if len(parts) == 1:
+        return (parts[0],)
+    first, last, step = parts
+    count = abs(last - first) / step
+    if count != count.to_integral_value():
+        raise InvalidValue(f"a sweep whose steps reach its end: steps of {step} from {first} do not meet {last}")
+    if count > MAX_SWEEP:
+        raise InvalidValue(f"a sweep of at most {MAX_SWEEP} runs, not {count + 1}")
+    sign = 1 if last >= first else -1
+    return tuple(first + sign * step * k for k in range(int(count) + 1))
+
+
+def instant(text: str) -> str:
+    """Accept an instant of a log: seconds of the trace, or a date with or without a time of day (ISO 8601, no zone)."""
+    if not re.fullmatch(r"\d+(\.\d+)?|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?", text, re.ASCII):
+        raise InvalidValue
+    return text
+
+
+def names(text: str) -> str:
+    """Accept names or numbers separated by commas, or an empty text."""
+    if text and not all(part.strip() for part in text.split(",")):
+        raise InvalidValue
+    return path_text(text)
+
+
+def configs(text: str) -> str:
+    """Parse names of scheduler configurations, separated by blanks or commas. The result separates them by single blanks."""
+    words = [word for word in re.split(r"[\s,]+", text) if word]
+    if len(words) == 1 or not all(re.fullmatch(CONFIG_NAME, word, re.ASCII) for word in words):
+        raise InvalidValue
+    return " ".join(words)
+
+
+def cut(text: str) -> str:
+    """Accept a part of a schedule: seconds, or per cent of its length."""
+    if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):
+        raise InvalidValue
+    return text
+
+
+def speed(text: str) -> Decimal | str:
+    """Parse the factor of the virtual clock, or `auto`. A factor has at most nine decimals, as in the clock's file."""
+    if text == "auto":
+        return text
+    factor = number(text)
+    if not 0 < factor <= MAX_SPEED or factor != round(factor, 9):
+        raise InvalidValue
+    return factor
+
+
+def format_number(value: Decimal) -> str:
+    """Format a decimal number without trailing zeros and without exponent: 100, 0.2."""
+    return f"{value.normalize():f}"

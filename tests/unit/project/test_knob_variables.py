@@ -1,0 +1,39 @@
+"""Variables of the knobs in the roles and in inventories/common: each is read somewhere, with the default of its knob."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mirage.knobs.table import TABLE, Knob
+
+ROOT = Path(__file__).parents[3]
+COMMON = ROOT / "inventories/common/group_vars/all.yml"
+FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml"))]
+KNOBS = [knob for knob in TABLE if knob.variable]
+
+
+def defaults(knob: Knob) -> list[str]:
+    """Defaults of the knob's variable: values in inventories/common, and arguments of the filter `default`."""
+    found = [str(value) for name, value in yaml.safe_load(COMMON.read_text()).items() if name == knob.variable]
+    for path in FILES:
+        found += [str(yaml.safe_load(text)) for text in re.findall(rf"\b{knob.variable} \| default\((.*?)\)", path.read_text())]
+    return found
+
+
+@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: str(knob.name))
+def test_roles_have_the_default_of_the_knob(knob: Knob) -> None:
+    """A knob without a default has 0 in the roles."""
+    assert set(defaults(knob)) == {knob.default or "0"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_variables_without_a_value_in_common_have_a_default(path: Path) -> None:
+    """ansible-playbook is also called without make, which gives all knobs values."""
+    given = yaml.safe_load(COMMON.read_text()) if path == COMMON else {}
+    for knob in KNOBS:
+        read = re.findall(rf"\b{knob.variable}\b(?! *\| *default)(?!:)", path.read_text())
+        assert not read or knob.variable in given, knob.variable
