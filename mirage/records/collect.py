@@ -24,16 +24,15 @@ from polars import col
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.run_records import (
-    NOT_ENDED,
     NS,
     Journal,
     Schema,
     absences,
     executions,
     last_lines,
-    read_jobcomp,
+    read_completions,
+    read_details,
     read_journal,
-    read_scontrol,
     read_settings,
     read_sigsleep,
     split_aftermath,
@@ -41,6 +40,8 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.registry import records_of
 
 # Real seconds. From Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, it takes 0.02 to 0.04 s;
 # beyond the allowance one of the records is wrong.
@@ -135,11 +136,11 @@ class Collected:
     retries: int
     """Submissions that were refused at first."""
     resubmitted: int
-    """Submissions made anew because Slurm had lost the job."""
+    """Submissions made again because the resource manager had lost the job."""
     interrupted: float
     """For how long the replay was down in all, and put off what was still due."""
     halted: float
-    """For how long nothing could start, because slurmctld had died, from its last answer on."""
+    """For how long no job could start, because the controller had died, from its last answer on."""
     launch_cost: float
     """By how much the jobs' programs ran shorter than the jobs, because a launch takes as long (launch_cost.py)."""
     unsubmitted: int
@@ -147,8 +148,8 @@ class Collected:
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
-    """Joins what a run has left in `run_dir`: run.json, plan.csv, journal.jsonl, jobcomp.log, sigsleep.log
-    (or one sigsleep-HOST.log a host) and, if it is there, suspended.jsonl.
+    """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
+    jobcomp.log), sigsleep.log (or one sigsleep-HOST.log a host) and, if it is there, suspended.jsonl.
 
     `workload` has a row a job: id, submit, runtime, requested (trace seconds) and perhaps limit_extended,
     priority, user, group, executable, queue. Raises WrongUse if the folder is not that of a run of this
@@ -161,13 +162,14 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
-    lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
+    manager = records_of(run_dir)
+    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
     joined = submitted
     for record in (
         last_lines(lines),
-        read_scontrol(run_dir / "suspended.jsonl", submitted),
+        read_details(run_dir / "suspended.jsonl", manager, submitted),
         executions(records),
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
@@ -230,9 +232,9 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds v_submit: the end of the second that Slurm recorded, but not before sbatch was called nor after it ended.
+    """Adds v_submit: the end of the second that the manager recorded, but neither before the first attempt nor after its answer.
 
-    On a busy host sbatch may end long after Slurm accepted the job, even after the job has begun.
+    On a busy host the answer may come long after the manager accepted the job, even after the job has begun.
     """
     recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
     return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))

@@ -1,7 +1,8 @@
-"""What a run leaves behind, read into frames: the replay's journal, Slurm's own record, and sigsleep's.
+"""The records of a run as frames: the replay's journal, the resource manager's records, and sigsleep's.
 
 Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Columns that begin with s_ are
-from jobcomp, with c_ from scontrol, with r_ from sigsleep. A job is known by `id` (the trace's number) and `slurm_id`.
+from the manager's completion log, with c_ from the details that it gave of a job after its end, with r_ from sigsleep. A job is
+known by `id` (the trace's number) and `slurm_id` (the manager's id).
 """
 
 from __future__ import annotations
@@ -17,11 +18,9 @@ from polars import col
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
-from slurm_mirage.rm.slurm.commands import ENDED_FOR_GOOD
+from slurm_mirage.rm.api import NOT_ENDED, JobDetails, Records
 
 NS = 1_000_000_000
-# States of jobs that have not ended; jobcomp has PENDING for an execution that ended in a requeue.
-NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
 _QUARTER_HOUR = 900
 
 Schema = dict[str, Any]
@@ -36,17 +35,17 @@ class Journal:
     virtual_zero: float
     submissions: pl.DataFrame
     """A row a job that was submitted, about its last submission: index, slurm_id, and the real instants at which it was due,
-    began (sbatch was called for the first time) and was accepted (the sbatch that was had ended)."""
+    began (the first attempt) and was accepted (the end of the successful attempt)."""
     cancelled: list[int]
-    """Indices of the jobs for which scancel was called."""
+    """Indices of the jobs that the replay cancelled."""
     retries: int
     """How often a submission was refused at first."""
     resubmitted: int
-    """How many were made anew because Slurm had lost the job."""
+    """How many were made again because the manager had lost the job."""
     interrupted: float
     """Real seconds for which the replay was down, and by which it put off what was still due."""
     halted: float
-    """Real seconds for which no job could start, because slurmctld had died."""
+    """Real seconds for which no job could start, because the controller had died."""
     launch_cost: float
     """Real seconds by which the jobs' programs ran shorter, because a launch takes as long."""
 
@@ -91,37 +90,22 @@ def read_journal(path: Path) -> Journal:
     )
 
 
-def _object(line: str) -> dict[str, Any]:
-    """The JSON object on a line; empty for anything else."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
     return pl.DataFrame([[row.get(name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
-# ---- Slurm's record ----
-
-
-def _instant(printed: pl.Expr) -> pl.Expr:
-    """What Slurm prints (local time of its host, without a zone) as ns; null for Unknown, None and N/A."""
-    return printed.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).dt.epoch("s").cast(pl.Int64) * NS
+# ---- the resource manager's records ----
 
 
 def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
     """Takes the zone's offset out of `instants`, the first of which is the submission.
 
-    Slurm prints local time and does not say of which zone, but the journal knows the submissions too: the
-    median difference, in whole quarters of an hour, is the offset. A change to summer time during a run is
-    not undone.
+    The completion log has local time and does not name the zone, but the journal has the submissions too: the median difference,
+    in whole quarters of an hour, is the offset. A change to summer time during a run is not corrected.
 
-    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is looked at. Those that
-    seem to have taken no time were found after an interruption, nobody knows when they were made: they count only where there are
-    no others.
+    On a fast clock a slow submission takes quarters of an hour, so only the fastest tenth of the submissions counts. Submissions
+    that seem to have taken no time were found after an interruption, and their instants are not known: they count only where there
+    are no others.
     """
     both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
     took = col("v_accepted") - col("v_began")
@@ -132,9 +116,9 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
 
 
 def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Fills in the journal's instant of submission, in whole seconds, where Slurm's record has none: before 17.11.
+    """Fills in the journal's instant of submission, in whole seconds, where the completion log has none (Slurm before 17.11).
 
-    Those are in UTC, and so are the daemons that write the record (the farm starts them so).
+    Those are in UTC, and so are the daemons that write the log (the farm starts them so).
     """
     known = submitted.select("id", "slurm_id", "v_accepted").unique(["id", "slurm_id"], keep="first", maintain_order=True)
     lines = lines.join(known, on=["id", "slurm_id"], how="left", maintain_order="left")
@@ -143,36 +127,40 @@ def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFr
     return lines.with_columns(instants).drop("v_accepted")
 
 
-def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
-    """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
+_COMPLETED: Schema = {
+    "name": pl.String,
+    "slurm_id": pl.Int64,
+    "s_state": pl.String,
+    "s_final": pl.Boolean,
+    "s_partition": pl.String,
+    "s_ran": pl.Boolean,
+    "s_nodes": pl.Int64,
+    "s_allocated": pl.Int64,
+    "s_submit": pl.Int64,
+    "s_eligible": pl.Int64,
+    "s_start": pl.Int64,
+    "s_end": pl.Int64,
+}
+
+
+def read_completions(path: Path, records: Records, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
+    """The completion log's lines about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
     The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
 
-    There is a line an execution, because a requeue writes one too (JobState=PENDING, or NODE_FAIL), and there may be lines of
-    several job numbers for one name. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited,
-    Slurm then prints a start that was none), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    There is a line an execution, because a requeue writes one too (state PENDING, or NODE_FAIL), and there may be lines of several
+    ids for one name. Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: the
+    job was cancelled while it waited, and its start is none), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
-    line = col("line")
-
-    def field(name: str) -> pl.Expr:
-        return line.str.extract(rf"(?:^| ){name}=(\S*)")
-
     instants = ("s_submit", "s_eligible", "s_start", "s_end")
-    lines = pl.DataFrame({"line": read_text(path).split("\n")}, schema={"line": pl.String})
-    # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
-    lines = lines.filter(line.str.contains(r" ExitCode=| WorkDir=\S* $")).select(
-        name=field("Name"),
-        slurm_id=field("JobId").cast(pl.Int64, strict=False),
-        s_state=field("JobState"),
-        s_partition=field("Partition"),
-        s_ran=~field("NodeList").is_in(["(null)", ""]),
-        s_nodes=field("NodeCnt").cast(pl.Int64, strict=False),
-        s_allocated=field("ProcCnt").cast(pl.Int64, strict=False),
-        s_submit=_instant(field("SubmitTime")),
-        s_eligible=_instant(field("EligibleTime")),
-        s_start=_instant(field("StartTime")),
-        s_end=_instant(field("EndTime")),
-    )
+    rows = [
+        (
+            *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
+            *(job.submit, job.eligible, job.start, job.end),
+        )
+        for job in records.completions(read_text(path))
+    ]
+    lines = pl.DataFrame(rows, schema=_COMPLETED, orient="row").with_columns(col(instants) * NS)
     lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
     lines = _with_submissions(lines, submitted)
     lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
@@ -180,12 +168,12 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFram
 
 
 def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The lines of `read_jobcomp` that count, and those of jobs that had ended for good before.
+    """The lines of `read_completions` that count, and those of jobs that had ended for good before.
 
-    A slurmctld that was killed comes back with a state of up to 5 s before, and may then run, or cancel, jobs
-    that had ended: what happens to them in that second life is no part of the schedule.
+    A controller that was killed may come back with a state of some seconds before, and then run, or cancel, jobs that had ended:
+    these runs are no part of the schedule.
     """
-    ended = col("s_state").is_in(ENDED_FOR_GOOD).fill_null(False).cast(pl.Int64)
+    ended = col("s_final").cast(pl.Int64)
     before = (ended.cum_sum() - ended).over("id", "slurm_id")
     return lines.filter(before == 0), lines.filter(before > 0)
 
@@ -208,30 +196,46 @@ def absences(lines: pl.DataFrame) -> pl.DataFrame:
     return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
 
 
-def read_scontrol(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
-    """The last word of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+_DETAILS: Schema = {
+    "name": pl.String,
+    "slurm_id": pl.Int64,
+    "c_state": pl.String,
+    "c_eligible": pl.Int64,
+    "c_start": pl.Int64,
+    "c_end": pl.Int64,
+    "c_suspended": pl.Int64,
+}
 
-    In suspended.jsonl instants are whole seconds since the epoch. SuspendTime is the instant of the last suspend or resume
-    and SecsPreSuspend the execution before it, so a job that went on and ended was suspended for SuspendTime - StartTime -
-    SecsPreSuspend (tried with 22.05). Null for jobs that had not ended. The file may be absent, and have torn lines.
+
+def read_details(path: Path, records: Records, submitted: pl.DataFrame) -> pl.DataFrame:
+    """The last details of each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+
+    `path` is suspended.jsonl: it may be absent, and have torn lines. End and suspension are null for jobs that had not ended.
     """
-    schema: Schema = {"name": pl.String, "slurm_id": pl.Int64, "state": pl.String}
-    schema |= dict.fromkeys(("eligible", "start", "end", "suspend_time", "secs_pre_suspend"), pl.Int64)
-    lines = read_text(path).split("\n") if path.exists() else []
-    frame = _table([job for line in lines if (job := _object(line))], schema)
+    rows = [
+        (job.name, job.job_id, job.state, job.eligible, job.start, job.end, job.suspended)
+        for line in (read_text(path).split("\n") if path.exists() else [])
+        if (job := _details(line, records)) is not None
+    ]
+    frame = pl.DataFrame(rows, schema=_DETAILS, orient="row")
     frame = frame.unique(["name", "slurm_id"], keep="last", maintain_order=True)
-    frame = frame.join(submitted.select("name", "id"), on="name")
-    ended = ~col("state").is_in(NOT_ENDED)
-    suspended = col("suspend_time") - col("start") - col("secs_pre_suspend")
-    return frame.select(
+    ended = ~col("c_state").is_in(NOT_ENDED)
+    return frame.join(submitted.select("name", "id"), on="name").select(
         "id",
         "slurm_id",
-        c_state="state",
-        c_eligible=col("eligible") * NS,
-        c_start=col("start") * NS,
-        c_end=pl.when(ended).then(col("end") * NS),
-        c_suspended=pl.when(ended & col("start").is_not_null()).then(suspended.fill_null(0) * NS),
+        "c_state",
+        col("c_eligible", "c_start") * NS,
+        c_end=pl.when(ended).then(col("c_end") * NS),
+        c_suspended=pl.when(ended).then(col("c_suspended") * NS),
     )
+
+
+def _details(line: str, records: Records) -> JobDetails | None:
+    """The details on a line; None for anything else."""
+    try:
+        return records.details(json.loads(line))
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 # ---- sigsleep's record ----

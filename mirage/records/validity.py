@@ -9,7 +9,6 @@ run's own mean run time or mean wait, but never less than what Slurm itself reso
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -20,10 +19,12 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.records.run_records import NOT_ENDED
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.daemon_log import OTHER
+from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
 
@@ -47,7 +48,7 @@ class Thresholds:
     backfill_cycle_share: float = 0.05
     """Longest backfill cycle, of the mean wait."""
     backfill_cycle_seconds: float = 30.0
-    """bf_interval: a cycle may take as long as the pause between two. Slurm's default; what a run's slurm.conf says counts instead
+    """A cycle may take as long as the pause between two. This is Slurm's default; the setting in force in a run takes its place
     (`in_force`)."""
     nodes_not_responding: int = 0
     messages_share: float = 0.05
@@ -76,23 +77,29 @@ class Thresholds:
 
     @classmethod
     def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
-        """The same for a run with this slurm.conf, or answer of `scontrol show config`: bf_interval is what it says."""
-        found = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-        return cls.of({"backfill_cycle_seconds": float(found[-1])} | dict(changes) if found else changes)
+        """As `of`, but a cycle of the backfill scheduler may take as long as the pause between two of `configuration`, the resource
+        manager's settings in force (`read_configuration`), or its configuration file."""
+        interval = backfill_interval(configuration)
+        return cls.of(changes if interval is None else {"backfill_cycle_seconds": interval, **changes})
 
 
 def read_configuration(folder: Path) -> str:
-    """Slurm's configuration in force during the run in `folder`, for Thresholds.in_force; empty if it was not brought."""
-    path = folder / "scontrol.txt"
-    return path.read_text(errors="replace") if path.exists() else ""
+    """The resource manager's settings in force during the run in `folder`; empty if they were not brought."""
+    return configuration_of(folder)
 
 
 def read_figures(path: Path) -> pl.DataFrame:
-    """samples.csv or sdiag.csv, all numbers (null: none, or a torn line); without columns if the file is not there or empty."""
+    """A CSV file of the monitor, all numbers (null: none, or a torn line); without columns if the file is not there or empty."""
     if not path.exists() or path.stat().st_size == 0:
         return pl.DataFrame()
     frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
     return frame.with_columns(pl.all().cast(pl.Float64, strict=False))
+
+
+def read_diagnostics(folder: Path) -> pl.DataFrame:
+    """The resource manager's diagnostics during the run in `folder`; those of the backfill scheduler as in BACKFILL_DIAGNOSTICS."""
+    records = records_of(folder)
+    return read_figures(folder / records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
 
 
 def read_offsets(folder: Path) -> dict[str, Any]:
@@ -112,7 +119,7 @@ def read_complaints(folder: Path) -> dict[str, Any]:
 def judge(
     collected: Collected,
     samples: pl.DataFrame,
-    sdiag: pl.DataFrame,
+    diagnostics: pl.DataFrame,
     result: Mapping[str, Any],
     processors: int,
     nodes: int,
@@ -122,13 +129,13 @@ def judge(
 ) -> dict[str, Any]:
     """The member "validity" of metrics.json; times in trace seconds, null for a figure that the run did not yield.
 
-    `samples` and `sdiag` are the replay's (`read_figures`), `result` its result.json, or if that is not there, progress.json;
-    `processors` and `nodes` are those of the machine; `clock_offsets` is clock_offsets.json, of several hosts (`read_offsets`), and
-    `complaints` is complaints.json (`read_complaints`).
+    `samples` (`read_figures`) and `diagnostics` (`read_diagnostics`) are the monitor's. `result` is the content of result.json, or
+    if that is not there, of progress.json. `processors` and `nodes` are those of the machine; `clock_offsets` is that of
+    clock_offsets.json, of several hosts (`read_offsets`), and `complaints` that of complaints.json (`read_complaints`).
     """
     thresholds = thresholds or Thresholds()
     figures = {
-        **_measure(collected, samples, sdiag, processors, nodes),
+        **_measure(collected, samples, diagnostics, processors, nodes),
         "clock_offset_max": _clock_offset(collected, clock_offsets or {}),
         "host_cpu_saturated": _saturated(samples, thresholds),
         "messages": _messages(result.get("messages"), complaints or {}),
@@ -149,7 +156,7 @@ def judge(
 # ---- the figures ----
 
 
-def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
+def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
     jobs, evidence = collected.jobs, collected.evidence
     latency = start_latencies(collected, processors, nodes)
     return {
@@ -159,7 +166,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, p
         "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
         "runtime_stretch_p99": _quantile(evidence["stretch"], 0.99),
         "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
-        "backfill_cycle_max": _backfill_cycle(sdiag, collected.time.second),
+        "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
         "requeued": evidence.filter(col("restarts") > 0).height,
@@ -209,17 +216,17 @@ def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
     return None if largest is None else int(largest)
 
 
-def _backfill_cycle(sdiag: pl.DataFrame, second: float) -> float | None:
-    """Trace seconds of the longest backfill cycle of the run. slurmctld measures it on its own (virtual) clock.
+def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
+    """Trace seconds of the longest backfill cycle of the run. The controller measures it on its own (virtual) clock.
 
-    Its "Max cycle" counts since slurmctld's statistics began, so the value that the first sample finds may be of an earlier run;
-    what it grows to later is of this one.
+    The maximum counts since the controller's statistics began, so its value in the first sample may be of an earlier run; what it
+    grows to later is of this one.
     """
-    if sdiag.is_empty() or not {"bf_last_cycle_us", "bf_max_cycle_us"} <= set(sdiag.columns):
+    if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
         return None
-    largest = col("bf_max_cycle_us")
-    grown = sdiag.select(largest.filter(largest.diff() > 0).max()).item()
-    longest = sdiag.select(pl.max_horizontal(col("bf_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
+    largest = col("backfill_max_cycle_us")
+    grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
+    longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
     return None if longest is None else _rounded(longest * _MICROSECOND * second)
 
 

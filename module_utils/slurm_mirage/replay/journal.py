@@ -19,11 +19,11 @@ Event = dict[str, Any]
 
 @dataclass
 class History:
-    """What a journal amounts to. Instants are real seconds since the epoch, lengths real seconds."""
+    """The state that a journal leads to. Instants are real seconds since the epoch, lengths real seconds."""
 
     start: Event | None = None
-    slurm_ids: dict[int, int] = field(default_factory=dict)
-    """The id under which each submitted job is known now, by index."""
+    job_ids: dict[int, int] = field(default_factory=dict)
+    """The id that the resource manager has for each submitted job now, by index. The journal calls it slurm_id."""
     submitted_at: dict[int, float] = field(default_factory=dict)
     """When each job was submitted (the last time, if it was lost in between), by index."""
     lags: dict[int, float] = field(default_factory=dict)
@@ -65,9 +65,9 @@ class History:
             self.highest_id = event["next_id"] - 1
         elif kind in ("submitted", "resubmitted"):
             index = event["index"]
-            if self.slurm_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
+            if self.job_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
                 self.moved.add(index)
-            self.slurm_ids[index] = event["slurm_id"]
+            self.job_ids[index] = event["slurm_id"]
             self.submitted_at[index] = event["real"]
             self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))
             self.retries += event["retries"]

@@ -1,9 +1,8 @@
-"""What makes the replay a well-behaved process: its settings, its lock, and waits that a signal ends."""
+"""The replay as a process: its settings, its lock, and waits that a signal ends."""
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import signal
@@ -15,7 +14,8 @@ from pathlib import Path
 from ..base.errors import WrongUse
 from ..base.processes import start_time
 from ..base.run_lock import lock_holder
-from ..rm.slurm.commands import SUBMIT_TIMEOUT
+from ..base.run_settings import RunSettings
+from ..rm.api import SUBMIT_TIMEOUT
 
 
 class Stopped(Exception):
@@ -28,37 +28,26 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """run.json; more keys than these may be in it."""
+    """What the replay itself reads of run.json. The resource manager and the kind of the jobs read settings of their own."""
 
     run: str
     instance: str
     plan_sha256: str
-    slurm_conf: str
-    bin: str
-    sigsleep: str
-    sigsleep_log: str
     clock: str | None
     speed: float
     sample_interval: float
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
-        """Raises WrongUse if a key is missing or of another kind."""
-        try:
-            content = json.loads(path.read_text())
-            settings = cls(**{name: content[name] for name in cls.__dataclass_fields__})
-        except (OSError, ValueError) as error:
-            raise WrongUse(f"{path}: cannot be read: {error}") from error
-        except (KeyError, TypeError) as error:
-            raise WrongUse(f"{path}: {error} is missing") from error
-        for name, value in vars(settings).items():
-            if name in ("speed", "sample_interval"):
-                good = isinstance(value, (int, float)) and value > 0
-            else:
-                good = isinstance(value, str) or (name == "clock" and value is None)
-            if not good:
-                raise WrongUse(f"{path}: {name} may not be {value!r}")
-        return settings
+    def of(cls, settings: RunSettings) -> Settings:
+        """Raises WrongUse if a key is missing or of another type."""
+        return cls(
+            run=settings.text("run"),
+            instance=settings.text("instance"),
+            plan_sha256=settings.text("plan_sha256"),
+            clock=settings.text_or_none("clock"),
+            speed=settings.positive("speed"),
+            sample_interval=settings.positive("sample_interval"),
+        )
 
 
 class Waker:

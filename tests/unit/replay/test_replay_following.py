@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.journal import Journal
 from slurm_mirage.replay.monitor import Status
@@ -31,16 +32,16 @@ def row(index: int, due: float, follows: int | None = None, think: float = 0.0, 
 
 def submitter(folder: Path, plan: list[PlanRow]) -> Submitter:
     (folder / "log").mkdir(exist_ok=True)
-    settings = Settings("r", str(folder), "", "/nowhere", "/nowhere", "sigsleep", "sigsleep.log", None, SPEED, 1.0)
+    settings, kind = Settings("r", str(folder), "", None, SPEED, 1.0), Sigsleep("sigsleep", "sigsleep.log", None)
     journal = Journal(folder / "journal.jsonl")
     if journal.history.start is None:
         journal.append("start", real=BEGAN, boot_time=1, next_id=1, completion_offset=0, earlier_ids=[])
     slurm = Slurm("/nowhere", "/nowhere", str(folder))
-    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, journal, WAKER, Status("r", len(plan)))
+    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, kind, journal, WAKER, Status("r", len(plan)))
 
 
-def submit(one: Submitter, index: int, slurm_id: int) -> None:
-    one.record("submitted", index, slurm_id, BEGAN, BEGAN, 0, found=False)
+def submit(one: Submitter, index: int, job_id: int) -> None:
+    one.record("submitted", index, job_id, BEGAN, BEGAN, 0, found=False)
 
 
 def record_end(folder: Path, number: int, slurm_id: int, state: str = "COMPLETED") -> None:
@@ -146,7 +147,7 @@ def test_every_job_comes_once_and_none_before_the_one_that_it_follows(
     one.journal.close()
 
 
-def test_what_sbatch_is_told(tmp_path: Path) -> None:
+def test_dependencies_of_submissions(tmp_path: Path) -> None:
     plan = [row(0, 0), row(1, 0, dependency="afterany:100"), row(2, 0, dependency="never")]
     one = submitter(tmp_path, plan)
     submit(one, 0, 977)

@@ -42,7 +42,7 @@ def test_history() -> None:
     history, whole = replay_lines(data(EVENTS))
     assert whole == len(data(EVENTS))
     assert history.start == START
-    assert history.slurm_ids == {0: 10, 1: 14}
+    assert history.job_ids == {0: 10, 1: 14}
     assert history.moved == {1}
     assert history.submitted_at == {0: 100.1, 1: 104.0}
     assert history.lags == pytest.approx({0: 0.1, 1: 0.2})
