@@ -39,8 +39,8 @@ class History:
     """Start of the controller with which the journal last agreed."""
     highest_id: int = 0
     """The highest id that the controller is known to have given to anybody."""
-    surplus: int = 0
-    """Second copies of jobs that were cancelled."""
+    copies: set[int] = field(default_factory=set)
+    """Ids of second copies of jobs, which were cancelled: their ends are not those of the jobs."""
     closed: list[str] = field(default_factory=list)
     """Partitions in which no job may start until the nodes have registered with a new controller."""
     halted: float = 0.0
@@ -97,7 +97,7 @@ class History:
                 self.halted_since = None
         elif kind == "compared":
             self.stale.update(index for index, _ in event["stale"])
-            self.surplus += len(event["surplus"])
+            self.copies.update(job_id for _, job_id in event["surplus"])
         elif kind == "finished":
             self.finished = True
         elif kind not in ("stopped", "failed"):

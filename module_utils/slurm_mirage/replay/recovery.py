@@ -259,7 +259,8 @@ class Recovery:
     def _look(self) -> Comparison:
         """Read everything that the comparison needs, in the order that it needs. Raises ResourceManagerError."""
         submitter = self._all
-        ended_before = list(submitter.read_completed())
+        copies = submitter.history.copies
+        ended_before = [job for job in submitter.read_completed() if job.job_id not in copies]
         earlier = submitter.earlier_ids()
         queue = [job for job in submitter.manager.queue(ended=True) if job.job_id not in earlier]
         return compare(

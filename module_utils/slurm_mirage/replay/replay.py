@@ -225,6 +225,8 @@ class Replay:
         last: dict[int, CompletedJob] = {}
         for job in self.submitter.completed:
             index = self.submitter.indices[job.name]
+            if job.job_id in self.history.copies:
+                continue
             if index not in last or not last[index].ended_for_good:
                 last[index] = job
         states = {index: job.state for index, job in last.items()}
@@ -251,7 +253,7 @@ class Replay:
             "interruptions": history.interruptions,
             "restarts": history.restarts,
             "halted": round(history.halted, 3),
-            "copies_cancelled": history.surplus,
+            "copies_cancelled": len(history.copies),
             "stale_runs_cancelled": len(history.stale),
             "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,

@@ -334,19 +334,3 @@ def test_nodes_that_never_register_are_said(call: Caller, tmp_path: Path) -> Non
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
-
-
-@pytest.mark.parametrize(
-    ("states", "well"),
-    [
-        ({"idle": 3}, True),
-        ({"idle": 1, "mixed": 1, "allocated": 1, "completing": 1, "planned": 1, "reserved": 1}, True),
-        ({}, False),
-        ({"idle*": 1}, False),
-        ({"idle": 3, "down": 1}, False),
-        ({"idle": 3, "drained": 1}, False),
-        ({"unknown": 1}, False),
-    ],
-)
-def test_which_nodes_are_well(states: dict[str, int], well: bool) -> None:
-    assert load("slurm_farm_info").are_well(states) is well
