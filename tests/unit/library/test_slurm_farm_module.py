@@ -19,6 +19,7 @@ from modules import ROOT, Caller, load
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest, write_json
+from slurm_mirage.rm.slurm.daemon_commands import specifications
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
@@ -120,6 +121,7 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
         "controller_hostname": None,
         "wide_steps": False,
         "database_port": 0,
+        "mariadbd": "/usr/sbin/mariadbd",
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
@@ -131,12 +133,13 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
 
 def test_slurmctld_of_several_hosts_sees_the_hosts_own_name(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
-    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "wide_steps": False, "hostname": "10.0.0.1"}
+    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
+    defaults |= {"hostname": "10.0.0.1"}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
-    munged, slurmctld = module.daemons_of(Path(params["directory"]), wanted)
+    munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
     assert munged["command"][-1] == "--origin=127.0.0.1", "no name server is asked for the hosts' names"
-    assert "hostname" not in module.daemons_of(Path(params["directory"]), {**wanted, "hostname": "head"})[1]
+    assert "hostname" not in specifications(Path(params["directory"]), module.layout_of({**wanted, "hostname": "head"}))[1]
 
 
 @without_systemd
