@@ -105,8 +105,9 @@ class QueuedJob:
 
 # ---- jobs that have ended ----
 
-NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
-"""States in records of jobs that have not ended. A run of a job that ended in a requeue has the state PENDING."""
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESIZING")
+"""States in records of jobs that have not ended. A run of a job that ended in a requeue has the state PENDING, the part of a run
+before a change of size has RESIZING."""
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,7 @@ def test_controller() -> None:
         ),
         ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", Refused, None),
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", Unavailable, None),
+        ("Requested operation not supported on this system for job 34\n", Refused, None),
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", Unavailable, None),
         ("sbatch: error: Batch job submission failed: Unexpected missing socket error\n", Unavailable, None),
         ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n", Unavailable, None),

@@ -65,7 +65,7 @@ _PERMANENT = re.compile(
     r"invalid partition|partition.* not permitted|requested node configuration is not available|access/permission denied"
     r"|more processors requested|node count specification|requested time limit is invalid|cpu count specification"
     r"|task count specification|invalid account|invalid qos|no partition specified|violates accounting/qos"
-    r"|unrecognized option|invalid option|requested partition configuration",
+    r"|unrecognized option|invalid option|requested partition configuration|requested operation not supported",
     re.IGNORECASE,
 )
 _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retrying", re.IGNORECASE)
@@ -254,7 +254,11 @@ class Slurm(ResourceManager):
         self._ask("scontrol", "requeue", _list_of(job_ids))
 
     def resize(self, job_id: int, nodes: int) -> None:
-        """Shrink a job; Slurm refuses a number of nodes above the present one."""
+        """Shrink a job; Slurm refuses a number of nodes above the present one.
+
+        A cluster without slurmdbd changes the size of a job once only: 22.05 answers every further time that the index in the
+        database is being set, which is `Unavailable`.
+        """
         self._ask("scontrol", "update", f"JobId={job_id}", f"NumNodes={nodes}")
 
     def set_dependency(self, job_id: int, dependency: str) -> None:
