@@ -1,6 +1,6 @@
 """Kinds of jobs: how a job is played on a node. A run names the kind of all its jobs in run.json (key `kind`).
 
-docs/architecture.md has what a new kind needs.
+A kind is a class with the methods of `JobKind`, and a line in KINDS.
 """
 
 from __future__ import annotations
