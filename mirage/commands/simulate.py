@@ -78,7 +78,7 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
     """What the policy makes of prepared jobs (at SHRINK=100): an SWF frame in seconds of the trace, with waits, and with `preset`.
 
-    A scheduler plans by the time limits that Slurm would be given (`by_limits`), or by the requested times as they are. Jobs are
+    A scheduler plans by the time limits that sbatch would be given (`by_limits`), or by the requested times as they are. Jobs are
     cancelled when their users cancelled them, as in an experiment.
     """
     from mirage.simulation import simulation  # numba takes a moment to load

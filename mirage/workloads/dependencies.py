@@ -1,4 +1,4 @@
-"""Dependencies of jobs as Slurm was given them at the submission (--dependency), and what is played of them.
+"""Dependencies of jobs as sbatch was given them (--dependency), and what is played of them.
 
 In a log a dependency has a history: the jobs that it names have ended in some way, and the one that has it ran or did not. Jobs
 that are played all end well, so what is played is not the condition but what it came to:
@@ -60,7 +60,7 @@ class Dependency:
 
 def parse(text: str) -> Dependency:
     """What `--dependency` says; without a type (`7`, `7,8`) it is afterany. ValueError for what cannot be played from a log:
-    `singleton`, `expand`, `afterburstbuffer`, and what Slurm would not take."""
+    `singleton`, `expand`, `afterburstbuffer`, and what sbatch would not take."""
     if "," in text and "?" in text:
         raise ValueError(f"{text!r}: both ',' and '?'")
     return Dependency(tuple(_condition(part) for part in re.split("[,?]", text)), "?" in text)

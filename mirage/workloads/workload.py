@@ -37,7 +37,7 @@ class Workload:
         nodes_wanted              whole nodes for these processors, were they the smallest ones; null unless whole nodes are used
         runtime, runtime_virtual  seconds of execution (of a job that never ran: what it asked for)
         requested                 trace seconds; if the log does not say, the run time and the slack
-        limit_minutes (Int64)     for the submission
+        limit_minutes (Int64)     for `sbatch --time`
         limit_extended            whether that is more than what was requested (OVERRUN=extend)
         cancel_after_virtual      virtual seconds after submission at which to cancel; null: do not
         ran                       false for a job that was cancelled while it waited
@@ -71,7 +71,7 @@ class Workload:
         """What is submitted as an SWF frame, in virtual seconds; prepared again at 100 % it gives the same
         jobs.
 
-        The requested time is the limit given at the submission. The wait is that until the cancellation (less the run
+        The requested time is the limit given to sbatch. The wait is that until the cancellation (less the run
         time) for jobs to be cancelled, and unknown for the others.
         """
         col = pl.col

@@ -98,7 +98,7 @@ def belongs(pid: int, directory: str) -> bool:
 def of_instance(directory: str) -> set[int]:
     """Ids of all processes of the instance in `directory`: those that carry its mark, and their descendants.
 
-    Descendants are needed for jobs that were submitted with an environment of their own.
+    Descendants are needed for jobs that were submitted with an environment of their own (`sbatch --export=NONE`).
     The caller and its ancestors are never among them, so that a shell of the instance may stop it.
     """
     parent = parents()

@@ -49,7 +49,7 @@ def check_name(name: str) -> str:
 
 
 def commands_of(directory: Path) -> Path:
-    """Folder of the client commands of the Slurm that the instance runs."""
+    """Folder of squeue and the other commands, of the Slurm that the instance runs."""
     farm = read_json(directory / "etc/farm.json") or {"daemons": []}
     programs = [Path(daemon["command"][0]) for daemon in farm["daemons"] if daemon["kind"] in ("slurmctld", "slurmd")]
     return programs[0].parents[1] / "bin" if programs else Path("/usr/bin")

@@ -111,9 +111,9 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
             yield from _of(path, 0, since, until)
 
 
-def by_kind(found: Iterable[Complaint]) -> dict[str, int]:
+def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
     """How many there are of each kind."""
-    counts = Counter(one.kind for one in found)
+    counts = Counter(one.kind for one in complained)
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
