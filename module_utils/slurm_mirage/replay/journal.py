@@ -1,7 +1,7 @@
 """The journal of a replay.
 
 journal.jsonl is only ever appended to, one JSON object a line, each on disk (fsync) before the replay goes on. A line that
-was torn by a crash can only be the last one; it is dropped, and the job that it told of is found again by its name.
+was torn by a crash can only be the last one; it is dropped, and the job in it is found again by its name.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class History:
     interruptions: list[Event] = field(default_factory=list)
     restarts: list[Event] = field(default_factory=list)
     boot_time: int | None = None
-    """Start of the controller with which the journal last agreed."""
+    """Start of the controller that the journal was compared with last."""
     highest_id: int = 0
-    """The highest id that the controller is known to have given to anybody."""
+    """The highest id that a controller is known to have given to any job."""
     copies: set[int] = field(default_factory=set)
     """Ids of second copies of jobs, which were cancelled: their ends are not those of the jobs."""
     closed: list[str] = field(default_factory=list)
@@ -46,18 +46,18 @@ class History:
     halted: float = 0.0
     """For how long no job could start, because a controller had died, until partitions were opened again."""
     halted_since: float | None = None
-    """Since when that is so now."""
+    """The real instant from which on no job can start now; None if jobs can start."""
     moved: set[int] = field(default_factory=set)
-    """Jobs that are known under another id than at first: the controller had lost them."""
+    """Indices of jobs whose id has changed, because the controller had lost them."""
     ended: dict[int, float] = field(default_factory=dict)
-    """When those jobs ended that others follow, without the shift until then, by index."""
+    """Real instants, without the shift until then, at which jobs ended that others follow, by index."""
     stale: set[int] = field(default_factory=set)
-    """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
+    """Indices of jobs whose end the controller forgot, and whose second run was cancelled: its record does not count."""
     last_sign: float = 0.0
     finished: bool = False
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account. Raises KeyError or TypeError if it is not one."""
+        """Add the next event. Raises KeyError or TypeError if it is none."""
         kind = event["event"]
         if kind == "start":
             self.start = event
@@ -106,7 +106,7 @@ class History:
 
 
 def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int]:
-    """The history that `data` tells, and how many of its bytes are whole lines.
+    """The history in the bytes of a journal, and how many of the bytes are whole lines.
 
     A last line without its end is dropped. Raises WrongUse with `name` and the line number for any other damage.
     """

@@ -1,4 +1,4 @@
-"""What launching a job costs: for how long the resource manager holds its processors beyond the run time of its program.
+"""Measures the cost of a launch: for how long the resource manager holds a job's processors beyond the run time of its program.
 
 A launch takes 15 to 40 ms of real time, which are 8 to 20 s of a clock that runs 500 times as fast; each job would hold its
 processors for that much longer than in the log, and those that wait for them would wait longer, one after the other. The run time

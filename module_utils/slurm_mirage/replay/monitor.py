@@ -37,15 +37,16 @@ from . import prometheus
 log = logging.getLogger("replay")
 
 POLL_INTERVAL = 1.0
-"""Real seconds between two looks at the queue, at least."""
+"""Real seconds between two queries of the queue, at least."""
 POLL_SHARE = 0.05
-"""Part of the time that these looks may take: of a long queue they are made less often."""
+"""Part of the time that these queries may take: a long queue is queried less often."""
 DESCRIBED_WITHIN = 60.0
 """Real seconds after the end of a job within which its details are asked for: the manager forgets ended jobs some time later."""
 MANY, FEW = 5, 20
-"""Ended jobs are asked for when they are one in MANY of all, together with all others if they are one in FEW of them."""
+"""The details of ended jobs are asked for when these are one in MANY of all jobs; in one answer with those of all jobs if they are
+one in FEW."""
 STALL_AFTER = 60.0
-"""Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
+"""A stall is this many real seconds, and the longest time limit of the running jobs, without a start or an end of a job."""
 IDLE_STATES = frozenset({JobState.PENDING, JobState.SUSPENDED})
 """States in which a job keeps no processor busy."""
 MAX_RELEASES = 5
@@ -54,11 +55,11 @@ MAX_RELEASES = 5
 
 @dataclass
 class Status:
-    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant on
-    the cluster's clock.
+    """The content of progress.json. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant
+    on the cluster's clock.
 
-    `running` are all jobs that have started and not ended, whatever their state; `states` tells them apart, `ended` the others.
-    What the last sample found (nodes, scheduler, host) is up to a sample interval old.
+    `running` is the number of jobs that have started and not ended, whatever their state. `states` counts the jobs that have not
+    ended by state, `ended` the others. Nodes, scheduler and host are as of the last sample.
     """
 
     run: str
@@ -97,7 +98,7 @@ class Status:
 
 
 class Heartbeat(threading.Thread):
-    """Writes the status once a second until it is stopped; the last state is written by whoever stops it."""
+    """Writes the status once a second until it is stopped, and a last time then."""
 
     def __init__(
         self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None], diagnostics: Sequence[DiagnosticMetric]
@@ -135,7 +136,7 @@ class Heartbeat(threading.Thread):
 
 
 class Monitor(threading.Thread):
-    """Looks at the queue, the completion log and the nodes. `poke` is called after each look.
+    """Queries the queue, the completion log and the nodes. `poke` is called after each round.
 
     `answered` gets the real instant of the last answer of each controller, by the controller's start.
     """
@@ -171,7 +172,7 @@ class Monitor(threading.Thread):
         self.ended: frozenset[int] = frozenset()
         """Indices of jobs that have ended, as of `looked_at`."""
         self.looked_at = 0.0
-        """Real instant at which the last complete look began."""
+        """Real instant at which the last complete round of queries began."""
         self.released = 0
 
     def run(self) -> None:
@@ -188,12 +189,12 @@ class Monitor(threading.Thread):
             self._over.wait(max(POLL_INTERVAL, (time.monotonic() - began) / POLL_SHARE))
 
     def stop(self) -> None:
-        """End the thread after the look it is at."""
+        """End the thread after the present round."""
         self._over.set()
         self.join()
 
     def look(self) -> None:
-        """One look at everything that is due. Raises ResourceManagerError."""
+        """One round of all queries that are due. Raises ResourceManagerError."""
         now = time.time()
         self.controller = self._manager.controller()
         self._answered[self.controller.boot_time] = now
@@ -305,7 +306,7 @@ class Monitor(threading.Thread):
 
 
 class StallDetector:
-    """Notices that nothing starts or ends any more; it only says so."""
+    """Notices that jobs neither start nor end any more."""
 
     PREFIX = "stalled: "
 
@@ -314,7 +315,7 @@ class StallDetector:
         self._since = 0.0
 
     def look(self, active: Sequence[QueuedJob], done: int, now: float, patience: float) -> str:
-        """One line about a stall, or nothing. `patience`: real seconds without any change that are none yet."""
+        """One line about a stall; empty if there is none, or for less than `patience` real seconds."""
         state = (done, frozenset((job.job_id, job.start) for job in active if job.state is not JobState.PENDING))
         if state != self._state or not active:
             self._state, self._since = state, now
@@ -329,7 +330,7 @@ class StallDetector:
 
 
 class ProcessorTime:
-    """How busy the host's processors are, from /proc/stat (proc(5)): the fraction between two calls."""
+    """The busy fraction of the host's processors between two calls, from /proc/stat (proc(5))."""
 
     def __init__(self) -> None:
         self._before = self._read()
@@ -359,7 +360,7 @@ def _memory_available() -> int:
 
 
 def _own_processes() -> int:
-    """Processes of this user, whom the instance has for itself: cheaper than reading every environment."""
+    """Number of processes of this user, who has no other processes than those of the instance."""
     user, count = os.getuid(), 0
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

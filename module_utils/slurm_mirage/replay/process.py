@@ -28,7 +28,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the replay itself reads of run.json. The resource manager and the kind of the jobs read settings of their own."""
+    """The settings of the replay itself in run.json. The resource manager and the kind of the jobs read their own."""
 
     run: str
     instance: str
@@ -58,7 +58,7 @@ class Waker:
         self.stopping = False
 
     def install(self) -> None:
-        """Take SIGTERM and SIGINT as the wish to stop."""
+        """Have SIGTERM and SIGINT stop the replay."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
@@ -72,12 +72,12 @@ class Waker:
             os.write(self._writer, b".")
 
     def check(self) -> None:
-        """Raises Stopped if someone asked for it."""
+        """Raises Stopped after a signal to stop."""
         if self.stopping:
             raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until someone wakes this. Raises Stopped."""
+        """Wait for this time, or until `wake` is called. Raises Stopped."""
         self.check()
         if seconds > 0:
             ready, _, _ = select.select([self._reader], [], [], min(seconds, 3600.0))
@@ -86,17 +86,18 @@ class Waker:
         self.check()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so long, whoever wakes this. Raises Stopped."""
+        """Wait for this time, also if `wake` is called. Raises Stopped."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.wait(left)
 
 
 def take_lock(path: Path, waker: Waker) -> int:
-    """Lock the run folder for this process, namelessly; the descriptor keeps it. Raises WrongUse if a replay is going on there.
+    """Lock the run folder for this process, without writing its name; the open descriptor returned keeps the lock. Raises WrongUse
+    if a replay holds it.
 
-    A submission that a killed replay left under way holds the lock too: it is waited for, because until it has ended
-    nobody can say whether its job exists.
+    A submission that a killed replay had begun holds the lock, too: it is waited for, because it is not known before its end
+    whether its job exists.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + SUBMIT_TIMEOUT
@@ -116,5 +117,5 @@ def take_lock(path: Path, waker: Waker) -> int:
 
 
 def sign_lock(descriptor: int) -> None:
-    """Say who holds the lock: from now on the replay has begun, for whoever asks lock_holder."""
+    """Write into the lock file which process holds it: from now on `lock_holder` returns this process."""
     os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)

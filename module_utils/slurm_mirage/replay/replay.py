@@ -96,7 +96,7 @@ class Replay:
             self.journal.close()
 
     def _end(self, phase: str, message: str) -> None:
-        """Leave a run that has not come to its end."""
+        """Leave a run that is not finished."""
         try:
             self.recovery.open_partitions()
         except (ResourceManagerError, WrongUse) as error:
@@ -106,7 +106,7 @@ class Replay:
             self.journal.append(phase, real=time.time(), message=message)
 
     def say_finished(self) -> None:
-        """Make progress.json say so too, if the replay was killed between the journal's last line and that."""
+        """Write the phase `finished` to progress.json, if the replay was killed after it had written it to the journal only."""
         progress = read_json(self.folder / "progress.json") or {}
         if progress.get("phase") != "finished":
             write_json(self.folder / "progress.json", {**progress, "phase": "finished", "message": ""})
@@ -115,7 +115,7 @@ class Replay:
     # ---- the course of a run ----
 
     def _start(self) -> None:
-        """Wait for the controller, and set the instant to which all dues are anchored."""
+        """Wait for the controller, and journal the start, to which all due instants are anchored."""
         submitter = self.submitter
         submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
@@ -144,7 +144,7 @@ class Replay:
 
     def _resume(self, last_sign: float) -> None:
         """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
-        stay. What was overdue at the last sign of life goes at once, in order."""
+        stay. Jobs that were overdue when it began are submitted at once, in order."""
         now = time.time()
         gap = max(0.0, now - last_sign)
         self.journal.append("resumed", real=now, gap=gap, submitted=len(self.history.job_ids))
@@ -164,7 +164,7 @@ class Replay:
         return max(self.history.last_sign, float(seen))
 
     def _play(self, monitor: Monitor) -> None:
-        """Submit and cancel at the due instants, until all jobs have ended and everybody agrees on it."""
+        """Submit and cancel at the due instants, until all jobs have ended and a comparison finds no difference."""
         submitter, recovery = self.submitter, self.recovery
         while True:
             self.waker.check()
@@ -193,7 +193,7 @@ class Replay:
         return restarted or self.submitter.doubtful or time.time() >= self.recovery.again_at
 
     def _all_ended(self, monitor: Monitor) -> bool:
-        """Whether a look at everything, taken since the last comparison, found all jobs ended and nothing to wait for."""
+        """Whether a round of the monitor after the last comparison found all jobs ended, and no comparison is due."""
         ended = monitor.ended | self.recovery.unrecorded
         looked = monitor.looked_at > self.recovery.compared_at
         return looked and len(ended) == len(self.plan) and self.recovery.again_at == math.inf
@@ -235,7 +235,7 @@ class Replay:
         return Counter(states.values())
 
     def _result(self, monitor: Monitor) -> dict[str, Any]:
-        """What result.json says. Lengths and instants are real."""
+        """The content of result.json. Lengths and instants are real."""
         history = self.history
         lags = sorted(history.lags.values())
         return {
@@ -264,14 +264,14 @@ class Replay:
         }
 
     def _complaints(self) -> dict[str, int]:
-        """What the daemons complained about during the run, by kind."""
+        """Number of the daemons' complaints during the run, by kind."""
         start = self.history.start
         assert start is not None
         return dict(self.manager.complaints(start["real"], start["virtual"], start["controller_log_offset"]))
 
 
 def replay(folder: Path, connect: Connect) -> None:
-    """Replay the run in `folder`, or go on with it; nothing if it is finished. Raises WrongUse, Failed or Stopped."""
+    """Replay the run in `folder`, or go on with it; does nothing if it is finished. Raises WrongUse, Failed or Stopped."""
     if not folder.is_dir():
         raise WrongUse(f"{folder}: there is no such run folder")
     waker = Waker()

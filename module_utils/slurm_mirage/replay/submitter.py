@@ -43,12 +43,12 @@ WAITING = "waiting for the resource manager: "
 PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
 NEVER_BEGINS = 30 * 86400
-"""Seconds of the cluster's after its cancellation at which a job may begin that shall never start."""
+"""Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
 
 @dataclass
 class Submitter:
-    """Everything that submits and cancels: the parts of a replay that its schedule and its recovery share."""
+    """Submits and cancels jobs, for the schedule of a replay and for its recovery."""
 
     folder: Path
     settings: Settings
@@ -62,7 +62,7 @@ class Submitter:
     completed: list[CompletedJob] = field(default_factory=list)
     """Jobs of this run in the completion log, as far as it was read."""
     doubtful: bool = False
-    """Whether something happened that may mean that the controller was restarted."""
+    """Whether the controller may have been restarted since the last comparison."""
     answered: dict[int | None, float] = field(default_factory=dict)
     """Real instant of the last answer of each controller, by its start: kept by the monitor."""
 
@@ -76,7 +76,7 @@ class Submitter:
         self._followers: dict[int, list[int]] = {}
         """Jobs that follow one that has not ended, by its index."""
         self._ready: list[tuple[float, int]] = []
-        """Those whose preceding job has ended, by their instants (without the shift), as a heap."""
+        """Jobs that follow one that has ended, (real instant without the shift, index), as a heap."""
         self._looked_at = 0
         for row in self.plan:
             if row.follows is not None:
@@ -96,7 +96,7 @@ class Submitter:
         return float(self.history.start["real"]) if self.history.start else None
 
     def next_index(self) -> int:
-        """The next job to submit, len(plan) for none now. They go strictly in order, but for those that follow another's end."""
+        """Index of the next job to submit, len(plan) for none now. Jobs that follow no other are submitted in order."""
         known = self.history.job_ids
         while self._in_order and self._in_order[0] in known:
             self._in_order.popleft()
@@ -152,7 +152,7 @@ class Submitter:
         return self.history.submitted_at[row.index] + self.clock.virtual_to_real(row.cancel_after or 0.0)
 
     def plan_cancel(self, index: int) -> None:
-        """Remember that a submitted job is to be cancelled, if it is."""
+        """Add the cancellation of a submitted job, if the plan has one, to those that are due later."""
         row = self.plan[index]
         if row.cancel_after is not None and index not in self.history.cancelled:
             heapq.heappush(self._cancels, (self._cancel_instant(row), index))
@@ -220,12 +220,12 @@ class Submitter:
             self.status.lag = round(max(0.0, real - due), 6)
 
     def count(self) -> None:
-        """Bring the status up to the journal."""
+        """Update the numbers of submissions in the status from the journal."""
         self.status.submitted = len(self.history.job_ids)
         self.status.retries, self.status.resubmitted = self.history.retries, self.history.resubmitted
 
     def _until_accepted(self, row: PlanRow) -> tuple[int, int, bool]:
-        """(id, number of retries, whether an attempt that seemed to fail had been accepted).
+        """Submit a job: (id, number of retries, whether an attempt that seemed to fail had been accepted).
 
         After a failed attempt the job is first looked for by its name: the controller may have taken it all the same.
         Ids only grow, unless the controller was killed: then the job is submitted again under an id that nobody had.
@@ -247,7 +247,7 @@ class Submitter:
         return self.retry_until_answered(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
 
     def give_up(self, job_id: int, name: str) -> bool:
-        """Make a job that has an id which another had before a placeholder, if it still waits; whether it did.
+        """Make a job whose id another job had before a placeholder, if it still waits; returns whether it did.
 
         A node that has seen the id would refuse the job, and be drained. Raises ResourceManagerError.
         """
@@ -258,7 +258,7 @@ class Submitter:
         return True
 
     def skip_ids(self, next_id: int) -> None:
-        """Use up the ids from `next_id` on that a killed controller would hand out a second time.
+        """Use up the ids from `next_id` on that a killed controller would give out a second time.
 
         The jobs that do so stay, held, until the nodes have registered: a node that reports a job which waits according to
         the controller is told to kill it, but not one which was cancelled. Raises ResourceManagerError.
@@ -275,7 +275,7 @@ class Submitter:
         return next((job.job_id for job in self.read_completed() if job.name == name), None)
 
     def dependency(self, row: PlanRow) -> str:
-        """What a job waits for, with the ids that the others have now."""
+        """The dependency of a job, with the ids that the other jobs have now."""
         known = self.history.job_ids
         return with_ids(row.dependency, {number: known[self._numbers[number]] for number in targets(row.dependency)})
 
@@ -327,7 +327,7 @@ class Submitter:
         return cost
 
     def cancel_next(self, ended: frozenset[int]) -> None:
-        """Do the first of the cancellations, unless its job has ended."""
+        """Cancel the job whose cancellation is due first, unless it has ended."""
         instant, index = heapq.heappop(self._cancels)
         row = self.plan[index]
         if self._cancel_instant(row) > instant or index in ended:

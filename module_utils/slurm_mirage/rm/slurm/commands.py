@@ -38,7 +38,7 @@ from .node_states import READY, count_states
 from .records import COMPLETIONS_FILE, CompletionLog, SlurmRecords, parse_details, parse_diagnostics
 
 QUERY_TIMEOUT = 60.0
-"""Real seconds after which a command that only asks is given up: far above MessageTimeout (10 s)."""
+"""Real seconds after which a query is ended: far above MessageTimeout (10 s)."""
 JOB_STATES = {
     "PD": JobState.PENDING,
     "R": JobState.RUNNING,
@@ -98,7 +98,7 @@ QUEUE_FORMAT = "%i|%t|%S|%r|%C|%j"
 
 
 def parse_controller(text: str) -> Controller:
-    """What `scontrol show config` says of the controller itself."""
+    """The controller in an answer of `scontrol show config`. Raises Unavailable if it is not in it."""
     words = dict(re.findall(r"^(BOOT_TIME|NEXT_JOB_ID|SLURM_VERSION)\s*=\s*(\S+)", text, re.MULTILINE))
     try:
         return Controller(int(words["BOOT_TIME"]), int(words["NEXT_JOB_ID"]), words.get("SLURM_VERSION", ""))
@@ -153,7 +153,7 @@ def submit_arguments(job: Submission) -> list[str]:
 
 
 def failure(program: str, complaint: str) -> ResourceManagerError:
-    """The right kind of error for what a failed command wrote to its standard error."""
+    """The error for the standard error output of a failed command."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     line = re.sub(rf"^{program}: (error: |fatal: )?", "", lines[-1]) if lines else "failed without a word"
     kind = Refused if _PERMANENT.search(complaint) else Unavailable if _TRANSIENT.search(complaint) else Unclear
