@@ -116,36 +116,52 @@ deprovision: $(STAMP) ## delete these servers and all that is on them, and nothi
 
 ##@ Tests
 
-# $(call need,program:package ...): one line that names all packages when there are tools missing that .venv cannot hold.
+# What the tests need that .venv cannot hold, as program:package.
+LINT_TOOLS := shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck
+UNIT_TOOLS := cc:gcc cc:libc6-dev chromium:chromium
+MOLECULE_TOOLS := debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container
+# All Debian packages of `make test`. ufw stays off: its rules are tested in network namespaces.
+PACKAGES := ca-certificates git make procps python3-venv ufw \
+	$(foreach tool,$(LINT_TOOLS) $(UNIT_TOOLS) $(MOLECULE_TOOLS),$(lastword $(subst :, ,$(tool))))
+
+# $(call need,program:package ...): one line that names the packages of all programs that are missing.
 need = @missing=$$(for i in $(1); do command -v "$${i%%:*}" >/dev/null || printf ' %s' "$${i\#*:}"; done); \
-	[ -z "$$missing" ] || { echo "failed: tools are missing: apt-get install$$missing"; exit 1; }
+	[ -z "$$missing" ] || { echo "failed: tools are missing: apt-get install$$missing (make packages installs all)"; exit 1; }
 
 .PHONY: test
-test: lint unit molecule ## all that CI runs
+test: ## all that CI runs: packages, lint, unit, molecule; says how long each takes
+	@echo 'make test: lint 1 minute, unit tests 3 minutes, Molecule scenarios about half an hour, on 4 cores; the first time .venv and'
+	@echo 'the machines of the scenarios are made, which takes 10 minutes more'
+	@for part in packages lint unit molecule; do \
+		began=$$(date +%s); $(MAKE) $$part || exit 1; echo "make $$part took $$(($$(date +%s) - began)) s"; \
+	done
+
+.PHONY: packages
+packages: ## install the Debian packages that the tests need, as root or with sudo
+	@tests/install_packages.sh $(PACKAGES)
 
 .PHONY: unit
-unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs
-	$(call need,cc:gcc cc:libc6-dev chromium:chromium)
-	@$(BIN)/pytest
+unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs, on all cores
+	$(call need,$(UNIT_TOOLS))
+	@$(BIN)/pytest --numprocesses auto --dist worksteal
 
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
-	$(call need,shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck)
+	$(call need,$(LINT_TOOLS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run roles/slurm/files/build.sh molecule/source/fetch_source.sh
+	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
 molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
-	$(call need,debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container)
-	@# Molecule keeps what it knows of a scenario; here, and not in the user's own folder.
-	ANSIBLE_HOME=$(CURDIR)/.ansible $(BIN)/molecule test --all
+	$(call need,$(MOLECULE_TOOLS))
+	@tests/run_scenarios.sh
 
 .PHONY: infra
 infra: $(STAMP) ## look at the running cluster from outside (testinfra)

@@ -1,4 +1,4 @@
-"""The benchmarks of the parts, on a small cluster: prints their figures and writes each to results/bench/NAME.json."""
+"""Runs the benchmarks of single parts on a small cluster, prints their figures and writes them to results/bench/NAME.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALL = (sigsleep_vs_sleep.BENCHMARK, clock_calls.BENCHMARK, submissions.BENCHMARK
 
 
 def main() -> int:
-    """Run them one after the other; about eight minutes."""
+    """Run all benchmarks in sequence, which takes about eight minutes. Returns 0 if all bounds hold."""
     end_properly()
     held = [benchmark.run() for benchmark in ALL]
     return 0 if all(held) else 1

@@ -1,6 +1,6 @@
-"""An instance of its own for the benchmarks: built and removed by make, started and stopped by hand.
+"""Builds, starts, stops and removes the instance `bench`, which only the benchmarks use.
 
-Needs root. Whatever happens, the instance is torn down.
+Needs root. The instance is removed in any case, also after an error.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ REPOSITORY = Path(__file__).parents[1]
 NAME = "bench"
 DIRECTORY = Path("/var/lib/slurm-mirage", NAME)
 USER = f"slurm-{NAME}"
-PATIENCE, PATIENCE_NODE = 300.0, 0.05  # seconds to wait for nodes or jobs, and so many more for each node
-SHARE, LONGEST = 10, 2.0  # a question is asked again after so many times the time that its answer took, or so many seconds:
-# it shall not be what is measured
-STEP_PATIENCE = 600.0  # seconds after which a job is given up
+PATIENCE, PATIENCE_NODE = 300.0, 0.05  # time limit for nodes or jobs in seconds, and additional seconds per node
+# Between two polls: so many times the duration of the last poll, but at most so many seconds. Polling must not affect the
+# measurement.
+SHARE, LONGEST = 10, 2.0
+STEP_PATIENCE = 600.0  # time limit for a job in seconds
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a run of make took: seconds, tasks that changed something, and the host's lowest MemAvailable meanwhile."""
+    """Result of a run of make: its duration in seconds, the number of changed tasks, and the host's minimum MemAvailable in MiB."""
 
     seconds: float
     changed: int
@@ -40,12 +41,12 @@ class Made:
 
 
 def make(target: str, **knobs: object) -> Made:
-    """Run make on the benchmark's instance. Its output is added to results/bench/make.log.
+    """Run make for the instance `bench`. Its output is appended to results/bench/make.log.
 
-    Raises Skipped when the host is too small for NODES, RuntimeError with make's last line when it fails otherwise.
+    Raises Skipped when the host is too small for NODES, and RuntimeError with make's last line on any other failure.
     """
     words = [f"{name}={value}" for name, value in {"CLUSTER": NAME, **knobs}.items()]
-    # Knobs of the environment, and of a make that runs this program, are not meant for this one.
+    # Remove knobs of the caller's environment, and variables of an outer make.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("MAKE") and key not in ("MFLAGS", *BY_NAME)}
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "make.log").open("a+") as log:
@@ -68,7 +69,7 @@ def make(target: str, **knobs: object) -> Made:
         seconds = time.monotonic() - began
         log.seek(beginning)
         lines = log.read().splitlines()
-    last = next((line for line in reversed(lines) if line.startswith(("ok:", "failed:", "wrong use:"))), "make said nothing")
+    last = next((line for line in reversed(lines) if line.startswith(("ok:", "failed:", "wrong use:"))), "make printed no result")
     if last.startswith("wrong use: NODES"):
         raise Skipped(last.removeprefix("wrong use: "))
     if process.returncode:
@@ -79,9 +80,9 @@ def make(target: str, **knobs: object) -> Made:
 
 @contextmanager
 def reserved() -> Iterator[None]:
-    """The right to build the instance; whatever is there at the end is torn down."""
+    """Context in which the instance may be built. Removes the instance at the end. Exits if the instance already exists."""
     if DIRECTORY.exists():
-        raise SystemExit(f"wrong use: there is an instance {NAME} already; make teardown CLUSTER={NAME} removes it")
+        raise SystemExit(f"wrong use: the instance {NAME} already exists; remove it with `make teardown CLUSTER={NAME}`")
     try:
         yield
     finally:
@@ -90,7 +91,10 @@ def reserved() -> Iterator[None]:
 
 @contextmanager
 def built(nodes: int, steps: str = "no") -> Iterator[None]:
-    """The instance, built and running; torn down at the end. `steps` is the knob STEPS: with `no` slurmd have slim files."""
+    """Context with the running instance; removes it at the end.
+
+    `steps` is the knob STEPS: with `no`, each slurmd reads only its node.
+    """
     with reserved():
         make("cluster", NODES=nodes, STEPS=steps)
         wait_for_nodes(nodes)
@@ -98,27 +102,27 @@ def built(nodes: int, steps: str = "no") -> Iterator[None]:
 
 
 def as_user(*command: str) -> list[str]:
-    """The command, run as the instance's user."""
+    """Return the command that runs `command` as the instance's user."""
     return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", *command]
 
 
 def environment() -> dict[str, str]:
-    """What Slurm's commands, and processes that belong to the instance, need."""
+    """Return the environment of Slurm's commands and of the instance's processes."""
     return {**os.environ, "SLURM_CONF": str(DIRECTORY / "etc/slurm.conf"), processes.INSTANCE_VARIABLE: str(DIRECTORY)}
 
 
 def output(*command: str) -> str:
-    """What one of Slurm's commands prints; empty when it fails."""
+    """Return the standard output of a Slurm command; empty when it fails."""
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False).stdout.strip()
 
 
 def node_states() -> str:
-    """Nodes by state on one line, as `3600 idle`; a state with a star does not respond (sinfo(1))."""
+    """Return the number of nodes by state, such as `3600 idle`. A star marks nodes that do not respond (sinfo(1))."""
     return ", ".join(output("sinfo", "--noheader", "--format", "%D %T").splitlines())
 
 
 def wait_for_nodes(nodes: int) -> None:
-    """Wait until slurmctld says that all nodes are idle."""
+    """Wait until all nodes are idle in slurmctld."""
     seen = ""
 
     def all_idle() -> bool:
@@ -132,7 +136,10 @@ def wait_for_nodes(nodes: int) -> None:
 def wait_for(
     condition: Callable[[], bool], what: str, patience: float = PATIENCE, how_far: Callable[[], str] = lambda: "waiting"
 ) -> None:
-    """Wait until `condition` holds; looks ten times a second, less often when looking takes long."""
+    """Wait until `condition` holds, polling every 0.1 s, or less often when a poll takes long.
+
+    Raises TimeoutError after `patience` s.
+    """
     progress = Progress(what)
     while True:
         asked = time.monotonic()
@@ -140,18 +147,18 @@ def wait_for(
             return
         now = time.monotonic()
         if now > progress.began + patience:
-            raise TimeoutError(f"{what}: not after {patience:.0f} s ({how_far()})")
+            raise TimeoutError(f"{what}: not reached after {patience:.0f} s ({how_far()})")
         progress.tell(how_far())
         time.sleep(min(LONGEST, max(0.1, SHARE * (now - asked))))
 
 
 def queue(*options: str) -> list[str]:
-    """Jobs in the queue, `STATE` each; `options` choose among them (squeue(1))."""
+    """Return the state of each job in the queue; `options` of squeue(1) select jobs."""
     return output("squeue", "--noheader", "--format=%T", *options).splitlines()
 
 
 def wait_for_empty_queue() -> None:
-    """Wait until no job is left."""
+    """Wait until the queue is empty."""
     left = 0
 
     def is_empty() -> bool:
@@ -163,8 +170,8 @@ def wait_for_empty_queue() -> None:
 
 
 def wait_for_job(name: str, patience: float) -> str:
-    """Wait until the job of this name has ended; its state, or what it was after `patience` seconds."""
-    state = "not there"
+    """Wait at most `patience` seconds until the job of this name has ended. Returns the job's last state."""
+    state = "not found"
 
     def has_ended() -> bool:
         nonlocal state
@@ -177,12 +184,12 @@ def wait_for_job(name: str, patience: float) -> str:
 
 
 def job_name(width: int) -> str:
-    """A name that no other job of the instance has."""
+    """Return a job name that is unique in the instance."""
     return f"bench-{width}-nodes-{time.time_ns()}"
 
 
 def batch_job(width: int) -> Figures:
-    """Run a batch job over so many nodes: seconds from its submission to its end, and how it ended."""
+    """Run a batch job on `width` nodes. Returns the seconds from its submission to its end, and its final state."""
     name = job_name(width)
     script = ["-N", str(width), "--exclusive", "--time=30", "--output=/dev/null", f"--job-name={name}", "--wrap=exit 0"]
     began = time.monotonic()
@@ -192,25 +199,25 @@ def batch_job(width: int) -> Figures:
 
 
 def completion_log() -> CompletionLog:
-    """The completion log from now on."""
+    """Return a reader of the completion log that starts at its current end."""
     path = DIRECTORY / "log/jobcomp.log"
     return CompletionLog(path, path.stat().st_size if path.exists() else 0)
 
 
 def stop() -> None:
-    """End all that runs of the instance, the farm first (it would start its daemons again)."""
+    """End all processes of the instance, the farm first, because it restarts its daemons."""
     state = json.loads((DIRECTORY / "run/farm.json").read_text()) if (DIRECTORY / "run/farm.json").exists() else None
     if state:
         processes.end([state["pid"]], 30)
     processes.end(processes.of_instance(str(DIRECTORY)), 10)
-    # Without its saved state slurmctld believes in no node until it has registered.
+    # Without its saved state, slurmctld uses a node only after its registration.
     for path in (DIRECTORY / "state").iterdir():
         if path.is_file():
             path.unlink()
 
 
 def members(*names: str) -> list[int]:
-    """Ids of the instance's processes, of all or of those whose command has one of these names."""
+    """Return the ids of the instance's processes; with `names`, only of the commands with these names."""
     pids = sorted(processes.of_instance(str(DIRECTORY)))
     return [pid for pid in pids if not names or _command_name(pid) in names]
 

@@ -1,10 +1,10 @@
-"""The error of the virtual clock: a recorded workload on the same machine at several speeds, more than once.
+"""Measures the error of the virtual clock: repeated replays of a recorded workload on the same machine at several speeds.
 
     python -m benchmarks.clock [short] [long] [report] [--speeds=500,100] [--replicas=1] [--trace=PATH]
 
-Without words it plays all of both parts, some two hours; `report` plays nothing. Each run is one of `make experiment` and is kept,
-as results/bench-clock-KIND-SPEED-REPLICA: one that is there is taken as it is, one that was interrupted goes on. The fastest come
-first, and first replicas before second ones, so that what else the host does in an hour does not fall on one speed alone.
+Without arguments, it runs both parts, which takes about two hours; `report` runs nothing. Each run is a `make experiment` and is
+kept as results/bench-clock-KIND-SPEED-REPLICA. Finished runs are reused, interrupted runs are resumed. The fastest runs come first,
+and first replicas before second ones, so that other load on the host is distributed over all speeds.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ REPOSITORY = Path(__file__).parents[1]
 TRACE = REPOSITORY.parent / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
 CLUSTER = "bench-clock"
 LOG = RESULTS / "clock.log"
-TAU = 10.0  # of the bounded slowdown, seconds
-AGREEMENT = 2.0  # per cent by which the speeds of the long part may differ, unless the noise is larger
+TAU = 10.0  # lower bound of the run time in the bounded slowdown, seconds
+AGREEMENT = 2.0  # allowed deviation between the speeds of the long part in per cent, unless the noise is larger
 METRICS = {"wait_mean": "mean wait", "bounded_slowdown_mean": "mean bounded slowdown", "utilisation": "utilisation"}
 FIGURES = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99", "host_cpu")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of KTH's log with queueing, played on 100 nodes of one processor."""
+    """A section of KTH's log with queueing, replayed on 100 nodes of one processor."""
 
     kind: str
     offset: int
@@ -48,7 +48,7 @@ class Part:
     speeds: tuple[int, ...]
     replicas: int
     span: float
-    """Virtual seconds from the first submission to the last end, about."""
+    """Approximate virtual seconds from the first submission to the last end."""
 
 
 PARTS = (
@@ -70,7 +70,7 @@ class Run:
         return RUNS / f"bench-clock-{self.part.kind}-{self.speed}-{self.replica}"
 
     def knobs(self, trace: Path) -> dict[str, str]:
-        """What `make experiment` is given."""
+        """Return the knobs of `make experiment`."""
         given = {
             "CLUSTER": CLUSTER,
             "NODES": 100,
@@ -86,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Selection:
-    """What of it all was asked for."""
+    """The parts, speeds and replicas that the command line selects."""
 
     kinds: tuple[str, ...] = ("short", "long")
     speeds: tuple[int, ...] | None = None
@@ -101,7 +101,7 @@ class Selection:
         return sorted(part.speeds if self.speeds is None else self.speeds, reverse=True)
 
     def runs(self) -> list[Run]:
-        """In the order in which they are played."""
+        """Return the selected runs in the order of their execution."""
         counts = {part: part.replicas if self.replicas is None else self.replicas for part in self.parts()}
         return [
             Run(part, speed, replica)
@@ -113,7 +113,7 @@ class Selection:
 
 
 def play(run: Run, trace: Path) -> None:
-    """Run it, or go on with it; its output is added to results/bench/clock.log. Raises RuntimeError unless it came to its end."""
+    """Start or resume the run. Its output is appended to results/bench/clock.log. Raises RuntimeError if it does not finish."""
     name = run.folder.name
     if _ending(run) is None:
         print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
@@ -121,18 +121,18 @@ def play(run: Run, trace: Path) -> None:
     _call("experiment", **run.knobs(trace))
     ending = _ending(run)
     if ending is None:
-        raise RuntimeError(f"{name} did not come to its end (see {LOG}); the same command goes on")
+        raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
     print(f"  {name}: {ending.line} ({about(time.monotonic() - began)})", flush=True)
 
 
 def _ending(run: Run) -> Ending | None:
-    """How it ended; None when it has to be played, or to go on."""
+    """Return the ending of a finished run; None if the run has to be started or resumed."""
     ending = Ending.load(run.folder)
     return ending if ending is not None and ending.is_final else None
 
 
 def _call(target: str, **knobs: str) -> None:
-    """The program behind make, without what the caller's environment says of knobs."""
+    """Run the program behind `make`, without the knobs of the caller's environment."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
     LOG.parent.mkdir(parents=True, exist_ok=True)
     with LOG.open("a") as log:
@@ -146,11 +146,11 @@ def _call(target: str, **knobs: str) -> None:
             raise
 
 
-# ---- what was measured ----
+# ---- measurement ----
 
 
 def taken(run: Run) -> Figures | None:
-    """The figures of a finished run; None if it is not there."""
+    """Return the figures of a finished run; None if there is none."""
     ending, metrics = _ending(run), read_json(run.folder / "metrics.json")
     if ending is None or metrics is None:
         return None
@@ -168,7 +168,10 @@ def taken(run: Run) -> Figures | None:
 
 
 def per_job(runs: Iterable[Run]) -> pl.DataFrame:
-    """Wait and bounded slowdown of each job, means over these runs, in order of submission; columns id and both metrics' names."""
+    """Return each job's mean wait and bounded slowdown over these runs, sorted by submission time.
+
+    The columns are id, wait_mean and bounded_slowdown_mean.
+    """
     executed = (col("end") - col("start") - col("suspended")).clip(TAU)
     columns = {
         "wait_mean": col("start") - col("submit"),
@@ -181,7 +184,7 @@ def per_job(runs: Iterable[Run]) -> pl.DataFrame:
 
 
 def noise_by_jobs(runs: Sequence[Run], slow: int, fast: int) -> dict[str, float | None]:
-    """Per cent of the slow one's mean by which two speeds differ by chance, from the differences job by job."""
+    """Return the noise of each metric between two speeds, in per cent of the slow one's mean, from the per-job differences."""
     slow_jobs, fast_jobs = (per_job(run for run in runs if run.speed == speed) for speed in (slow, fast))
     both = slow_jobs.join(fast_jobs, on="id", suffix="_fast", maintain_order="left")
     found: dict[str, float | None] = {"utilisation": None}
@@ -193,7 +196,7 @@ def noise_by_jobs(runs: Sequence[Run], slow: int, fast: int) -> dict[str, float 
 
 
 def compare(runs: Sequence[Run], figures: Sequence[Figures]) -> list[Figures]:
-    """How far each speed is from the slowest, for each metric, and how much of that may be chance; runs of one part."""
+    """Return a row per metric and speed with the deviation from the slowest speed and the noise; all runs belong to one part."""
     slowest = min(run.speed for run in runs)
     by_jobs = {speed: noise_by_jobs(runs, slowest, speed) for speed in {run.speed for run in runs} - {slowest}}
     rows = []
@@ -219,7 +222,10 @@ def _row(name: str, one: Deviation, by_jobs: float | None) -> Figures:
 
 
 def measure(selection: Selection) -> Figures:
-    """{"trace", "runs": one each, "short", "long": rows of `compare`}; percentages are of the slowest speed's mean."""
+    """Run the selection; return {"trace", "runs": figures of each run, "short" and "long": rows of `compare`}.
+
+    Percentages refer to the slowest speed's mean. Raises Skipped when the log is missing.
+    """
     wanted = selection.runs()
     if selection.plays:
         if not selection.trace.is_file():
@@ -235,11 +241,11 @@ def measure(selection: Selection) -> Figures:
     return figures
 
 
-# ---- what is told ----
+# ---- report ----
 
 
 def report(figures: Figures) -> str:
-    """The runs, their deviations, and why runs are not valid."""
+    """Return tables of the runs and their deviations, and the reasons of invalid runs."""
     texts = []
     for part in PARTS:
         runs = sorted((run for run in figures["runs"] if run["kind"] == part.kind), key=lambda run: (run["speed"], run["replica"]))
@@ -283,7 +289,7 @@ def _deviations_table(rows: Sequence[Figures]) -> str:
 
 
 def checks(figures: Figures) -> list[Check]:
-    """The long part: its speeds agree, and are valid."""
+    """Check that the speeds of the long part agree and that its runs are valid."""
     found = []
     for row in figures.get("long", []):
         if row["metric"] != "utilisation" and row["deviation"] is not None:
@@ -297,22 +303,22 @@ def checks(figures: Figures) -> list[Check]:
 
 
 def select(arguments: Sequence[str], environment_trace: str = "") -> Selection:
-    """The selection that a command line means. Raises ValueError, with what it may be."""
+    """Parse the command line. Raises ValueError with the allowed arguments."""
     words = [word for word in arguments if not word.startswith("--")]
     options = dict(word[2:].partition("=")[::2] for word in arguments if word.startswith("--"))
     kinds = tuple(part.kind for part in PARTS if part.kind in words) or tuple(part.kind for part in PARTS)
     if set(words) - {"report", *(part.kind for part in PARTS)} or set(options) - {"speeds", "replicas", "trace"}:
-        raise ValueError("it may be short, long, report, --speeds=500,100, --replicas=2, --trace=PATH")
+        raise ValueError("the arguments may be short, long, report, --speeds=500,100, --replicas=2, --trace=PATH")
     speeds = tuple(int(word) for word in options["speeds"].split(",")) if "speeds" in options else None
     replicas = int(options["replicas"]) if "replicas" in options else None
     if (speeds and min(speeds) < 1) or (replicas is not None and replicas < 1):
-        raise ValueError("speeds and replicas may be whole numbers from 1 on")
+        raise ValueError("speeds and replicas must be whole numbers, 1 or more")
     trace = Path(options.get("trace") or environment_trace or TRACE)
     return Selection(kinds, speeds, replicas, trace.absolute(), "report" not in words)
 
 
 def main() -> int:
-    """Entry point. 0: all that was asked for was played, and the bounds hold."""
+    """Entry point. Returns 0 if all selected runs finished and the bounds hold."""
     end_properly()
     try:
         selection = select(sys.argv[1:], os.environ.get("TRACE", ""))
@@ -325,7 +331,7 @@ def main() -> int:
         print(f"failed: {error}")
         return 1
     except KeyboardInterrupt:
-        print("failed: interrupted; the same command goes on")
+        print("failed: interrupted; run the same command again to resume")
         return 1
 
 

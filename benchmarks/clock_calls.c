@@ -1,6 +1,6 @@
 /*
- * Nanoseconds that a call takes, for benchmarks/clock_calls.py: one line, NAME NS, for each function. The lowest of many short rounds,
- * of which some are not disturbed even on a busy machine.
+ * Measures the duration of calls for benchmarks/clock_calls.py. Prints one line, NAME NS, for each function. Each value is the minimum of
+ * many short rounds, some of which are undisturbed even on a busy machine.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -15,7 +15,7 @@ enum { ROUNDS = 200, CALLS = 1000 };
 static struct timespec spec;
 static struct timeval val;
 
-/* By system call: the program may run under a preloaded clock. */
+/* Reads the clock by a system call, because a preloaded clock replaces the library function. */
 static double now(void)
 {
     struct timespec time;

@@ -1,10 +1,10 @@
-"""What the virtual clock costs the programs that it is preloaded into, beside libfaketime where that is installed.
+"""Measures the overhead of the virtual clock in a program, compared with libfaketime if that is installed.
 
     python -m benchmarks.clock_calls
 
-Nanoseconds of calls that ask for the time, and of a poll that does not wait; microseconds of processor time of starting
-/bin/true from a shell (fork, exec, exit). Each figure is the lowest of several rounds, in which the ways take turns: what else
-the machine does only makes a round slower.
+The figures are the nanoseconds of calls that read the time and of a poll that does not wait, and the microseconds of processor time
+for starting /bin/true from a shell (fork, exec, exit). Each figure is the minimum of several alternating rounds, because other load
+on the machine can only make a round slower.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Environment = dict[str, str]
 
 
 def measure(rounds: int = 15) -> Figures:
-    """{"alone": figures, "virtual_clock": figures, and "libfaketime": figures if it is installed}.
+    """Return {"alone": figures, "virtual_clock": figures, and "libfaketime": figures if it is installed}.
 
-    Figures: clock_gettime, time, gettimeofday, poll (ns per call), start (us).
+    The figures are clock_gettime, time, gettimeofday, poll (ns per call) and start (us).
     """
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
@@ -44,7 +44,7 @@ def measure(rounds: int = 15) -> Figures:
 
 
 def _ways(folder: Path) -> dict[str, Environment]:
-    """The environment of a program that runs alone, under the virtual clock, and under libfaketime."""
+    """Return the environments of a program without a preloaded clock, with the virtual clock, and with libfaketime."""
     alone = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     ways = {"alone": alone}
     ways["virtual_clock"] = {**alone, "LD_PRELOAD": str(folder / "virtual_clock.so"), "SLURM_MIRAGE_CLOCK": str(folder / "clock")}
@@ -57,19 +57,19 @@ def _one_round(program: Path, environment: Environment) -> dict[str, float]:
     answer = subprocess.run([str(program)], env=environment, capture_output=True, text=True, check=True).stdout
     figures = {name: float(value) for name, value in (line.split() for line in answer.splitlines())}
     before = _used()
-    # The shell is under the clock too: libfaketime's processes then share what the shell made.
+    # The shell also has the preloaded clock, so that libfaketime's processes share the objects that the shell created.
     subprocess.run(["sh", "-c", LOOP], env=environment, check=True)
     return {**figures, "start": (_used() - before) / STARTS * 1e6}
 
 
 def _used() -> float:
-    """Processor time of the children that have ended, in seconds."""
+    """Return the processor time of the ended children in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def report(figures: Figures) -> str:
-    """A table of `measure`'s figures, and what they are times those of a program alone."""
+    """Return a table of `measure`'s figures and of their ratios to a program without a preloaded clock."""
     rows = [
         ("clock_gettime, ns", "clock_gettime"),
         ("time, ns", "time"),
@@ -86,7 +86,7 @@ def report(figures: Figures) -> str:
     return markdown(head, table)
 
 
-BENCHMARK = Benchmark("clock_calls", "what the virtual clock costs a program", measure, report)
+BENCHMARK = Benchmark("clock_calls", "overhead of the virtual clock in a program", measure, report)
 
 if __name__ == "__main__":
     sys.exit(BENCHMARK.main())

@@ -1,14 +1,14 @@
-"""Noise and error told apart: how far the mean of a metric may be off by chance.
+"""Separates the error of the virtual clock from the random variation (noise) of a metric's mean.
 
-A schedule is chaotic: a job that starts a moment later may let another one pass, so the same run twice gives different means. A
-speed's deviation from the slowest one is the clock's error only as far as it exceeds that noise. There are two measures of it:
+A schedule is chaotic: a job that starts a moment later may let another job start first, so repeated runs give different means. A
+speed's deviation from the slowest speed is an error of the clock only as far as it exceeds this noise. Two estimates of the noise:
 
-* from replicas: the spread within each speed, pooled over all speeds, which has a degree of freedom for each replica beyond a
-  speed's first. That takes the noise to be the same at each speed. noise = t * s * sqrt(1/n + 1/m) is the half width of the 95 %
-  confidence interval of the difference between means of n and of m replicas;
-* from jobs, for runs without replicas: the differences of two runs job by job. Neighbours in the queue deviate together, so jobs
-  are taken in BLOCKS blocks of successive submissions, and the blocks' means as independent (batch means: Law, Simulation Modeling
-  and Analysis). noise = t * s(means of the blocks) / sqrt(BLOCKS).
+* from replicas: the standard deviation s within each speed, pooled over all speeds, with one degree of freedom for each replica
+beyond a speed's first. This assumes the same noise at each speed. noise = t * s * sqrt(1/n + 1/m) is the half width of the 95 %
+confidence interval of the difference between the means of n and of m replicas;
+* from jobs, for runs without replicas: the per-job differences between two runs. Successive jobs deviate together, so jobs are
+grouped into BLOCKS blocks of successive submissions, whose means are treated as independent (batch means: Law, Simulation Modeling
+and Analysis). noise = t * s(means of the blocks) / sqrt(BLOCKS).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ BLOCKS = 10
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of a speed's mean from that of the slowest speed; percentages of the latter, None where it is 0 or there are no replicas."""
+    """Deviation of a speed's mean from the slowest speed's mean, in per cent of the latter.
+
+    `percent` is None if that mean is 0; `noise` is also None if there are no replicas.
+    """
 
     speed: float
     mean: float
@@ -34,7 +37,7 @@ class Deviation:
 
 
 def deviations(values: Mapping[float, Sequence[float]]) -> list[Deviation]:
-    """For each speed but the slowest; `values` are a metric's values by speed, one for each replica."""
+    """Return the deviation of each speed except the slowest. `values` holds a metric's values by speed, one per replica."""
     slowest = min(values)
     reference = statistics.fmean(values[slowest])
     freedom = sum(len(replicas) - 1 for replicas in values.values())
@@ -52,21 +55,21 @@ def deviations(values: Mapping[float, Sequence[float]]) -> list[Deviation]:
 
 
 def paired_noise(differences: Sequence[float]) -> float | None:
-    """Half width of the 95 % confidence interval of the mean of two runs' differences, job by job in order of submission.
+    """Return the half width of the 95 % confidence interval of the mean of the per-job differences, given by submission time.
 
-    None for fewer than two jobs a block.
+    Returns None for fewer than two jobs per block.
     """
     size = len(differences) // BLOCKS
     if size < 2:
         return None
-    # What does not fill a block is left out, at the beginning: there the machine is still empty, and nothing differs.
+    # Jobs that do not fill a block are dropped at the beginning, where the machine is still empty and the runs do not differ.
     rest = len(differences) - size * BLOCKS
     means = [statistics.fmean(differences[rest + size * k : rest + size * (k + 1)]) for k in range(BLOCKS)]
     return student(BLOCKS - 1) * statistics.stdev(means) / math.sqrt(BLOCKS)
 
 
 def exceeding(percent: float | None, noise: float) -> float | None:
-    """What of a deviation exceeds the noise, with its sign; 0 if nothing does."""
+    """Return the part of a deviation that exceeds the noise, with the deviation's sign; 0 if it does not exceed it."""
     if percent is None:
         return None
     return math.copysign(max(0.0, abs(percent) - noise), percent)

@@ -1,10 +1,10 @@
-"""Start-up time and memory of the emulated nodes: the farm against a bare loop of `slurmd -N`, in one run.
+"""Compares the start-up time and memory of the emulated nodes between the farm and a bare loop of `slurmd -N`.
 
     python -m benchmarks.cluster_start [NODES]
 
-Both start munged, slurmctld and all slurmd with the same slim files, and are measured to the moment at which slurmctld says
-that every node is idle, on a host that does nothing else. The loop has what a shell script would have: no address layout in
-common, no merged memory.
+Both start munged, slurmctld and all slurmd with the same configuration files, and are measured until every node is idle in
+slurmctld. The host must be otherwise idle. As in a plain shell script, the loop's daemons have randomised address layouts and no
+merged memory.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.figures import Benchmark, Check, Figures, markdown
 
-MERGE_SECONDS = 120.0  # after which the memory is measured again: ksmd needs several passes
+MERGE_SECONDS = 120.0  # delay of the second memory measurement: ksmd needs several passes
 CPU_BOUND = 1.3
-# The farm as it is, but for some of its wishes to the kernel, which are refused as a container might refuse them.
+# Runs the farm with some of its kernel requests failing, as in a container.
 FARM_WITHOUT = """
 import sys
 from slurm_mirage.farm import isolation
@@ -41,8 +41,9 @@ sys.exit(main(["run", sys.argv[2]]))
 
 @dataclass(frozen=True)
 class Cost:
-    """What starting the nodes took: seconds by the clock, CPU seconds of the host, those of ksmd among them, and MiB of the host's
-    memory, at once and MERGE_SECONDS later."""
+    """Cost of starting the nodes: elapsed seconds, CPU seconds of the host and of ksmd (included in the former), and the host's
+    memory
+    in MiB, immediately and MERGE_SECONDS later."""
 
     seconds: float
     cpu_seconds: float
@@ -52,7 +53,7 @@ class Cost:
 
 
 def measure(nodes: int = 360) -> Figures:
-    """Figures of both (see Cost), and the farm's as a share of the loop's; `cpu_without_ksmd` is one of these shares too."""
+    """Return the figures of both (see Cost) and the ratios of the farm's to the loop's, including `cpu_without_ksmd`."""
     host.settled_mib()
     host.require(2 * nodes)  # the loop's memory is not merged
     with bench.built(nodes):
@@ -65,7 +66,7 @@ def measure(nodes: int = 360) -> Figures:
 
 
 def cost(nodes: int, start: Callable[[], None]) -> Cost:
-    """Stop whatever runs of the instance, then start its nodes and measure; they are stopped again."""
+    """Stop the instance, start its nodes with `start`, measure, and stop them again."""
     bench.stop()
     before, cpu, ksmd, began = host.settled_mib(), host.cpu_seconds(), host.ksmd_seconds(), time.monotonic()
     start()
@@ -79,7 +80,7 @@ def cost(nodes: int, start: Callable[[], None]) -> Cost:
 
 
 def start_farm(without: Collection[str] = ()) -> None:
-    """Start the farm; `without` are functions of slurm_mirage.isolation that it shall do without."""
+    """Start the farm. `without` names functions of the module isolation that fail in it."""
     program = ["-c", FARM_WITHOUT, ",".join(without)] if without else ["-m", "slurm_mirage.programs.farm", "run"]
     subprocess.Popen(
         ["/usr/bin/python3", *program, str(bench.DIRECTORY)],
@@ -90,7 +91,7 @@ def start_farm(without: Collection[str] = ()) -> None:
 
 
 def start_loop() -> None:
-    """munged, slurmctld and the slurmd, each as the farm's specification has it, one after the other by a shell."""
+    """Start munged, slurmctld and the slurmd in sequence from a shell, with the commands of the farm's specification."""
     spec = json.loads((bench.DIRECTORY / "etc/farm.json").read_text())
     lines = [f"hostname {spec['hostname']}"]
     for daemon in spec["daemons"]:
@@ -106,18 +107,18 @@ def start_loop() -> None:
 
 
 def rows_of(nodes: int, costs: Collection[Cost]) -> list[list[object]]:
-    """Rows of a table with a column for each of `costs`."""
+    """Return the rows of a table with a column for each of `costs`."""
     return [
         ["to all nodes idle, s", *(one.seconds for one in costs)],
         ["CPU time of the host, ms a node", *(1000 * one.cpu_seconds / nodes for one in costs)],
         ["ksmd's share of it, ms a node", *(1000 * one.ksmd_seconds / nodes for one in costs)],
-        ["memory at once, MiB a node", *(one.memory_mib / nodes for one in costs)],
+        ["memory immediately, MiB a node", *(one.memory_mib / nodes for one in costs)],
         [f"memory {MERGE_SECONDS:.0f} s later, MiB a node", *(one.memory_merged_mib / nodes for one in costs)],
     ]
 
 
 def report(figures: Figures) -> str:
-    """A table of `measure`'s figures."""
+    """Return a table of `measure`'s figures."""
     ratio = figures["ratio"]
     shares = [ratio["seconds"], ratio["cpu_seconds"], None, ratio["memory_mib"], ratio["memory_merged_mib"]]
     rows = rows_of(figures["nodes"], [Cost(**figures["farm"]), Cost(**figures["loop"])])
@@ -126,7 +127,7 @@ def report(figures: Figures) -> str:
 
 
 def checks(figures: Figures) -> list[Check]:
-    """CPU time against the loop's."""
+    """Check the CPU time of the farm relative to the loop."""
     what = f"start of {figures['nodes']} nodes: CPU time, farm / bare loop"
     ratio = figures["ratio"]
     return [

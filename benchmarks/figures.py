@@ -1,6 +1,6 @@
-"""What a benchmark is: a measurement, the bounds that its figures shall keep, and where they are written.
+"""Defines a benchmark: a measurement, the bounds of its figures, and the file of its results.
 
-Tables are Markdown, so that what a terminal shows can stand in docs/benchmarks.md as it is.
+Tables are Markdown, so that the output can be copied to docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Figures = dict[str, Any]
 
 
 class Skipped(Exception):
-    """This machine, as it is now, is not one that the benchmark can run on; the message says what it needs."""
+    """The benchmark cannot run on this machine in its current state; the message says what it needs."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A figure and its bound. `at_least`: the bound is the lowest value that is good; otherwise it is the highest.
+    """A figure and its bound: a minimum if `at_least` is set, otherwise a maximum.
 
-    Below zero nothing holds: memory that grew while nodes were started says that something else on the host gave it back.
+    A negative figure never holds: free memory that grew while nodes were started shows that another process released memory.
     """
 
     figure: str
@@ -44,14 +44,14 @@ class Check:
         return self.measured >= self.bound if self.at_least else 0 <= self.measured <= self.bound
 
     def row(self) -> list[str]:
-        """Its row in the table of bounds."""
+        """Return the row of the table of bounds."""
         words = f"at {'least' if self.at_least else 'most'} {self.bound:g}"
         measured = f"{self.measured:.2f}" if isinstance(self.measured, float) else str(int(self.measured))
         return [self.figure, measured, words, "yes" if self.holds else "NO"]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table with aligned columns; numbers that are no text yet get two decimals, a missing one a dash."""
+    """Return a Markdown table with aligned columns. Floats get two decimals, None becomes a dash."""
     texts = [list(head), *([_cell(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
     lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in texts]
@@ -66,18 +66,18 @@ def _cell(value: object) -> str:
 
 
 def bounds_table(checks: Iterable[Check]) -> str:
-    """Measured figures beside their bounds."""
+    """Return a table of the measured figures and their bounds."""
     return markdown(("figure", "measured", "bound", "holds"), [check.row() for check in checks])
 
 
 def no_checks(figures: Figures) -> list[Check]:
-    """Of a benchmark that only informs."""
+    """Checks of a benchmark without bounds."""
     return []
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`measure` takes whole numbers (sizes); `report` is the text, and `checks` the bounds, of what it returned."""
+    """A benchmark. `measure` takes whole numbers (sizes); `report` and `checks` turn its figures into a text and into bounds."""
 
     name: str
     title: str
@@ -87,11 +87,11 @@ class Benchmark:
 
     @property
     def path(self) -> Path:
-        """The file of its figures."""
+        """Path of the file with the figures."""
         return RESULTS / f"{self.name}.json"
 
     def run(self, *sizes: int, **options: int) -> bool:
-        """Measure, write results/bench/NAME.json and print the tables; whether it ran and all bounds hold."""
+        """Measure, write results/bench/NAME.json and print the tables. Returns whether it ran and all bounds hold."""
         print(f"\n{self.name}: {self.title}", flush=True)
         try:
             figures = self.measure(*sizes, **options)
@@ -107,25 +107,25 @@ class Benchmark:
         return all(check.holds for check in checks)
 
     def text(self, figures: Figures) -> str:
-        """Its report, and its bounds if it has any."""
+        """Return the report and the table of bounds, if there are any."""
         checks = self.checks(figures)
         return "\n\n".join([self.report(figures), *([bounds_table(checks)] if checks else [])])
 
     def main(self) -> int:
-        """Entry point: `python -m benchmarks.X 3600 5000 --idle=60`. 0: it ran and its bounds hold."""
+        """Entry point: `python -m benchmarks.X 3600 5000 --idle=60`. Returns 0 if it ran and its bounds hold."""
         end_properly()
         try:
             sizes = [int(word) for word in sys.argv[1:] if not word.startswith("--")]
             options = dict(word[2:].split("=", 1) for word in sys.argv[1:] if word.startswith("--"))
             numbers = {name: int(value) for name, value in options.items()}
         except ValueError:
-            print("wrong use: whole numbers, and options such as --idle=60")
+            print("wrong use: the arguments must be whole numbers, and options such as --idle=60")
             return 2
         return 0 if self.run(*sizes, **numbers) else 1
 
 
 def end_properly() -> None:
-    """Let SIGTERM end this program as Ctrl-C does: by way of the teardown."""
+    """Let SIGTERM raise SystemExit, so that the instance is removed as after Ctrl-C."""
 
     def stop(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -134,7 +134,7 @@ def end_properly() -> None:
 
 
 def machine() -> dict[str, object]:
-    """The machine that the figures were taken on."""
+    """Describe the machine on which the figures were measured."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     return {
         "cores": os.cpu_count(),
@@ -146,5 +146,5 @@ def machine() -> dict[str, object]:
 
 
 def stored(benchmark: Benchmark) -> Figures | None:
-    """The figures that a benchmark wrote last."""
+    """Return the figures of a benchmark's last run; None if there are none."""
     return json.loads(benchmark.path.read_text())["figures"] if benchmark.path.exists() else None

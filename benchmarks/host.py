@@ -1,4 +1,4 @@
-"""What the benchmarks read of the host: memory, processor time, and the words that they say meanwhile."""
+"""Reads the host's memory and processor time, and prints the progress of the benchmarks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from benchmarks.figures import Skipped
 
 _libc = ctypes.CDLL(None)
 TICKS = os.sysconf("SC_CLK_TCK")
-REST, REST_MIB = 10, 5.0  # samples, two seconds apart, that may differ by so many MiB: the memory is at rest
-PATIENCE = 300.0  # seconds to wait for that
-SAID_EVERY = 10.0  # seconds between two lines of progress; what takes less than half of it is done in silence
-SPARE_MIB = 2048  # beside what the bounds allow: slurmd that are not merged yet, and the rest of the host
-NODE_MIB, JOB_MIB = 0.6, 2.0  # the bounds of a node and of a running job
+REST, REST_MIB = 10, 5.0  # memory is stable when so many samples, taken every two seconds, differ by at most so many MiB
+PATIENCE = 300.0  # time limit for stable memory in seconds
+SAID_EVERY = 10.0  # seconds between two lines of progress; the first one after half of it
+SPARE_MIB = 2048  # memory in addition to the bounds: for slurmd before their pages are merged, and for the rest of the host
+NODE_MIB, JOB_MIB = 0.6, 2.0  # bounds of the memory of a node and of a running job
 
 
 class Progress:
-    """Lines that say how far something is, not too many of them."""
+    """Prints lines of progress, at most one every SAID_EVERY seconds."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -30,7 +30,7 @@ class Progress:
         self.said = self.began - SAID_EVERY / 2
 
     def tell(self, how_far: str) -> None:
-        """Say it, if nothing was said for a while."""
+        """Print a line, unless one was printed recently."""
         now = time.monotonic()
         if now - self.said >= SAID_EVERY:
             self.said = now
@@ -38,7 +38,7 @@ class Progress:
 
 
 def pause(seconds: float, what: str) -> None:
-    """Wait, saying for what."""
+    """Wait for some seconds and print the progress."""
     progress = Progress(what)
     while (left := progress.began + seconds - time.monotonic()) > 0:
         progress.tell(f"{left:.0f} s left")
@@ -46,18 +46,21 @@ def pause(seconds: float, what: str) -> None:
 
 
 def available_mib() -> float:
-    """MemAvailable of the host (proc(5))."""
+    """Return MemAvailable of the host in MiB (proc(5))."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
     return int(line.split()[1]) / 1024
 
 
 def settled_mib() -> float:
-    """MemAvailable once it has come to rest: the kernel gives back the (merged) pages of ended processes bit by bit."""
+    """Wait until MemAvailable is stable, and return it in MiB: the kernel frees the pages of ended processes gradually.
+
+    Raises Skipped.
+    """
     seen = [available_mib()]
-    progress = Progress("the host's memory comes to rest")
+    progress = Progress("waiting for stable memory of the host")
     while len(seen) < REST or max(seen[-REST:]) - min(seen[-REST:]) > REST_MIB:
         if time.monotonic() > progress.began + PATIENCE:
-            raise Skipped(f"needs a host at rest; something else runs: {seen[-REST:]} MiB available within {2 * REST} s")
+            raise Skipped(f"needs an idle host, whose memory is stable: {seen[-REST:]} MiB were available within {2 * REST} s")
         time.sleep(2)
         seen.append(available_mib())
         progress.tell(f"{seen[-1]:.0f} MiB available")
@@ -65,7 +68,7 @@ def settled_mib() -> float:
 
 
 def require(nodes: int, jobs: int = 0) -> None:
-    """Raise Skipped unless the host has room for so many nodes and jobs, if they keep their bounds."""
+    """Raise Skipped unless the host has enough memory for so many nodes and jobs within their bounds."""
     needed = nodes * NODE_MIB + jobs * JOB_MIB + SPARE_MIB
     available = available_mib()
     if available < needed:
@@ -73,16 +76,16 @@ def require(nodes: int, jobs: int = 0) -> None:
 
 
 def cpu_seconds() -> float:
-    """CPU time that the whole host has spent since its boot, in seconds: user, nice, system, irq and softirq of /proc/stat.
+    """Return the CPU time of the whole host since its boot in seconds: user, nice, system, irq and softirq of /proc/stat.
 
-    Of the host, because that holds what has ended meanwhile, and the kernel's own work, ksmd's for instance.
+    The host's CPU time includes ended processes and the kernel's own work, such as ksmd's.
     """
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     return (sum(fields[:3]) + sum(fields[5:7])) / TICKS
 
 
 def _own_seconds(pid: int) -> float:
-    """CPU time of a process, to the nanosecond (clock_getcpuclockid(3)); /proc/PID/stat rounds it to 10 ms. Raises OSError."""
+    """Return the CPU time of a process in seconds, with nanosecond resolution (clock_getcpuclockid(3)). Raises OSError."""
     clock = ctypes.c_int()
     if number := _libc.clock_getcpuclockid(pid, ctypes.byref(clock)):
         raise OSError(number, os.strerror(number))
@@ -90,14 +93,14 @@ def _own_seconds(pid: int) -> float:
 
 
 def _stat(pid: int) -> tuple[str, list[str]]:
-    """Command name of a process, and the fields of /proc/PID/stat from the third (state) on. Raises OSError."""
+    """Return the command name of a process and the fields of /proc/PID/stat from the third (state) on. Raises OSError."""
     text = Path(f"/proc/{pid}/stat").read_text()
     end = text.rindex(")")
     return text[text.index("(") + 1 : end], text[end + 2 :].split()
 
 
 def ksmd_seconds() -> float:
-    """CPU time of the kernel's thread that merges pages, in seconds since boot; 0 where there is none, or it is not to be seen."""
+    """Return the CPU time of the kernel thread ksmd in seconds since boot; 0 if it does not exist or is not visible."""
     for entry in os.scandir("/proc"):
         with suppress(OSError):
             if entry.name.isdigit() and Path(entry.path, "comm").read_text() == "ksmd\n":
@@ -109,8 +112,10 @@ Account = dict[tuple[int, str], tuple[str, float, float]]
 
 
 def account(pids: Iterable[int]) -> Account:
-    """Of each process, known by id and start time: its command's name, its CPU seconds, and those of children it has waited for
-    (rounded down to 10 ms)."""
+    """Return the command name, the CPU seconds, and the CPU seconds of waited-for children of each process, by id and start time.
+
+    The children's seconds are rounded down to 10 ms.
+    """
     found: Account = {}
     for pid in pids:
         with suppress(OSError):
@@ -120,9 +125,9 @@ def account(pids: Iterable[int]) -> Account:
 
 
 def spent(before: Account, after: Account) -> dict[str, float]:
-    """CPU seconds between two accounts by the command's name; those of ended children are `NAME's children`.
+    """Return the CPU seconds between two accounts by command name; those of ended children are named `NAME's children`.
 
-    The children of the farm (python3), which adopts orphans, are slurmstepd and jobs: slurmd forks twice to start them.
+    The farm (python3) adopts orphans: its children are slurmstepd and jobs, because slurmd forks twice to start them.
     """
     sums: dict[str, float] = {}
     for process, (name, own, children) in after.items():
@@ -134,13 +139,13 @@ def spent(before: Account, after: Account) -> dict[str, float]:
 
 
 def numbers_of(pid: int, file: str) -> dict[str, int]:
-    """The numbers of a /proc/PID file of lines `Name: NUMBER ...`. Raises OSError."""
+    """Return the numbers of a /proc/PID file with lines `Name: NUMBER ...`. Raises OSError."""
     text = Path(f"/proc/{pid}/{file}").read_text()
     return {name: int(number) for name, number in re.findall(r"^(\w+):\s+(\d+)", text, re.MULTILINE)}
 
 
 def mean_memory(pids: Iterable[int]) -> dict[str, float]:
-    """Means over processes, in KiB: proportional set size (PSS), and what is private. One that has ended is left out."""
+    """Return the means of the proportional set size (PSS) and of the private memory over the running processes, in KiB."""
     seen = []
     for pid in pids:
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Jobs per second from the first submission to the last completion record: the replay against a bare shell loop of `sbatch`.
+"""Compares the jobs per second, from first submission to last completion record, of the replay and of a shell loop of `sbatch`.
 
     python -m benchmarks.launch_rate [NODES] [JOBS]
 
-The jobs do nothing: `sleep 0` in the loop, sigsleep with a run time of 0 in the replay. Both sides have ROUNDS turns of JOBS each,
-one after the other on the same cluster. CPU time is told by the command that spent it, so that it can be seen where it goes.
+The jobs do nothing: `sleep 0` in the loop, sigsleep with a run time of 0 in the replay. Each side has ROUNDS turns of JOBS jobs on
+the same cluster. CPU time is reported per command.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from benchmarks.submissions import finish, prepare, start_loop, start_replay, su
 ROUNDS = 2
 SIDES = ("loop", "replay")
 BOUND = 0.9
-LAST_WORDS = 2.0  # seconds for the last slurmstepd to end after the last completion
+LAST_WORDS = 2.0  # seconds in which the last slurmstepd ends after the last completion
 
 
 def measure(nodes: int = 3600, jobs: int = 2000) -> Figures:
-    """{"nodes", "jobs", "loop": [turns], "replay": [turns], "ratio" of jobs per second}; see _turn."""
+    """Return {"nodes", "jobs", "loop": [turns], "replay": [turns], "rates", "ratio" of jobs per second}; see _turn."""
     host.settled_mib()
     host.require(nodes)
     turns: dict[str, list[Figures]] = {side: [] for side in SIDES}
     with bench.built(nodes):
         host.pause(MERGE_SECONDS, "pages are merged")
-        # Every turn is slower than the one before, for slurmctld remembers ended jobs for a while: each side goes first as often.
+        # Each turn is slower than the one before, because slurmctld keeps ended jobs for some minutes. So the sides alternate in
+        # going first.
         for number in range(ROUNDS):
             for side in SIDES if number % 2 == 0 else reversed(SIDES):
                 turns[side].append(_loop(jobs, number + 1) if side == "loop" else _replay(jobs, number + 1))
@@ -53,10 +54,11 @@ def _replay(jobs: int, number: int) -> Figures:
 
 
 def _turn(jobs: int, start: Callable[[], subprocess.Popen[bytes]], what: str) -> Figures:
-    """Submit all jobs and wait for their completion records.
+    """Submit all jobs and wait for their completion records. Raises RuntimeError if a job did not complete.
 
-    `began` and `ended` are seconds since the epoch; `cpu` holds CPU seconds until all is quiet: of the `submitting` processes (the
-    loop's or the replay's, with all sbatch), of the instance's by command, of ksmd, and the host's `rest`.
+    In the result, `began` and `ended` are seconds since the epoch. `cpu` holds the CPU seconds until the last slurmstepd has ended:
+    of the `submitting` processes (loop or replay, with all sbatch), of the instance's processes by command, of ksmd, and of the
+    host's `rest`.
     """
     log = bench.completion_log()
     before, ksmd, whole = host.account(bench.members()), host.ksmd_seconds(), host.cpu_seconds()
@@ -83,13 +85,13 @@ def _turn(jobs: int, start: Callable[[], subprocess.Popen[bytes]], what: str) ->
 
 
 def _of_children() -> float:
-    """CPU seconds of the processes that this one started and has waited for, and of theirs."""
+    """Return the CPU seconds of this process's waited-for children and their descendants."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def report(figures: Figures) -> str:
-    """Rates, and where the CPU time of a job goes."""
+    """Return a table of the rates and of the CPU time per job by command."""
     names = sorted({name for side in SIDES for turn in figures[side] for name in turn["cpu"]})
     rows = [["jobs/s, mean", *(_mean(figures["rates"][side]) for side in SIDES)]]
     rows += [[f"jobs/s, turn {n + 1}", *(figures["rates"][side][n] for side in SIDES)] for n in range(ROUNDS)]
@@ -108,7 +110,7 @@ def _mean(values: list[float]) -> float:
 
 
 def checks(figures: Figures) -> list[Check]:
-    """The replay against the loop."""
+    """Check the replay's rate relative to the loop's."""
     return [Check("submission to completion, jobs/s, replay / bare loop", figures["ratio"], BOUND, at_least=True)]
 
 

@@ -1,10 +1,10 @@
-"""A log of millions of jobs: generating it, and `make metrics` on it beside evalys, which reads it and adds up its utilisation.
+"""Measures the generation of a log of millions of jobs, and compares `make metrics` on it with evalys (utilisation only).
 
     make bench-metrics
 
-The log is the model raijin's, with waits drawn at random, in SWF. Each program is started afresh and timed as a whole, start of
-Python included, in the order A B B A, so that neither has the quieter machine. evalys needs an older pandas than anything
-else here would take, so it gets a virtual environment of its own in .cache.
+The log comes from the model raijin, with random waits, in SWF. Each run is a new process, timed with the start of Python, in the
+order A B B A, so that other load on the machine affects both programs. evalys needs an older pandas, so it gets its own virtual
+environment in .cache.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from benchmarks.figures import Benchmark, Check, Figures, Skipped, markdown
 ROOT = Path(__file__).parents[1]
 EVALYS = ROOT / ".cache/evalys"
 EVALYS_PACKAGES = ("evalys==4.0.7", "pandas==2.3.3", "numpy==2.4.6")
-# What the thesis counts between April and November of 2016 on NCI's Raijin, 3,592 nodes of 16 cores.
+# Jobs between April and November of 2016 on NCI's Raijin (3,592 nodes of 16 cores) according to the thesis.
 RAIJIN = {"JOBS": "4417018", "NODES": "3592", "CPUS": "16"}
-# Column 3 of SWF, the wait: half of the jobs start at once, the others wait for an hour in the mean.
+# Waits (column 3 of SWF): 0 for half of the jobs, exponential with a mean of one hour for the others.
 ADD_WAITS = """
 import sys
 import numpy as np
@@ -47,7 +47,7 @@ print(len(log.df))
 
 
 def measure(jobs: int = int(RAIJIN["JOBS"]), rounds: int = 2) -> Figures:
-    """Generation: seconds, MiB, bytes. Each program: the runs' seconds and peak memory in MiB, and the jobs it took in."""
+    """Return the log's bytes, the seconds and MiB of its generation, and the seconds, peak MiB and jobs read of each program."""
     evalys = _evalys()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         folder = Path(directory)
@@ -76,7 +76,7 @@ def measure(jobs: int = int(RAIJIN["JOBS"]), rounds: int = 2) -> Figures:
 
 
 def _evalys() -> Path:
-    """The python of evalys's own virtual environment, made if it is not there."""
+    """Return the Python of evalys's virtual environment, which is created if it is missing. Raises Skipped if pip fails."""
     python = EVALYS / "bin/python"
     done = EVALYS / "installed"
     if not done.exists():
@@ -89,7 +89,7 @@ def _evalys() -> Path:
 
 
 def _timed(command: Sequence[str], knobs: dict[str, str]) -> Figures:
-    """A program's real seconds, processor seconds, peak memory in MiB and output; CalledProcessError if it fails."""
+    """Run a program. Returns its real seconds, processor seconds, peak memory in MiB and output. Raises CalledProcessError."""
     environment = {**os.environ, **knobs, "MIRAGE_GIVEN": " ".join(knobs)}
     with tempfile.TemporaryFile("w+") as output:
         began = time.monotonic()
@@ -105,7 +105,7 @@ def _timed(command: Sequence[str], knobs: dict[str, str]) -> Figures:
 
 
 def _best(runs: Sequence[Figures]) -> Figures:
-    """The shortest run (what else the machine does only makes a run longer), and the largest peak of memory."""
+    """Return the minimum times (other load on the machine can only make a run longer) and the maximum peak memory."""
     return {
         "seconds": min(run["seconds"] for run in runs),
         "cpu": min(run["cpu"] for run in runs),
@@ -115,7 +115,7 @@ def _best(runs: Sequence[Figures]) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    """A table of both programs."""
+    """Return a table of both programs."""
     size = figures["bytes"] / 1e6
     generation = figures["generation"]
     head = (
@@ -125,22 +125,22 @@ def report(figures: Figures) -> str:
         (what, figures[name]["jobs"], figures[name]["seconds"], figures[name]["cpu"], figures[name]["mib"])
         for name, what in (("mirage", "make metrics: all metrics"), ("evalys", "evalys: reading and utilisation"))
     ]
-    return head + "\n" + markdown(("program", "jobs taken in", "s", "s of processor time", "peak MiB"), rows)
+    return head + "\n" + markdown(("program", "jobs read", "s", "s of processor time", "peak MiB"), rows)
 
 
 def checks(figures: Figures) -> list[Check]:
-    """The bounds, which are for the full size on two cores."""
+    """Check the bounds, which hold for the full size on two cores."""
     ours = figures["mirage"]
     return [
         Check("generating the log, s", figures["generation"]["seconds"], 60),
         Check("make metrics, s", ours["seconds"], 12),
         Check("make metrics, peak MiB", ours["mib"], 3072),
         Check("make metrics / evalys, time", ours["seconds"] / figures["evalys"]["seconds"], 1),
-        Check("jobs taken in / jobs written", ours["jobs"] / figures["jobs"], 1, at_least=True),
+        Check("jobs read / jobs written", ours["jobs"] / figures["jobs"], 1, at_least=True),
     ]
 
 
-BENCHMARK = Benchmark("log_metrics", "all metrics of a log of millions of jobs, beside evalys", measure, report, checks)
+BENCHMARK = Benchmark("log_metrics", "all metrics of a log of millions of jobs, compared with evalys", measure, report, checks)
 
 if __name__ == "__main__":
     sys.exit(BENCHMARK.main())

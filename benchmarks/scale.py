@@ -1,7 +1,7 @@
-"""All benchmarks of large clusters: `make bench-scale`, and `python -m benchmarks.scale report` for what they have written.
+"""Runs all benchmarks of large clusters (`make bench-scale`); `python -m benchmarks.scale report` prints their last results.
 
-Each can be run alone, also with smaller sizes; their modules say how. Each builds the instance `bench` and removes it, on a host
-that does nothing else.
+Each benchmark can also be run alone with other sizes, see its module. Each builds and removes the instance `bench`. The host must
+be otherwise idle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ARGUMENTS = {cluster_start.SCALE.name: (NODES,)}
 
 
 def run(benchmark: Benchmark) -> bool:
-    """Run one; if it fails, say so, because the others may do better."""
+    """Run one benchmark. A failure is printed, and the other benchmarks still run. Returns whether its bounds hold."""
     began = time.monotonic()
     try:
         return benchmark.run(*ARGUMENTS.get(benchmark.name, ()))
@@ -32,12 +32,12 @@ def run(benchmark: Benchmark) -> bool:
 
 
 def report(with_tables: bool) -> None:
-    """What the benchmarks have written: their tables, and all bounds in one."""
+    """Print the tables of the last results, if `with_tables` is set, and one table of all bounds."""
     bounds: list[Check] = []
     for benchmark in ALL:
         figures = stored(benchmark)
         if figures is None:
-            print(f"{benchmark.name}: has no figures")
+            print(f"{benchmark.name}: no results yet")
             continue
         bounds += benchmark.checks(figures)
         if with_tables:
@@ -47,13 +47,13 @@ def report(with_tables: bool) -> None:
 
 
 def main() -> int:
-    """Run them one after the other, about two hours, or tell what they found. 0: all ran, and their bounds hold."""
+    """Run all benchmarks, which takes about two hours, or print their last results. Returns 0 if all ran and their bounds hold."""
     end_properly()
     if sys.argv[1:] == ["report"]:
         report(with_tables=True)
         return 0
     for benchmark in ALL:
-        benchmark.path.unlink(missing_ok=True)  # what is told at the end is of this run
+        benchmark.path.unlink(missing_ok=True)  # so that the final report contains only results of this run
     held = [run(benchmark) for benchmark in ALL]
     report(with_tables=False)
     return 0 if all(held) else 1

@@ -1,10 +1,9 @@
-"""Memory and wake-ups of sigsleep and of coreutils' sleep, side by side.
+"""Compares memory and wake-ups of sigsleep and of coreutils' sleep.
 
     python -m benchmarks.sigsleep_vs_sleep
 
-Memory is the proportional set size (PSS: pages that several processes share count by their share), the mean over
-`count` processes that run at once. Wake-ups are context switches of those processes, from /proc/PID/status, while
-they sleep.
+Memory is the proportional set size (PSS, in which shared pages are divided by the number of processes that share them), the mean
+over `count` concurrent processes. Wake-ups are the context switches of these processes while they sleep, from /proc/PID/status.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from benchmarks.figures import Benchmark, Figures, markdown
 from benchmarks.host import mean_memory, numbers_of
 
 SOURCE = Path(__file__).parents[1] / "files" / "sigsleep"
-QUIET = 0.3  # seconds without a context switch of any process: all have started and gone to sleep
-PATIENCE = 60.0  # seconds to wait for that
+QUIET = 0.3  # seconds without a context switch of any process, after which all are considered asleep
+PATIENCE = 60.0  # time limit for this in seconds
 
 
 def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0) -> Figures:
-    """Run `count` of each and return {"sigsleep": figures, "sleep": figures}.
+    """Run `count` processes of each program and return {"sigsleep": figures, "sleep": figures}.
 
-    Figures: pss_kib and private_kib (mean over the processes, KiB), wake_ups (all processes, in `seconds`),
-    processes, seconds. `program` is a sigsleep; without one it is built. Needs /proc/PID/smaps_rollup (Linux 4.14).
+    The figures are pss_kib and private_kib (means over the processes, KiB), wake_ups (of all processes in `seconds`), processes and
+    seconds. `program` is the path of sigsleep; None builds it. Needs /proc/PID/smaps_rollup (Linux 4.14).
     """
     sleep = shutil.which("sleep")
     if sleep is None:
@@ -68,19 +67,19 @@ def _context_switches(pids: list[int]) -> int:
 
 
 def _await_quiet(pids: list[int]) -> int:
-    """Wait until start-up is over; returns the context switches until then."""
+    """Wait until all processes sleep; return their context switches until then. Raises TimeoutError."""
     give_up = time.monotonic() + PATIENCE
     last = -1
     while (now := _context_switches(pids)) != last:
         if time.monotonic() > give_up:
-            raise TimeoutError(f"the processes did not come to rest within {PATIENCE:g} s")
+            raise TimeoutError(f"the processes did not fall asleep within {PATIENCE:g} s")
         last = now
         time.sleep(QUIET)
     return now
 
 
 def report(figures: Figures) -> str:
-    """A table of `measure`'s figures."""
+    """Return a table of `measure`'s figures."""
     rows = [
         ("proportional set size, KiB each", "pss_kib"),
         ("private memory, KiB each", "private_kib"),

@@ -1,10 +1,10 @@
-"""Clusters of growing size: start, memory of an idle node, a wide job, and what an idle cluster costs.
+"""Measures clusters of increasing size: start-up time, memory per idle node, a wide job, and the CPU time of an idle cluster.
 
     python -m benchmarks.sizes [NODES ...] [--idle=SECONDS]
 
-Each size is built from nothing by `make cluster`, looked at, made again without a change, and removed. Memory is the loss of
-the host's MemAvailable from before `make cluster` until MERGE_SECONDS after all nodes are idle, so slurmctld, munged and the farm
-are part of it. A size that this machine has no room for, or at which something fails, is told and left out.
+Each cluster is built by `make cluster`, measured, built again without a change, and removed. Memory is the decrease of the host's
+MemAvailable from before `make cluster` until MERGE_SECONDS after all nodes are idle, including slurmctld, munged and the farm. A
+size for which this machine is too small, or that fails, is reported and left out.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from benchmarks.cluster_start import MERGE_SECONDS
 from benchmarks.figures import Benchmark, Check, Figures, Skipped, markdown
 
 SIZES = (360, 3600, 16384)
-WIDE = 1000  # nodes of the wide job
-# slurmctld says every 300 s which nodes have not answered (controller.c, no_resp_msg_interval): the first time, of those whose
-# slurmd were not there yet when it first asked.
+WIDE = 1000  # number of nodes of the wide job
+# slurmctld logs every 300 s which nodes have not responded (controller.c, no_resp_msg_interval). The first message names the nodes
+# whose slurmd had not started when slurmctld first contacted them.
 FIRST_REPORT = 310.0
-LOOK_EVERY = 60.0  # seconds between two looks at the nodes' states: one costs slurmctld as much as a minute of silence
-NODE_BOUND, GROWTH_BOUND = host.NODE_MIB, 1.4  # MiB of an idle node, and of the largest cluster against the one before
-MAKE_BOUND, AGAIN_BOUND = 90.0, 20.0  # seconds, for SIZES[1]
+LOOK_EVERY = 60.0  # seconds between two queries of the nodes' states: a query costs slurmctld as much as a minute of idling
+NODE_BOUND, GROWTH_BOUND = host.NODE_MIB, 1.4  # MiB per idle node, and the ratio of the largest cluster's to that of the one before
+MAKE_BOUND, AGAIN_BOUND = 90.0, 20.0  # seconds of both `make cluster`, for SIZES[1]
 IDLE_BOUND = 360.0  # seconds until all nodes are idle, for SIZES[2]
-CPU_BOUND = 15.0  # per cent of one core, of an idle cluster
+CPU_BOUND = 15.0  # CPU time of an idle cluster, in per cent of one core
 
 
 def measure(*sizes: int, idle: int = 600) -> Figures:
-    """{"sizes": [figures of each (see _of_size), or {"nodes", "left_out": why}]}."""
-    return {"sizes": [_told(nodes, idle) for nodes in sizes or SIZES]}
+    """Return {"sizes": [figures of each size (see _of_size), or {"nodes", "left_out": reason}]}."""
+    return {"sizes": [_measured_or_left_out(nodes, idle) for nodes in sizes or SIZES]}
 
 
-def _told(nodes: int, idle: int) -> Figures:
+def _measured_or_left_out(nodes: int, idle: int) -> Figures:
     print(f"  {nodes} nodes", flush=True)
     try:
         return _of_size(nodes, idle)
@@ -61,7 +61,7 @@ def _of_size(nodes: int, idle: int) -> Figures:
         }
         host.pause(MERGE_SECONDS, "pages are merged")
         figures["memory_merged_mib"] = round(before - host.available_mib(), 1)
-        host.pause(max(0.0, began + FIRST_REPORT - time.monotonic()), "slurmctld has told of the start")
+        host.pause(max(0.0, began + FIRST_REPORT - time.monotonic()), "slurmctld logs the nodes that did not respond at the start")
         figures["silent_before"] = _silent(0)
         figures["job"] = bench.batch_job(min(WIDE, nodes))
         bench.wait_for_nodes(nodes)
@@ -72,10 +72,10 @@ def _of_size(nodes: int, idle: int) -> Figures:
 
 
 def _idle(seconds: int) -> Figures:
-    """What the cluster does when there is nothing to do.
+    """Measure the idle cluster for some seconds.
 
-    `silent` are slurmctld's complaints of nodes that do not respond, `silent_looks` the looks at sinfo that saw one. CPU is a share
-    of one core in per cent: of the instance's processes and ksmd, and of the host as a whole.
+    In the result, `silent` counts slurmctld's messages about nodes that do not respond, `silent_looks` holds the outputs of sinfo
+    with such a node. CPU time is in per cent of one core: of the instance's processes and ksmd, and of the whole host.
     """
     log = bench.DIRECTORY / "log/slurmctld.log"
     beginning = log.stat().st_size
@@ -98,7 +98,7 @@ def _idle(seconds: int) -> Figures:
 
 
 def _silent(beginning: int) -> Figures:
-    """What slurmctld's log says from there on of nodes that do not respond: how many complaints, of how many nodes in all."""
+    """Count the messages about nodes that do not respond, and these nodes, in slurmctld's log from the byte `beginning` on."""
     with (bench.DIRECTORY / "log/slurmctld.log").open(errors="replace") as log:
         log.seek(beginning)
         lines = [line for line in log if "not responding" in line]
@@ -108,7 +108,7 @@ def _silent(beginning: int) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    """A column for each size."""
+    """Return a table with a column for each size."""
     sizes = [one for one in figures["sizes"] if "left_out" not in one]
     left_out = [f"{one['nodes']} nodes left out: {one['left_out']}" for one in figures["sizes"] if "left_out" in one]
     if not sizes:
@@ -119,13 +119,13 @@ def report(figures: Figures) -> str:
         ["to all nodes idle, s", *(one["idle_after_seconds"] for one in sizes)],
         ["CPU time of the host until then, s", *(one["cpu_seconds"] for one in sizes)],
         ["lowest MemAvailable until then, GiB", *(one["lowest_available_mib"] / 1024 for one in sizes)],
-        ["memory at once, MiB a node", *(one["memory_mib"] / one["nodes"] for one in sizes)],
+        ["memory immediately, MiB a node", *(one["memory_mib"] / one["nodes"] for one in sizes)],
         [f"memory {MERGE_SECONDS:.0f} s later, MiB a node", *(one["memory_merged_mib"] / one["nodes"] for one in sizes)],
         ["batch job, nodes", *(one["job"]["nodes"] for one in sizes)],
         ["batch job, s to its end", *(one["job"]["seconds"] for one in sizes)],
         ["idle, s", *(one["idle"]["seconds"] for one in sizes)],
-        ["complaints of silent nodes before that", *(one["silent_before"]["complaints"] for one in sizes)],
-        ["complaints of silent nodes while idle", *(one["idle"]["silent"]["complaints"] for one in sizes)],
+        ["messages about nodes not responding, before that", *(one["silent_before"]["complaints"] for one in sizes)],
+        ["messages about nodes not responding, while idle", *(one["idle"]["silent"]["complaints"] for one in sizes)],
         ["idle: CPU of its processes and ksmd, % of a core", *(one["idle"]["cpu_percent"] for one in sizes)],
         *([f"of that {name}, %", *(_share(one["idle"], name) for one in sizes)] for name in _commands(sizes)),
         ["idle: CPU of the host, % of a core", *(one["idle"]["host_percent"] for one in sizes)],
@@ -142,7 +142,7 @@ def _share(idle: Figures, name: str) -> float:
 
 
 def checks(figures: Figures) -> list[Check]:
-    """The bounds of each size; those of `make cluster` are meant for SIZES[1] and less."""
+    """Check the bounds of each size; those of `make cluster` apply up to SIZES[1]."""
     sizes = [one for one in figures["sizes"] if "left_out" not in one]
     result = [Check("sizes that were left out", len(figures["sizes"]) - len(sizes), 0)]
     for one in sizes:

@@ -1,9 +1,9 @@
-"""Steps over many nodes: `srun -N n -n 2n true` for growing n, and a batch job over all nodes.
+"""Measures steps on many nodes: `srun -N n -n 2n true` for increasing n, and a batch job on all nodes.
 
     python -m benchmarks.steps [NODES]
 
-The cluster is built with STEPS=yes. Each is timed to srun's return and to the job's end. A slurmstepd that is left over
-afterwards is stray. srun's output is in results/bench/srun_WIDTH.log.
+The cluster is built with STEPS=yes. Each step is timed until srun returns and until the job ends. A slurmstepd that remains
+afterwards is counted as stray. srun's output is in results/bench/srun_WIDTH.log.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.cluster_start import MERGE_SECONDS
 from benchmarks.figures import RESULTS, Benchmark, Check, Figures, markdown
 
 WIDTHS = (64, 256, 1024, 2400)
-LAST_WORDS = 10.0  # seconds that a slurmstepd may take to end after its job has
+LAST_WORDS = 10.0  # time limit for the end of a slurmstepd after its job, in seconds
 
 
 def measure(nodes: int = 3600) -> Figures:
-    """{"nodes", "steps": [see _step], "batch": see bench_instance.batch_job}; widths above `nodes` are left out."""
+    """Return {"nodes", "steps": [see _step], "batch": see bench_instance.batch_job}; widths above `nodes` are left out."""
     host.settled_mib()
     host.require(nodes)
     with bench.built(nodes, steps="yes"):
@@ -34,7 +34,7 @@ def measure(nodes: int = 3600) -> Figures:
 
 
 def _step(width: int) -> Figures:
-    """Seconds and CPU seconds of one srun; `state` is that of its job at the end, `errors` counts srun's error lines."""
+    """Return the seconds and CPU seconds of one srun, the final `state` of its job, and the number of srun's `errors`."""
     name = bench.job_name(width)
     options = ["-N", str(width), "-n", str(2 * width), "--time=30", f"--job-name={name}"]
     progress = host.Progress(f"srun over {width} nodes")
@@ -69,14 +69,14 @@ def _step(width: int) -> Figures:
 
 
 def _stray() -> int:
-    """How many slurmstepd are left, after they had time to end."""
+    """Return the number of slurmstepd that remain after the time limit."""
     with suppress(TimeoutError):
         bench.wait_for(lambda: not bench.members("slurmstepd"), "slurmstepd end", LAST_WORDS)
     return len(bench.members("slurmstepd"))
 
 
 def report(figures: Figures) -> str:
-    """A row for each step; a time that is missing was not reached within STEP_PATIENCE."""
+    """Return a table with a row for each step. A missing time means that STEP_PATIENCE was exceeded."""
     head = (
         "nodes",
         "srun returned, s",
@@ -99,7 +99,7 @@ def report(figures: Figures) -> str:
 
 
 def checks(figures: Figures) -> list[Check]:
-    """Every step completes and leaves nothing behind, and so does the batch job."""
+    """Check that every step and the batch job complete, and that no slurmstepd remains."""
     steps, batch = figures["steps"], figures["batch"]
     failed = [step for step in steps if step["state"] != "COMPLETED" or step["exit_code"] != 0]
     return [

@@ -1,8 +1,8 @@
-"""Submissions per second: the replay against a bare shell loop of `sbatch`, on the same cluster in one run.
+"""Compares the submissions per second of the replay and of a shell loop of `sbatch` on the same cluster.
 
     python -m benchmarks.submissions [JOBS]
 
-All jobs are due at once and sleep for 10 ms; each side waits for the other's jobs to end before it begins.
+All jobs are due immediately and sleep for 10 ms. The replay starts after the jobs of the loop have ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ RUNTIME = 0.01  # seconds
 
 
 def measure(jobs: int = 300) -> Figures:
-    """{"jobs", "nodes", "replay": submissions/s, "loop": submissions/s, "ratio"}."""
+    """Return {"jobs", "nodes", "replay": submissions/s, "loop": submissions/s, "ratio"}.
+
+    Raises RuntimeError if a job was not submitted.
+    """
     host.settled_mib()
     with bench.built(NODES):
         began = time.monotonic()
@@ -42,13 +45,13 @@ def measure(jobs: int = 300) -> Figures:
 
 
 def start_loop(jobs: int, command: str) -> subprocess.Popen[bytes]:
-    """Begin to submit one-core jobs by a shell's loop."""
+    """Start a shell loop that submits one-core jobs."""
     script = f"for i in $(seq {jobs}); do sbatch --quiet -n 1 -o /dev/null --wrap '{command}'; done"
     return subprocess.Popen(bench.as_user("sh", "-c", script), cwd=bench.DIRECTORY, env=bench.environment())
 
 
 def prepare(run: str, jobs: int, runtime: float) -> Path:
-    """Folder of a replay of one-core jobs that are all due at once, and play for `runtime` seconds each."""
+    """Create and return the folder of a replay of one-core jobs, all due immediately, with a run time of `runtime` seconds each."""
     folder = bench.DIRECTORY / "runs" / run
     subprocess.run(bench.as_user("mkdir", str(folder)), check=True)
     write_plan(folder / "plan.csv", [_row(run, index, runtime) for index in range(jobs)])
@@ -70,20 +73,20 @@ def prepare(run: str, jobs: int, runtime: float) -> Path:
 
 
 def start_replay(folder: Path) -> subprocess.Popen[bytes]:
-    """Begin the replay of `folder`; it ends when its jobs have."""
+    """Start the replay of `folder`, which ends after its jobs."""
     command = bench.as_user("/usr/bin/python3", "-m", "slurm_mirage.programs.replay", str(folder))
     environment = {**bench.environment(), "PYTHONPATH": str(bench.DIRECTORY / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(command, cwd=bench.DIRECTORY, env=environment, stdout=subprocess.DEVNULL)
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that shall succeed."""
+    """Wait for the end of a process. Raises RuntimeError if it failed."""
     if process.wait():
         raise RuntimeError(f"exit code {process.returncode}: {process.args!r}")
 
 
 def submissions(folder: Path) -> list[Figures]:
-    """The journal's events of the jobs' submissions; see docs/replay.md."""
+    """Return the journal's submission events; see docs/replay.md."""
     events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     return [event for event in events if event["event"] == "submitted"]
 
@@ -104,7 +107,7 @@ def _row(run: str, index: int, runtime: float) -> PlanRow:
 
 
 def report(figures: Figures) -> str:
-    """A line for each of `measure`'s figures."""
+    """Return one line with `measure`'s figures."""
     return (
         f"submissions/s ({figures['jobs']} jobs): replay {figures['replay']:.0f}, "
         f"bare loop of sbatch {figures['loop']:.0f}, ratio {figures['ratio']:.2f}"

@@ -1,8 +1,8 @@
-"""What each trick saves: the same nodes with all of them, without one at a time, and without any.
+"""Measures the savings of each optimisation: nodes with all of them, without one of them, and without any.
 
     python -m benchmarks.tricks [NODES]
 
-`STEPS=yes` gives each slurmd the whole slurm.conf, which is what steps over several nodes cost.
+With `STEPS=yes`, each slurmd reads the whole slurm.conf, as steps on several nodes need it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ STARTS: dict[str, Callable[[], None]] = {
 
 
 def measure(nodes: int = 360) -> Figures:
-    """{"nodes", "costs": {variant: Cost}}; the last variant is all tricks but slim files (STEPS=yes)."""
+    """Return {"nodes", "costs": {variant: Cost}}.
+
+    The last variant has all optimisations except small configuration files (STEPS=yes).
+    """
     host.settled_mib()
     host.require(2 * nodes)
     costs = {}
@@ -41,12 +44,12 @@ def measure(nodes: int = 360) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    """A column for each variant."""
+    """Return a table with a column for each variant."""
     costs = figures["costs"]
     return markdown((f"{figures['nodes']} nodes", *costs), rows_of(figures["nodes"], [Cost(**one) for one in costs.values()]))
 
 
-BENCHMARK = Benchmark("scale_tricks", "what each trick saves", measure, report)
+BENCHMARK = Benchmark("scale_tricks", "savings of each optimisation", measure, report)
 
 if __name__ == "__main__":
     sys.exit(BENCHMARK.main())

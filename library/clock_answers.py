@@ -1,39 +1,39 @@
 #!/usr/bin/python
-"""Ansible module: lets the head of an instance tell the other hosts what time it is, for a short while."""
+"""Ansible module: starts and stops a UDP server on the head that tells the other hosts its time."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: clock_answers
-short_description: Answer the other hosts' questions about the time, for a short while
+short_description: Serve this host's time to other hosts for a limited time
 description:
-  - Starts a program of the instance, as its user, that answers over UDP at a port of the instance's block, and ends by itself.
-  - The module M(clock_offset) asks it. Nothing stays, so the module never reports a change.
+  - Starts a UDP server at a port of the instance's block, as the instance's user. The server ends by itself.
+  - The module M(clock_offset) is its client. Nothing persists on the host, so this module never reports a change.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   user:
-    description: The instance's user. Needed to start.
+    description: Account of the instance. Required with O(state=started).
     type: str
   port:
-    description: First port of the instance's block. The first one that no other program has for UDP is taken. Needed to start.
+    description: First port of the instance's block. The server uses the first free UDP port. Required with O(state=started).
     type: int
   ports:
-    description: How many ports the block has.
+    description: Number of ports in the block.
     type: int
     default: 1
   seconds:
-    description: For how long it answers, if it is not ended before.
+    description: Seconds after which the server ends by itself.
     type: int
     default: 120
   python:
-    description: Python that runs it.
+    description: Python interpreter that runs the server.
     type: path
     default: /usr/bin/python3
   state:
-    description: Whether it shall answer.
+    description: Whether the server runs.
     type: str
     choices: [started, stopped]
     default: started
@@ -42,11 +42,11 @@ author:
 attributes:
   check_mode:
     support: full
-    details: In check mode nothing is started.
+    details: In check mode the server is neither started nor stopped.
 """
 
 EXAMPLES = r"""
-- name: Tell the others what time it is here
+- name: Serve the head's time to the other hosts
   clock_answers:
     directory: /var/lib/slurm-mirage/mirage
     user: slurm-mirage
@@ -56,7 +56,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 port:
-  description: Where it answers. 0 when it does not.
+  description: UDP port of the server; 0 when it was not started.
   returned: always
   type: int
   sample: 17000
@@ -72,21 +72,21 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import processes
 
 PROGRAM = "slurm_mirage.programs.clock_answers"
-PATIENCE = 5.0  # seconds between SIGTERM and SIGKILL
+STOP_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 def stop(directory: Path) -> None:
-    """End what answers, if anything does."""
-    mine = processes.of_instance(str(directory)) if (directory / "run").is_dir() else set()
-    processes.end((pid for pid in mine if PROGRAM in processes.command_line(pid)), PATIENCE)
+    """Stop the instance's server, if it runs."""
+    running = processes.of_instance(str(directory)) if (directory / "run").is_dir() else set()
+    processes.end((pid for pid in running if PROGRAM in processes.command_line(pid)), STOP_TIMEOUT)
 
 
 def start(directory: Path, parameters: dict[str, Any]) -> int:
-    """Have it answer anew; returns the port. RuntimeError if it does not start."""
+    """Restart the server with the module's parameters; returns its port. Raises RuntimeError when it does not start."""
     stop(directory)
     account = pwd.getpwnam(parameters["user"])
-    other: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    answering = subprocess.Popen(
+    ids: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    server = subprocess.Popen(
         [parameters["python"], "-m", PROGRAM, *(str(parameters[name]) for name in ("port", "ports", "seconds"))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -95,14 +95,14 @@ def start(directory: Path, parameters: dict[str, Any]) -> int:
         cwd="/",
         env=processes.python_environment(directory),
         text=True,
-        **other,
+        **ids,
     )
-    assert answering.stdout is not None
-    line = answering.stdout.readline()
+    assert server.stdout is not None
+    line = server.stdout.readline()
     if line.strip().isdecimal():
         return int(line)
-    words = (line + answering.stdout.read()).strip().splitlines() or [f"exit {answering.wait()}"]
-    raise RuntimeError(f"nothing can answer questions about the time here: {words[-1]}")
+    output = (line + server.stdout.read()).strip().splitlines() or [f"exit {server.wait()}"]
+    raise RuntimeError(f"the clock server does not start: {output[-1]}")
 
 
 def main() -> None:

@@ -1,35 +1,35 @@
 #!/usr/bin/python
-"""Ansible module: measures how far this host's clock is from that of the head."""
+"""Ansible module: measures the offset between this host's clock and the head's."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: clock_offset
-short_description: Measure how far this host's clock is from that of another one
+short_description: Measure the offset between this host's clock and that of another host
 description:
-  - Asks the program that M(clock_answers) has started on the other host some times what time it is, and takes the answer that came
-    quickest. It is known to half of the time that this answer took, whatever the way there and the way back took each.
+  - Asks the server that M(clock_answers) started on the other host for the time, several times, and uses the answer with the
+    shortest round trip. The error of the offset is at most half of this round trip.
 options:
   address:
-    description: Address of the host that answers.
+    description: Address of the host with the server.
     type: str
     required: true
   port:
-    description: Port at which it answers.
+    description: UDP port of the server.
     type: int
     required: true
   questions:
-    description: How many questions are asked.
+    description: Number of questions.
     type: int
     default: 20
   bound:
     description:
-      - Seconds by which the clocks may differ, beyond what may be the measurement's error. The module does not fail if they do, or
-        if nobody answers, but says so in RV(trouble), so that what answers can be ended first.
+      - Seconds by which the clocks may differ, in addition to the measurement's error. If they differ by more, or if the server
+        does not answer, the module does not fail but reports it in RV(trouble), so that the server can be stopped first.
     type: float
     default: 0.02
   name:
-    description: What this host is called in messages.
+    description: Name of this host in messages.
     type: str
     default: this host
 author:
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clock:
-  description: What was found, in seconds.
+  description: Result of the measurement, in seconds.
   returned: always
   type: dict
   contains:
@@ -57,19 +57,19 @@ clock:
       description: O(name).
       type: str
     offset:
-      description: By how much this host's clock is ahead of the other one (below 0, behind); null if nobody answered.
+      description: How far this host's clock is ahead of the other one (negative, behind); null if the server did not answer.
       type: float
       sample: 0.00012
     error:
-      description: By how much that may be wrong; null if nobody answered.
+      description: Bound of the offset's error; null if the server did not answer.
       type: float
       sample: 0.0001
     answers:
-      description: How many questions were answered.
+      description: Number of questions that were answered.
       type: int
       sample: 20
 trouble:
-  description: Why this host's clock cannot be worked with, and what to do, in a line; empty if it agrees.
+  description: One line that says why this host's clock cannot be used and what to do; empty if the clocks agree.
   returned: always
   type: str
 """
@@ -92,18 +92,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asked = module.params
+    params = module.params
     reason = ""
-    found: clock_offset.Offset | None = None
+    offset: clock_offset.Offset | None = None
     try:
-        found = clock_offset.measure(asked["address"], asked["port"], asked["questions"])
+        offset = clock_offset.measure(params["address"], params["port"], params["questions"])
     except OSError as error:
         reason = error.strerror or str(error)
-    clock: dict[str, Any] = {"host": asked["name"], "offset": None, "error": None, "answers": 0}
-    if found is not None:
-        clock |= {"offset": round(found.seconds, 9), "error": round(found.error, 9), "answers": found.answers}
-    where = f"{asked['address']}:{asked['port']}"
-    module.exit_json(changed=False, clock=clock, trouble=clock_offset.trouble(found, asked["bound"], asked["name"], where, reason))
+    clock: dict[str, Any] = {"host": params["name"], "offset": None, "error": None, "answers": 0}
+    if offset is not None:
+        clock |= {"offset": round(offset.seconds, 9), "error": round(offset.error, 9), "answers": offset.answers}
+    server = f"{params['address']}:{params['port']}"
+    problem = clock_offset.clock_problem(offset, params["bound"], params["name"], server, reason)
+    module.exit_json(changed=False, clock=clock, trouble=problem)
 
 
 if __name__ == "__main__":

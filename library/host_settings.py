@@ -1,15 +1,15 @@
 #!/usr/bin/python
-"""Ansible module: kernel settings, counted per instance."""
+"""Ansible module: claims and releases kernel settings for an instance."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_settings
-short_description: Claim kernel settings for an instance, or give them back
+short_description: Claim or release kernel settings for an instance
 description:
   - A setting is a number in a file below C(/proc/sys) or C(/sys). Each instance claims the least value that it needs.
-  - The host gets the largest of all claims and of the value it had. When the last claim is gone it gets its original value back.
-  - A setting that the host refuses to change, as in a container, is reported and is no error.
+  - The setting gets the maximum of all claims and its original value. The last release restores the original value.
+  - A setting that the host refuses to change, for instance in a container, is reported but is not an error.
 options:
   instance:
     description: Name of the instance.
@@ -17,12 +17,12 @@ options:
     required: true
   settings:
     description:
-      - Least values by name, a dotted sysctl name or an absolute path below C(/sys).
-      - An empty mapping gives all claims back.
+      - Least value by name of a setting, a dotted sysctl name or an absolute path below C(/sys).
+      - An empty mapping releases all claims of the instance.
     type: dict
     default: {}
   register_file:
-    description: File that holds the claims of all instances of the host.
+    description: File with the claims of all instances of the host.
     type: path
     default: /var/lib/slurm-mirage/host-settings.json
 author:
@@ -48,7 +48,7 @@ set:
   type: list
   elements: str
 refused:
-  description: Reasons by name, for the settings that the host did not let us change.
+  description: Reason by name, for the settings that the host refused to change.
   returned: always
   type: dict
 """
@@ -74,9 +74,9 @@ def main() -> None:
     except (TypeError, ValueError):
         module.fail_json(msg=f"wrong use: settings: whole numbers by name, not {module.params['settings']}")
     host = HostSettings(Path(module.params["register_file"]))
-    outcome = host.claim(module.params["instance"], wanted, write=not module.check_mode)
-    changed = bool(outcome["changed"]) or outcome["noted"]
-    module.exit_json(changed=changed, set=outcome["changed"], refused=outcome["refused"])
+    result = host.claim(module.params["instance"], wanted, write=not module.check_mode)
+    changed = bool(result["changed"]) or result["noted"]
+    module.exit_json(changed=changed, set=result["changed"], refused=result["refused"])
 
 
 if __name__ == "__main__":

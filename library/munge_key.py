@@ -1,21 +1,21 @@
 #!/usr/bin/python
-"""Ansible module: gives a host the munge key of another one."""
+"""Ansible module: writes the munge key of another host."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: munge_key
-short_description: Have the munge key that another host has
+short_description: Write a munge key
 description:
-  - Writes a key in one step, so that it is never there in part, nor for a moment readable by others.
-  - A key is 1024 bytes that are no text, which M(ansible.builtin.copy) cannot write from a variable.
+  - Writes the key atomically, so that the file is never incomplete and never readable by other users.
+  - A key is 1024 bytes of binary data, which M(ansible.builtin.copy) cannot write from a variable.
 options:
   path:
     description: File of the key.
     type: path
     required: true
   user:
-    description: Account that owns it. It may be missing in check mode.
+    description: Account that owns the file. In check mode it may not exist yet.
     type: str
     required: true
   key:
@@ -30,7 +30,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Have the head's key
+- name: Write the head's munge key
   munge_key:
     path: /var/lib/slurm-mirage/mirage/etc/munge.key
     user: slurm-mirage
@@ -54,15 +54,15 @@ SECRET = 0o600
 
 
 def owner_of(user: str) -> tuple[int, int] | None:
-    """(uid, gid) of the user; None when it is not there yet."""
+    """Return (uid, gid) of the account `user`; None when it does not exist."""
     with suppress(KeyError):
         account = pwd.getpwnam(user)
         return account.pw_uid, account.pw_gid
     return None
 
 
-def is_there(path: Path, key: bytes, owner: tuple[int, int] | None) -> bool:
-    """Whether the file has that key, and only its owner may read it."""
+def is_as_wanted(path: Path, key: bytes, owner: tuple[int, int] | None) -> bool:
+    """Return whether the file contains `key`, belongs to `owner` (uid, gid) and is readable only by the owner."""
     if differs(path, key):
         return False
     status = path.stat()
@@ -84,7 +84,7 @@ def main() -> None:
         key = base64.b64decode(module.params["key"], validate=True)
     except binascii.Error:
         module.fail_json(msg="key: is not base64")
-    changed = not is_there(path, key, owner)
+    changed = not is_as_wanted(path, key, owner)
     if changed and not module.check_mode:
         if owner is None:
             module.fail_json(msg=f"user: there is no account {module.params['user']}")

@@ -1,16 +1,16 @@
 #!/usr/bin/python
-"""Ansible module: a table of nftables that lets only some hosts reach an instance's ports."""
+"""Ansible module: an nftables table that admits only some hosts to an instance's ports."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nftables_table
-short_description: Let only some hosts reach some ports of this one
+short_description: Manage the nftables table of an instance
 description:
-  - Keeps one table of nftables (family inet) of the given name. What comes to O(ports) from elsewhere than O(hosts) is refused
-    there; everything else is left to the host's own rules.
-  - The table is replaced in one step, and only when it is not there as it should be.
-  - It is written to O(file), too, so that it can be loaded when the host starts. A file that is there says that the table was made.
+  - Manages one nftables table (family inet). It rejects packets to O(ports) that do not come from O(hosts), and leaves all other
+    packets to the host's own rules.
+  - The table is replaced atomically, and only when it differs.
+  - The table is also written to O(file), from which it can be loaded when the host boots.
 options:
   name:
     description: Name of the table.
@@ -21,26 +21,26 @@ options:
     type: path
     required: true
   hosts:
-    description: Addresses and networks from which O(ports) can be reached.
+    description: Addresses and networks that may reach O(ports).
     type: list
     elements: str
     default: []
   ports:
-    description: Ports and ranges of them, like V(111/udp) and V(17000-17360/tcp).
+    description: Ports and port ranges, such as V(111/udp) and V(17000-17360/tcp).
     type: list
     elements: str
     default: []
   needed:
-    description: TCP ports that O(ports) may not have, because the control machine comes by them.
+    description: TCP ports that O(ports) may not contain, because Ansible connects to them.
     type: list
     elements: int
     default: [22]
   nft:
-    description: The program.
+    description: Path of nft.
     type: path
     default: /usr/sbin/nft
   state:
-    description: Whether the table and its file shall be there.
+    description: Whether the table and its file exist.
     type: str
     choices: [present, absent]
     default: present
@@ -52,7 +52,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Keep strangers from the cluster's ports
+- name: Reject other hosts at the cluster's ports
   nftables_table:
     name: slurm_mirage_mine
     file: /var/lib/slurm-mirage/mine/etc/firewall.nft
@@ -62,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rules:
-  description: The table, as nft reads it; empty with O(state=absent).
+  description: Text of the table in nft's syntax; empty with O(state=absent).
   returned: always
   type: str
 """
@@ -75,8 +75,8 @@ from ansible.module_utils.slurm_mirage.base.files import differs, write_atomical
 from ansible.module_utils.slurm_mirage.network import firewall
 
 
-def loaded(module: AnsibleModule) -> str | None:
-    """What the kernel has of the table; None if it has none, or there is no nft."""
+def loaded_table(module: AnsibleModule) -> str | None:
+    """Return the table as `nft list table` prints it; None when the kernel has no such table or nft is not installed."""
     if not Path(module.params["nft"]).exists():
         return None
     code, listing, _ = module.run_command([module.params["nft"], "list", "table", "inet", module.params["name"]])
@@ -84,28 +84,28 @@ def loaded(module: AnsibleModule) -> str | None:
 
 
 def ensure_present(module: AnsibleModule) -> tuple[bool, str]:
-    """Whether anything changed or would, and the table."""
-    asked = module.params
-    firewall.check_reachable(map(firewall.ports_of, asked["ports"]), asked["needed"])
-    rules = firewall.table(asked["name"], asked["hosts"], asked["ports"])
-    content, path = firewall.replacing(asked["name"], rules), Path(asked["file"])
+    """Write and load the table, but not in check mode; returns whether anything changes, and the table's text."""
+    params = module.params
+    firewall.check_reachable(map(firewall.parse_ports, params["ports"]), params["needed"])
+    rules = firewall.table(params["name"], params["hosts"], params["ports"])
+    content, path = firewall.replacement_script(params["name"], rules), Path(params["file"])
     is_written = not differs(path, content)
-    is_loaded = firewall.mark_of(loaded(module) or "") == firewall.mark_of(rules)
+    is_loaded = firewall.table_digest(loaded_table(module) or "") == firewall.table_digest(rules)
     if not module.check_mode:
         if not is_written:
             write_atomically(path, content)
         if not is_loaded:
-            module.run_command([asked["nft"], "-f", str(path)], check_rc=True)
+            module.run_command([params["nft"], "-f", str(path)], check_rc=True)
     return not (is_written and is_loaded), rules
 
 
 def ensure_absent(module: AnsibleModule) -> tuple[bool, str]:
-    """Whether anything changed or would, and no table."""
-    asked, path = module.params, Path(module.params["file"])
-    is_written, is_loaded = path.exists(), loaded(module) is not None
+    """Remove the table and its file, but not in check mode; returns whether anything changes, and an empty text."""
+    params, path = module.params, Path(module.params["file"])
+    is_written, is_loaded = path.exists(), loaded_table(module) is not None
     if not module.check_mode:
         if is_loaded:
-            module.run_command([asked["nft"], "delete", "table", "inet", asked["name"]], check_rc=True)
+            module.run_command([params["nft"], "delete", "table", "inet", params["name"]], check_rc=True)
         path.unlink(missing_ok=True)
     return is_written or is_loaded, ""
 

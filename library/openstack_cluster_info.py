@@ -1,22 +1,23 @@
 #!/usr/bin/python
-"""Ansible module: what a cluster has in an OpenStack cloud, and whether the cloud can give what it still lacks."""
+"""Ansible module: lists the resources of a cluster in an OpenStack cloud, and checks whether missing ones can be created."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: openstack_cluster_info
-short_description: A cluster's servers and networks in a cloud, and the room for them
+short_description: Gather a cluster's resources in an OpenStack cloud and check quotas
 description:
-  - Returns the servers, networks and other things in a project of an OpenStack cloud that are a cluster's, and changes nothing.
-  - What is a cluster's is told by a mark, C(slurm-mirage:CLUSTER), in the description of networks, subnets, routers, security
-    groups and floating IPs, in the comment of the public key and in the metadata of servers. A server group has no room for a mark;
-    it is the cluster's when it bears its name and the cluster's security group is there, which is made first and removed last.
-  - With O(wanted), fails when the cloud does not have what is wanted, when the project's quotas are too small for what is missing,
-    or when something else in the project bears a name of the cluster.
+  - Returns the servers, networks and other resources that belong to a cluster in a project of an OpenStack cloud. Changes nothing.
+  - A resource belongs to a cluster if it has the mark C(slurm-mirage:CLUSTER) in its description (networks, subnets, routers,
+    security groups, floating IPs), in the comment of the public key (key pairs) or in its metadata (servers). A server group cannot
+    have a mark. It belongs to the cluster if it has its name and the cluster's security group exists, which is created first and
+    deleted last.
+  - With O(wanted), fails when the cloud does not have a wanted flavor, image, zone or network, when the project's quotas are too
+    small for the missing resources, or when a resource outside the cluster has a name of the cluster.
   - Runs on the control machine. The credentials are read from C(clouds.yaml) by openstacksdk and are not returned.
 options:
   cloud:
-    description: Name of the cloud in C(clouds.yaml), which nobody but its owner may read.
+    description: Name of the cloud in C(clouds.yaml). Only the owner may have access to this file.
     type: str
     required: true
   cluster:
@@ -24,7 +25,7 @@ options:
     type: str
     required: true
   wanted:
-    description: What the cluster shall consist of. Without it, things of the cluster are listed, and nothing is checked.
+    description: The cluster to be created. Without it, the module lists the cluster's resources and checks nothing.
     type: dict
     suboptions:
       computes:
@@ -32,7 +33,7 @@ options:
         type: int
         required: true
       head_is_compute:
-        description: Whether the head is a compute host too.
+        description: Whether the head is also a compute host.
         type: bool
         default: false
       flavor:
@@ -44,31 +45,31 @@ options:
         type: str
         required: true
       image:
-        description: Image of all servers, by its name or id.
+        description: Name or id of the image of all servers.
         type: str
         required: true
       zone:
-        description: Availability zone of all servers; empty is the cloud's choice.
+        description: Availability zone of all servers; if empty, the cloud chooses.
         type: str
         default: ""
       network:
-        description: Name of a network that is there, instead of one of the cluster's own.
+        description: Name of an existing network to use; if empty, the cluster gets its own network.
         type: str
         default: ""
       external_network:
-        description: Name of the external network that the router leads to; empty is no router.
+        description: Name of the external network that the router connects to; if empty, there is no router.
         type: str
         default: ""
       policy:
-        description: Policy of the server group; C(none) is no server group.
+        description: Policy of the server group; with C(none) there is no server group.
         type: str
         default: none
       public_key:
-        description: The public key, in one line, that the servers shall admit.
+        description: Public key for SSH access to the servers, in one line.
         type: str
         required: true
       rules:
-        description: Number of rules of the security group.
+        description: Number of rules in the security group.
         type: int
         default: 0
 author:
@@ -81,7 +82,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Look what cluster mirage has
+- name: List the resources of cluster mirage
   openstack_cluster_info:
     cloud: openstack
     cluster: mirage
@@ -90,39 +91,39 @@ EXAMPLES = r"""
 RETURN = r"""
 servers:
   description:
-    - The cluster's servers, by name, each with its id, name, status and port, and whether it has ever run (has_run).
-    - In state ERROR the fault is what the cloud says to it, or V(no reason); else it is empty.
+    - The cluster's servers, sorted by name, each with its id, name, status and port, and whether it has ever run (has_run).
+    - In state ERROR, fault is the cloud's message or V(no reason); otherwise it is empty.
   returned: always
   type: list
 found:
-  description: Id of each other thing of the cluster that is there (security_group, network, subnet, router, key_pair, server_group,
-    floating_ip).
+  description: Id of each other existing resource of the cluster, by kind (security_group, network, subnet, router, key_pair,
+    server_group, floating_ip).
   returned: always
   type: dict
 network:
-  description: Id of the network that the servers are in; empty when it has to be made.
+  description: Id of the servers' network; empty when it has to be created.
   returned: always
   type: str
 external_network:
-  description: Id of the external network; empty without one.
+  description: Id of the external network; empty when there is none.
   returned: always
   type: str
 names:
-  description: Name of each thing of a cluster beside its servers, whether it is there or not.
+  description: Name of each resource of the cluster besides its servers, whether it exists or not.
   returned: always
   type: dict
 plan:
-  description: Name, flavor and metadata of each server that is wanted, the head first.
+  description: Name, flavor and metadata of each wanted server, the head first.
   returned: with O(wanted)
   type: list
 guests:
   description:
-    - What else uses things of the cluster, by names or ids.
-    - Servers, ports, subnets and routers in its network; networks at its router; ports with its security group.
+    - Other resources that use the cluster's, by name or id.
+    - These are servers, ports, subnets and routers in its network, networks at its router, and ports with its security group.
   returned: without O(wanted)
   type: list
 preview:
-  description: What the cluster costs, in lines.
+  description: Lines with the servers, cores and memory that the cluster needs, and what the project has left.
   returned: with O(wanted)
   type: list
 """
@@ -135,7 +136,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.cloud import plan as cloud_plan
-from ansible.module_utils.slurm_mirage.cloud.project import Cluster, Wanted, reason_of
+from ansible.module_utils.slurm_mirage.cloud.guests import guests
+from ansible.module_utils.slurm_mirage.cloud.project import Cluster, Wanted, fault_of
 
 try:
     import openstack
@@ -147,14 +149,14 @@ except ImportError:
 
 
 def check_private(path: str) -> None:
-    """Raise WrongUse when others than its owner may read a file of credentials."""
+    """Raise WrongUse when users other than the owner have access to the file of credentials `path`."""
     mode = stat.S_IMODE(Path(path).stat().st_mode)
     if mode & 0o077:
         raise WrongUse(f"{path}: it holds a password, and others may read it (mode {mode:04o}); chmod 600 it")
 
 
 def connect(cloud: str) -> Any:
-    """A connection to the cloud, which has accepted the credentials."""
+    """Return an authenticated connection to the cloud. Raises WrongUse when clouds.yaml or the credentials are wrong."""
     try:
         config = loader.OpenStackConfig()
         region = config.get_one(cloud=cloud)
@@ -178,37 +180,37 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def told_of(server: Any, port: str) -> dict[str, Any]:
-    """What a role has to know of a server."""
-    fault = reason_of(server) if server.status == "ERROR" else ""
+def server_entry(server: Any, port: str) -> dict[str, Any]:
+    """Return the entry of a server in the returned list `servers`."""
+    fault = fault_of(server) if server.status == "ERROR" else ""
     has_run = bool(server.launched_at)
     return {"id": server.id, "name": server.name, "status": server.status, "fault": fault, "has_run": has_run, "port": port}
 
 
-def look(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All that the module returns."""
+def gather(cloud: str, name: str, wanted: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the module's result for the cluster `name`; with `wanted`, check it. Raises WrongUse."""
     cluster = Cluster(connect(cloud), name)
     ports = cluster.ports()
     result: dict[str, Any] = {
-        "servers": [told_of(server, ports.get(server.id, "")) for server in cluster.servers],
+        "servers": [server_entry(server, ports.get(server.id, "")) for server in cluster.servers],
         "found": {kind: item.name if kind == "key_pair" else item.id for kind, item in cluster.found.items() if item is not None},
         "network": cluster.found["network"].id if cluster.found["network"] else "",
         "external_network": "",
         "names": cluster.names,
     }
     if wanted is None:
-        return {**result, "guests": cluster.guests()}
+        return {**result, "guests": guests(cluster)}
     plan = Wanted(cluster, wanted)
-    plan.check_what_is_there()
-    rooms = plan.rooms()
-    plan.check_room(rooms)
+    plan.check_existing()
+    quotas = plan.quotas()
+    plan.check_quotas(quotas)
     result["plan"] = plan.servers()
-    result["preview"] = cloud_plan.preview(name, list(plan.flavors().values()), plan.missing(), rooms)
+    result["preview"] = cloud_plan.preview(name, list(plan.flavors().values()), plan.missing(), quotas)
     return {**result, "network": plan.network or result["network"], "external_network": plan.external_network}
 
 
 def main() -> None:
-    """Look at the cloud."""
+    """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
             "cloud": {"type": "str", "required": True},
@@ -235,11 +237,11 @@ def main() -> None:
     if openstack is None:
         module.fail_json(msg=missing_required_lib("openstacksdk"))
     try:
-        result = look(module.params["cloud"], module.params["cluster"], module.params["wanted"])
+        result = gather(module.params["cloud"], module.params["cluster"], module.params["wanted"])
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     except (errors.SDKException, refused.ClientException) as error:
-        module.fail_json(msg=f"the cloud {module.params['cloud']!r} does not answer as it should: {one_line(error)}")
+        module.fail_json(msg=f"request to the cloud {module.params['cloud']!r} failed: {one_line(error)}")
     module.exit_json(changed=False, **result)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: joins what a run has left behind, measures it, and judges it."""
+"""Ansible module: joins the records of a run, computes its metrics and checks its validity."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ DOCUMENTATION = r"""
 module: run_collection
 short_description: Collect a run's records into jobs.csv, schedule.swf and metrics.json
 description:
-  - Joins the replay's journal, Slurm's record and sigsleep's into one line a job, in the time of the trace.
-  - Computes the metrics of the schedule, and the verdict on whether the emulation spoiled it.
-  - Runs on the control machine, where the records have been brought to. It needs polars.
+  - Joins the replay's journal, Slurm's job completion log and sigsleep's log into one row per job, in trace time.
+  - Computes the metrics of the schedule, and checks whether the emulation has distorted it.
+  - Runs on the control machine, to which the records have been copied. Needs polars.
 options:
   run_dir:
     description:
-      - Folder of the run on the control machine. It holds C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
-        C(jobcomp.log), C(sigsleep.log) or one C(.sigsleep/HOST.log) a host (they are joined), and perhaps C(suspended.jsonl),
-        C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and C(clock_offsets.json).
+      - Folder of the run on the control machine. It contains C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
+        C(jobcomp.log), C(sigsleep.log) or one C(.sigsleep/HOST.log) per host (these are joined). Optional files are
+        C(suspended.jsonl), C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and
+        C(clock_offsets.json).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
     type: path
     required: true
@@ -28,11 +29,11 @@ options:
     type: int
     required: true
   tau:
-    description: Smallest run time, in seconds, that the bounded slowdown divides by.
+    description: Lower bound, in seconds, of the run time in the bounded slowdown.
     type: float
     default: 10
   thresholds:
-    description: Bounds of a valid run by name, instead of the defaults (docs/validity.md).
+    description: Bounds of a valid run by name, which replace the defaults (docs/validity.md).
     type: dict
     default: {}
 author:
@@ -43,7 +44,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Join the records and measure
+- name: Collect the results of a run
   run_collection:
     run_dir: results/first
     processors: 5760
@@ -55,11 +56,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 metrics:
-  description: Content of metrics.json, with the verdict as its member C(validity).
+  description: Content of metrics.json; its member C(validity) is the result of the validity checks.
   returned: always
   type: dict
 disagreements:
-  description: Number of contradictions between sigsleep's and Slurm's record, by kind.
+  description: Number of contradictions between sigsleep's and Slurm's records, by kind.
   returned: always
   type: dict
 """
@@ -81,7 +82,7 @@ else:
 
 
 def join_records(folder: Path) -> None:
-    """Make one sigsleep.log of the hosts' own. A torn record at the end of one hides no other: a reader goes on at the next."""
+    """Concatenate the hosts' sigsleep logs to one. After an incomplete record at the end of a log, a reader finds the next one."""
     parts = sorted((folder / ".sigsleep").glob("*.log"))
     if parts:
         write_atomically(folder / "sigsleep.log", b"".join(part.read_bytes() for part in parts))
@@ -89,7 +90,7 @@ def join_records(folder: Path) -> None:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
             "run_dir": {"type": "path", "required": True},
@@ -106,14 +107,14 @@ def main() -> None:
     if not module.check_mode:
         join_records(folder)
     try:
-        found = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
+        collected = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
-    stale = [name for name, content in found.files.items() if differs(folder / name, content)]
+    outdated = [name for name, content in collected.files.items() if differs(folder / name, content)]
     if not module.check_mode:
-        for name in stale:
-            write_atomically(folder / name, found.files[name])
-    module.exit_json(changed=bool(stale), metrics=found.metrics, disagreements=found.disagreements)
+        for name in outdated:
+            write_atomically(folder / name, collected.files[name])
+    module.exit_json(changed=bool(outdated), metrics=collected.metrics, disagreements=collected.disagreements)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,26 @@
 #!/usr/bin/python
-"""Ansible module: what sacct says of the jobs of a run."""
+"""Ansible module: writes the accounting records of a run's jobs to a file."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_accounting_record
-short_description: Write what sacct says of a run's jobs
+short_description: Write the accounting records of a run's jobs
 description:
-  - Calls C(sacct) once, in the cluster's own time (UTC), for all jobs since the run began, and keeps those with its names.
-  - The file is one that C(make metrics) and C(make experiment) read as TRACE. Its times are the cluster's, shrunk as the jobs were.
+  - Calls C(sacct) once, in the cluster's virtual time (UTC), for all jobs since the start of the run, and selects the run's jobs by
+    their names.
+  - C(make metrics) and C(make experiment) can read the file as TRACE. Its times are virtual times, shrunk like the workload.
 options:
   instance:
-    description: Directory of the instance, which has accounting.
+    description: Directory of the instance, which must have accounting.
     type: path
     required: true
   run:
-    description: Name of the run, whose folder in C(runs) has the journal.
+    description: Name of the run, whose folder in C(runs) contains the journal.
     type: str
     required: true
   bin:
-    description: Folder of sacct.
+    description: Folder with sacct.
     type: path
     default: /usr/bin
   dest:
@@ -34,7 +35,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Keep Slurm's own accounting
+- name: Write Slurm's accounting records
   slurm_accounting_record:
     instance: /var/lib/slurm-mirage/mirage
     run: kth
@@ -43,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 jobs:
-  description: How many lines the file has besides its heading.
+  description: Number of lines in the file, without its heading.
   returned: not in check mode
   type: int
 """

@@ -1,22 +1,22 @@
 #!/usr/bin/python
-"""Ansible module: accounts, associations and QOS of an emulated cluster with accounting."""
+"""Ansible module: creates accounts, associations and QOS of an emulated cluster with accounting."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_accounts
-short_description: Keep the accounts and QOS of an emulated cluster
+short_description: Create the accounts and QOS of an emulated cluster
 description:
-  - Gives the instance's user, who submits all jobs, an association with the account C(default), which jobs have that name none, and
-    with each account of a workload, so that fair share acts on the users of a log.
-  - Calls C(sacctmgr) once for up to 500 names, and then waits until slurmctld knows them. Whatever else is there stays.
+  - Gives the instance's user, who submits all jobs, an association with the account C(default), which jobs without an account use,
+    and with each account of a workload, so that fair share applies to the users of a log.
+  - Calls C(sacctmgr) once for up to 500 names, and then waits until slurmctld knows them. Other accounts and QOS are not changed.
 options:
   directory:
-    description: Directory of the instance, whose slurmctld and slurmdbd run.
+    description: Directory of the instance. Its slurmctld and slurmdbd must be running.
     type: path
     required: true
   bin:
-    description: Folder of sacctmgr and scontrol.
+    description: Folder with sacctmgr and scontrol.
     type: path
     default: /usr/bin
   cluster:
@@ -24,28 +24,28 @@ options:
     type: str
     required: true
   user:
-    description: The instance's user.
+    description: Account of the instance on the host.
     type: str
     required: true
   plan:
-    description: A plan (plan.csv) whose jobs' accounts shall be there.
+    description: A plan (plan.csv). The accounts of its jobs are created.
     type: path
   users:
-    description: Numbers of users of a log who shall have an account besides those of O(plan); user 12 has C(u12).
+    description: Numbers of further users of a log who get an account, in addition to those in O(plan). User 12 has account C(u12).
     type: list
     elements: int
     default: []
   shares:
-    description: Shares of the log's users, by their numbers. All others have 1.
+    description: Shares of the log's users, by their numbers. The default is 1.
     type: dict
     default: {}
   qos:
-    description: QOS besides C(normal), mappings of C(name) and words that sacctmgr takes. All accounts may use them.
+    description: QOS besides C(normal), each a mapping with C(name) and options of sacctmgr. All accounts may use them.
     type: list
     elements: dict
     default: []
   wait:
-    description: Seconds to wait for slurmdbd to answer, and then for slurmctld to know what has changed.
+    description: Seconds to wait for slurmdbd to answer, and then for slurmctld to know the changes.
     type: int
     default: 60
 author:
@@ -56,7 +56,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Have the accounts of a workload
+- name: Create the accounts of a workload
   slurm_accounts:
     directory: /var/lib/slurm-mirage/mirage
     cluster: mirage
@@ -70,7 +70,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 commands:
-  description: What sacctmgr was told, or would be in check mode (each cut to 200 characters).
+  description: Arguments of the sacctmgr commands that were run, or in check mode would be run (each cut to 200 characters).
   returned: always
   type: list
   elements: str

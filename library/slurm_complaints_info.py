@@ -1,40 +1,40 @@
 #!/usr/bin/python
-"""Ansible module: what the daemons of a host complained about during a run."""
+"""Ansible module: counts errors in the logs of Slurm's daemons on a host during a run."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_complaints_info
-short_description: What the daemons of a host complained about during a run
+short_description: Gather errors from the daemons' logs during a run
 description:
-  - Looks through the logs of slurmctld and of the slurmd that the instance has on this host, and counts complaints by kind.
-  - To be asked on the head first, which knows from when to when the run went. Other hosts are given what it returned as O(span).
-  - Reads only.
+  - Searches the logs of slurmctld and of the instance's slurmd on this host for errors, and counts them by kind.
+  - Run it on the head first, with O(run). The head returns the time span of the run; pass it to the other hosts as O(span).
+  - Changes nothing.
 options:
   instance:
     description: Directory of the instance.
     type: path
     required: true
   run:
-    description: Name of the run, whose folder in C(runs) has the journal. Either this or O(span).
+    description: Name of the run, whose folder in C(runs) contains the journal. Mutually exclusive with O(span).
     type: str
   span:
-    description: From when to when the run went, as this module returned it on the head.
+    description: Time span of the run, as this module returned it on the head.
     type: dict
     suboptions:
       real:
-        description: Real seconds since the epoch.
+        description: Start of the run, in real seconds since the epoch.
         type: float
         required: true
       virtual:
-        description: The same moment in virtual seconds.
+        description: Start of the run, in virtual seconds since the epoch.
         type: float
         required: true
       until:
-        description: The end, in virtual seconds. Without one it goes on.
+        description: End of the run, in virtual seconds since the epoch. Omitted while the run is in progress.
         type: float
   lines:
-    description: How many lines of each kind are returned.
+    description: Number of lines of each kind that are returned.
     type: int
     default: 20
 author:
@@ -45,30 +45,30 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: See what slurmctld complained about
+- name: Gather errors of the head's daemons
   slurm_complaints_info:
     instance: /var/lib/slurm-mirage/mirage
     run: kth
-  register: found
+  register: head_errors
 
-- name: See what the slurmd of another host complained about
+- name: Gather errors of the slurmd of another host
   slurm_complaints_info:
     instance: /var/lib/slurm-mirage/mirage
-    span: "{{ found.span }}"
+    span: "{{ head_errors.span }}"
 """
 
 RETURN = r"""
 span:
-  description: From when to when, as O(span). Without a journal of a run that has begun it is empty, and so is all else.
+  description: Time span of the run, as O(span). If the run has not started, it is empty, and so are the other values.
   returned: always
   type: dict
 counts:
-  description: How many complaints of each kind.
+  description: Number of errors by kind.
   returned: always
   type: dict
   sample: {time-out: 3}
 lines:
-  description: The first of each kind, with the log that they stand in.
+  description: The first lines of each kind, with the name of their log.
   returned: always
   type: list
   elements: str
@@ -86,7 +86,7 @@ from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Spa
 
 
 def span_of(folder: Path) -> tuple[dict[str, Any], int]:
-    """From when to when the run in `folder` went, and how many bytes slurmctld.log had when it began. Empty before it has begun."""
+    """Return the time span of the run in `folder`, empty when it has not started, and the size of slurmctld.log at its start."""
     start = start_of(folder / "journal.jsonl")
     if start is None:
         return {}, 0
@@ -97,14 +97,14 @@ def span_of(folder: Path) -> tuple[dict[str, Any], int]:
     return {"real": start["real"], "virtual": start["virtual"], "until": until}, start["controller_log_offset"]
 
 
-def first_of_each(found: list[Complaint], most: int) -> list[str]:
-    """As many lines of each kind, in the order of the logs."""
-    seen: dict[str, int] = {}
+def first_of_each(errors: list[Complaint], most: int) -> list[str]:
+    """Return the first `most` lines of each kind, in the order of the logs."""
+    counts: dict[str, int] = {}
     lines = []
-    for one in found:
-        seen[one.kind] = seen.get(one.kind, 0) + 1
-        if seen[one.kind] <= most:
-            lines.append(f"{one.log}: {one.line}")
+    for complaint in errors:
+        counts[complaint.kind] = counts.get(complaint.kind, 0) + 1
+        if counts[complaint.kind] <= most:
+            lines.append(f"{complaint.log}: {complaint.line}")
     return lines
 
 
@@ -134,8 +134,8 @@ def main() -> None:
             span, offset = span_of(instance / "runs" / module.params["run"])
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
-    found = list(complaints(instance / "log", Span(**span), offset)) if span else []
-    module.exit_json(changed=False, span=span, counts=by_kind(found), lines=first_of_each(found, module.params["lines"]))
+    errors = list(complaints(instance / "log", Span(**span), offset)) if span else []
+    module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=first_of_each(errors, module.params["lines"]))
 
 
 if __name__ == "__main__":

@@ -1,33 +1,32 @@
 #!/usr/bin/python
-"""Ansible module: slurm.conf and the slim files of the emulated nodes, in one call."""
+"""Ansible module: writes slurm.conf and the slim configuration files of the emulated nodes."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_config
-short_description: Write slurm.conf and a slim configuration for each emulated node
+short_description: Write slurm.conf and a slim configuration file for each emulated node
 description:
-  - Writes C(etc/slurm.conf) (all nodes and partitions, for slurmctld and the commands), C(etc/common.conf) (the settings alone)
-    and C(etc/nodes/NODE.conf) (that node's line and an Include of C(common.conf)) below the instance's directory.
-  - A slurmd needs no more than its own line, as long as no step runs on more than one node. With the whole cluster in its file its
-    memory and its start grow with the cluster; see O(wide_steps).
-  - The nodes are placed over the block's ports, and over further loopback addresses when those are used up. Nodes that are in the
-    C(etc/slurm.conf) that is there already keep their places.
-  - With O(hosts) the nodes are dealt to several hosts, one after the other. C(etc/slurm.conf) holds all of them; the slim files are
-    those of this host's nodes, and so is what is returned.
-  - With O(front_ends) that many slurmd, which have the places, stand for all nodes, which have neither ports nor files.
-    All slurmd then read C(etc/slurm.conf).
-  - Where nodes have GRES (word C(Gres) of O(nodes[].extra)), C(GresTypes) is set unless O(settings) has it, and C(gres.conf) is
-    written beside the file that slurmd reads. The device files that it wants of GPUs are links to C(/dev/null), C(etc/gpu0) and
-    so on.
-  - Files of nodes that are gone are removed.
+  - Writes C(etc/slurm.conf) (all nodes and partitions, for slurmctld and the commands), C(etc/common.conf) (only the settings) and
+    C(etc/nodes/NODE.conf) (the node's line and an Include of C(common.conf)) below the instance's directory.
+  - A slurmd needs only its own line if no step runs on more than one node. If it reads the whole cluster, its memory and start-up
+    time grow with the cluster; see O(wide_steps).
+  - The nodes are placed on the block's ports, and on further loopback addresses when these are used up. Nodes that are in the
+    existing C(etc/slurm.conf) keep their places.
+  - With O(hosts) the nodes are distributed to several hosts. C(etc/slurm.conf) contains all nodes; the slim files and the returned
+    nodes are those of this host.
+  - With O(front_ends) this number of slurmd stands for all nodes. Only the front ends have places, and all slurmd read
+    C(etc/slurm.conf).
+  - If nodes have GRES (option C(Gres) in O(nodes[].extra)), C(GresTypes) is set unless O(settings) contains it, and C(gres.conf) is
+    written to the folder of the file that slurmd reads. The device files of GPUs are links to C(/dev/null), C(etc/gpu0) and so on.
+  - Files of removed nodes are deleted.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   settings:
-    description: Settings by their names in slurm.conf(5). The value V(omit) leaves one out.
+    description: Settings by their names in slurm.conf(5). The value V(omit) leaves a setting out.
     type: dict
     required: true
   nodes:
@@ -37,85 +36,85 @@ options:
     required: true
     suboptions:
       prefix:
-        description: Name of the nodes without their number.
+        description: Prefix of the nodes' names, before the number.
         type: str
         default: n
       first:
-        description: Number of the first node. The default goes on where the last class with that prefix ended, or begins with 1.
+        description: Number of the first node. The default follows the last class with the same prefix, or is 1.
         type: int
       count:
-        description: How many.
+        description: Number of nodes.
         type: int
         required: true
       cpus:
-        description: Processors of each.
+        description: Processors of each node.
         type: int
         required: true
       extra:
-        description: Further words of the NodeName line (RealMemory, Feature, Gres, Sockets).
+        description: Further options of the NodeName line (RealMemory, Feature, Gres, Sockets).
         type: dict
         default: {}
   port:
-    description: First port of the instance's block, as M(slurm_instance) returned it. It is slurmctld's; the nodes have the others.
+    description: First port of the instance's block, as returned by M(slurm_instance). slurmctld uses it; the nodes use the others.
     type: int
     required: true
   ports:
-    description: How many ports the block has.
+    description: Number of ports in the block.
     type: int
     required: true
   address:
     description:
-      - Address that the daemons listen on. Where its ports are used up, nodes have those of the addresses that follow, but with
-        O(hosts) not.
+      - Address on which the daemons listen. Without O(hosts), nodes use the addresses that follow it when its ports are used up.
     type: str
     default: 127.0.0.1
   hostname:
     description:
-      - Host name that resolves to O(address). On a further address the host name is that address, and with O(hosts) on each.
+      - Host name that resolves to O(address). Nodes on further addresses, and with O(hosts) all nodes, have their address as host
+        name.
     type: str
     default: localhost
   hosts:
     description:
-      - Addresses of the compute hosts of a cluster of several, in their order. All of them have the same block of ports.
-      - Empty for a cluster on this host alone.
+      - Addresses of the compute hosts of a cluster of several hosts, in order. All of them have the same block of ports.
+      - Empty for a cluster on this host only.
     type: list
     elements: str
     default: []
   known:
     description:
-      - With O(hosts), the lines of nodes that the head's C(etc/slurm.conf) had, as M(slurm_placement_info) returned them. These
+      - With O(hosts), the NodeName lines of the head's earlier C(etc/slurm.conf), as returned by M(slurm_placement_info). These
         nodes keep their places.
     type: str
     default: ''
   front_ends:
     description:
-      - How many slurmd, C(frontend1) and so on, stand for all nodes. It needs a Slurm with the front-end mode; see
+      - Number of slurmd, C(frontend1) and so on, that stand for all nodes. Needs a Slurm release with front-end mode; see
         M(slurm_release_info).
-      - V(0) is a slurmd for each node.
+      - V(0) means one slurmd per node.
     type: int
     default: 0
   wide_steps:
     description:
-      - Whether steps (srun) shall run on several nodes. All slurmd then read C(etc/slurm.conf), and no other file is written.
-      - A slurmstepd reports its end to that of another node, whose address its slurmd has to know.
+      - Whether steps (srun) can run on several nodes. All slurmd then read C(etc/slurm.conf), and there are no slim files.
+      - This is needed because a slurmstepd reports its end to the slurmstepd of another node, whose address its slurmd must know.
     type: bool
     default: false
   partitions:
-    description: Partitions, mappings of C(name) and further words of a PartitionName line.
+    description: Partitions, each a mapping with C(name) and further options of the PartitionName line.
     type: list
     elements: dict
     required: true
   speed:
     description:
-      - Speed of the clock that the daemons live by. Above 1 the time-outs of O(settings), and those that Slurm has by default, are
-        multiplied by it, so that they stay what they are in real time.
+      - Speed of the virtual clock. Above 1, the time-outs in O(settings) and Slurm's default time-outs are multiplied by it, so
+        that they do not change in real time.
     type: float
     default: 1.0
   version:
     description:
-      - Release of Slurm that reads the files, as C(slurmctld -V) tells it. Settings get the names that they have in it, and
-        C(cgroup.conf) is written where it is wanted.
-      - Without it they are written as Slurm 22.05 has them.
+      - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
+        and C(cgroup.conf) is written if the release needs it.
+      - If empty, the files are written for Slurm 22.05.
     type: str
     default: ''
 author:
@@ -146,35 +145,35 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: Files that were written or removed (at most ten are named).
+  description: Files that were written or removed, at most ten.
   returned: always
   type: list
   elements: str
 slurmctld_digest:
-  description: Stands for all that slurmctld reads.
+  description: Digest of everything that slurmctld reads.
   returned: always
   type: str
 nodes:
-  description: The nodes of this host, or front ends, as M(slurm_farm) takes them, an entry for each range of consecutive ports of
-    one address.
+  description: The nodes or front ends of this host, for M(slurm_farm), with one entry for each range of consecutive ports of one
+    address.
   returned: always
   type: list
   elements: dict
   contains:
     prefix:
-      description: Name of the nodes without their number.
+      description: Prefix of the nodes' names, before the number.
       type: str
     first:
       description: Number of the first node.
       type: int
     count:
-      description: How many.
+      description: Number of nodes.
       type: int
     hostname:
-      description: Host name that their slurmd see, which resolves to their address.
+      description: Host name that their slurmd see. It resolves to their address.
       type: str
     digest:
-      description: Stands for what their slurmd read.
+      description: Digest of everything that their slurmd read.
       type: str
 """
 
@@ -198,27 +197,27 @@ from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import files_besid
 
 
 def digest(*parts: str) -> str:
-    """A short digest of texts."""
+    """Return a short digest of texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def wanted_files(
     directory: Path, parameters: dict[str, Any], classes: Sequence[NodeClass], nodes: Sequence[Nodes], here: Sequence[Nodes]
 ) -> dict[Path, str]:
-    """Content of every file that shall be there. `here` are the `nodes` of this host."""
-    types = gres_types(some.extra for some in classes)
+    """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
+    types = gres_types(node_class.extra for node_class in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
     built_for = release_change.line(parameters["version"])
     files = {directory / "etc/slurm.conf": render(settings, lines, parameters["partitions"], built_for)}
-    # Every daemon looks for other files beside its slurm.conf (common/read_config.c, get_extra_conf_path).
+    # Every daemon reads its other files from the folder of its slurm.conf (common/read_config.c, get_extra_conf_path).
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():
         files |= dict.fromkeys((directory / "etc" / name, folder / name), HEADER + text)
     if types:
-        lines = (gres_lines(some.names, some.extra, directory / "etc") for some in classes)
+        lines = (gres_lines(node_class.names, node_class.extra, directory / "etc") for node_class in classes)
         files[folder / "gres.conf"] = HEADER + "".join(lines)
     if parameters["wide_steps"]:
         return files
@@ -228,9 +227,9 @@ def wanted_files(
 
 
 def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
-    """Stands for what each slurmd of `nodes` read: the whole file, or the settings and its line.
+    """Return the digest of what each slurmd of `nodes` reads: the whole file, or the settings and its own line.
 
-    It does not depend on which of them is the first, so that nodes beside them change nothing for them.
+    The digest does not depend on the number of the first node, so that a change of neighbouring nodes does not change it.
     """
     common = wanted.get(directory / "etc/common.conf")
     if common is None:
@@ -238,51 +237,54 @@ def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
     return digest(common, replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
 
 
-def for_the_farm(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:
-    """An entry of the returned `nodes`."""
-    own_name = nodes.address == parameters["address"] and not parameters["hosts"]
+def farm_entry(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:
+    """Return the entry for `nodes` in the returned list `nodes`."""
+    has_hostname = nodes.address == parameters["address"] and not parameters["hosts"]
     return {
         "prefix": nodes.prefix,
         "first": nodes.first,
         "count": nodes.count,
-        "hostname": parameters["hostname"] if own_name else nodes.address,
+        "hostname": parameters["hostname"] if has_hostname else nodes.address,
         "digest": node_digest(directory, wanted, nodes),
     }
 
 
 def placed(parameters: dict[str, Any], classes: Sequence[NodeClass], before: str) -> tuple[list[Nodes], list[Nodes]]:
-    """All nodes with their places, and those of this host. `before` is the slurm.conf that it has."""
+    """Return all nodes with their places, and those of this host. `before` is the text of its existing slurm.conf."""
     block = Block(*(parameters[name] for name in ("address", "port", "ports")))
     if not parameters["hosts"]:
         nodes = place(classes, block, [*placed_in(before), *front_end.placed_in(before)])
         return nodes, nodes
     nodes = place_on_hosts(classes, parameters["hosts"], block, placed_in(parameters["known"]))
-    return nodes, [some for some in nodes if some.address == parameters["address"]]
+    return nodes, [item for item in nodes if item.address == parameters["address"]]
 
 
 def device_files(directory: Path, classes: Sequence[NodeClass]) -> list[Path]:
-    """Files that stand for GPUs: as many as the node with the most has."""
-    most = max(gpus(gres_of(some.extra)) for some in classes)
+    """Return the paths of the device files of GPUs: as many as the node with the most GPUs has."""
+    most = max(gpus(gres_of(node_class.extra)) for node_class in classes)
     return [directory / f"etc/{GPU}{number}" for number in range(most)]
 
 
 def update(directory: Path, wanted: dict[Path, str], devices: Sequence[Path], write: bool) -> list[Path]:
-    """Write what differs and remove nodes' files that are not wanted; returns the files touched."""
-    touched = [path for path, text in wanted.items() if differs(path, text)]
+    """Write the files that differ, create missing device files and delete surplus files, if `write` is true.
+
+    Returns the paths of all these files. Raises WrongUse when there are any and a replay runs.
+    """
+    outdated = [path for path, text in wanted.items() if differs(path, text)]
     missing = [path for path in devices if not path.is_symlink()]
     etc = directory / "etc"
-    ours = [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
-    gone = [path for path in ours if path not in wanted and path not in devices and path.exists()]
-    if touched or missing or gone:
+    own = [etc / "common.conf", etc / "gres.conf", etc / "cgroup.conf", *(etc / "nodes").glob("*.conf"), *etc.glob(f"{GPU}[0-9]*")]
+    surplus = [path for path in own if path not in wanted and path not in devices and path.exists()]
+    if outdated or missing or surplus:
         refuse_during_run(directory)
     if write:
         for path in missing:
             path.symlink_to("/dev/null")
-        for path in touched:
+        for path in outdated:
             write_atomically(path, wanted[path])
-        for path in gone:
+        for path in surplus:
             path.unlink()
-    return touched + missing + gone
+    return outdated + missing + surplus
 
 
 def main() -> None:
@@ -324,7 +326,7 @@ def main() -> None:
         files=[str(path) for path in touched[:10]],
         diff={"before": before, "after": wanted[slurm_conf], "before_header": "slurm.conf", "after_header": "slurm.conf"},
         slurmctld_digest=digest(wanted[slurm_conf]),
-        nodes=[for_the_farm(directory, module.params, wanted, some) for some in here],
+        nodes=[farm_entry(directory, module.params, wanted, item) for item in here],
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the farm of an instance on a host, running or stopped."""
+"""Ansible module: starts, reloads and stops the farm of an instance on a host."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ DOCUMENTATION = r"""
 module: slurm_farm
 short_description: Start or stop the daemons of an emulated cluster on a host
 description:
-  - Writes the farm's specification (C(etc/farm.json)) and starts the farm, or has it read a changed specification again, and
-    waits until its daemons are there. Nodes register with slurmctld afterwards; see M(slurm_farm_info) for waiting for that.
-  - Under systemd the farm is the unit C(slurm-farm@NAME.service), enabled at boot. Elsewhere the module starts it directly.
-  - O(state=stopped) ends the daemons, the jobs and everything else that carries the instance's mark, and nothing else.
+  - Writes the farm's specification (C(etc/farm.json)), starts the farm or makes it read a changed specification, and waits until
+    its daemons are ready. Nodes register with slurmctld afterwards; M(slurm_farm_info) can wait for that.
+  - With systemd the farm is the unit C(slurm-farm@NAME.service), which is enabled at boot. Without systemd the module starts it
+    directly.
+  - O(state=stopped) ends the daemons, the jobs and all other processes of the instance.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   user:
-    description: Unprivileged account that the daemons run as. Required with O(state=started).
+    description: Unprivileged account of the daemons. Required with O(state=started).
     type: str
   hostname:
     description: Host name that the daemons see.
@@ -25,8 +26,8 @@ options:
     default: localhost
   addresses:
     description:
-      - Addresses of the hosts of a cluster of several, each with a name. The daemons see them in C(/etc/hosts), the host does not.
-      - Slurm asks for the name of each address that it hears from, which no name server may know.
+      - Host names by address, in a cluster of several hosts. The daemons see them in their C(/etc/hosts); the host does not.
+      - Slurm looks up the name of each address from which it receives a message, and a name server may not know it.
     type: dict
     default: {}
   controller:
@@ -34,20 +35,20 @@ options:
     type: bool
     default: true
   controller_hostname:
-    description: Host name that slurmctld sees, O(hostname) by default. It is the one that C(SlurmctldHost) names.
+    description: Host name that slurmctld sees, as in C(SlurmctldHost). The default is O(hostname).
     type: str
   controller_digest:
-    description: What M(slurm_config) returned; slurmctld is restarted when it changes.
+    description: Digest of slurmctld's configuration, as returned by M(slurm_config). slurmctld is restarted when it changes.
     type: str
     default: ''
   nodes:
-    description: Node classes of this host, each with its digest from M(slurm_config); their slurmd are restarted when it changes.
+    description: Nodes of this host, as returned by M(slurm_config). Their slurmd are restarted when their digest changes.
     type: list
     elements: dict
     default: []
     suboptions:
       prefix:
-        description: Name of the nodes without their number.
+        description: Prefix of the nodes' names, before the number.
         type: str
         default: n
       first:
@@ -55,74 +56,74 @@ options:
         type: int
         default: 1
       count:
-        description: How many.
+        description: Number of nodes.
         type: int
         required: true
       digest:
-        description: Stands for the configuration that they read.
+        description: Digest of the configuration that their slurmd read.
         type: str
         required: true
       hostname:
         description:
-          - Host name that they see, O(hostname) by default. They listen on the address that it resolves to; a numeric address as a
-            host name resolves to itself.
+          - Host name that their slurmd see. They listen on the address that it resolves to; a numeric address resolves to itself.
+          - The default is O(hostname).
         type: str
   wide_steps:
-    description: Whether the slurmd read C(etc/slurm.conf), as M(slurm_config) was told, and not a file each.
+    description: Whether each slurmd reads C(etc/slurm.conf) instead of its own slim file, as in M(slurm_config).
     type: bool
     default: false
   database_port:
     description:
-      - Port of slurmdbd, which then runs beside slurmctld, with a MariaDB server of the instance's own. V(0) is a cluster without
-        accounting.
-      - They read what M(slurmdbd_config) writes, and are restarted when that changes.
+      - Port of slurmdbd, which then runs on this host with the instance's own MariaDB server. V(0) means no accounting.
+      - M(slurmdbd_config) writes their configuration. They are restarted when it changes.
     type: int
     default: 0
   mariadbd:
-    description: The program of the database server.
+    description: Path of the MariaDB server.
     type: path
     default: /usr/sbin/mariadbd
   sbin:
-    description: Folder of slurmctld, slurmd and slurmdbd.
+    description: Folder with slurmctld, slurmd and slurmdbd.
     type: path
     default: /usr/sbin
   munge_sbin:
-    description: Folder of munged.
+    description: Folder with munged.
     type: path
     default: /usr/sbin
   python:
-    description: Python that runs the farm. It outlives the one that runs this module, which may be of a virtual environment.
+    description: Python interpreter that runs the farm. This module's own interpreter may be in a virtual environment.
     type: path
     default: /usr/bin/python3
   parallel:
-    description: How many daemons may be starting at the same time.
+    description: Number of daemons that may be starting at the same time.
     type: int
     default: 32
   environment:
-    description: Environment of the daemons, besides PATH and TZ (UTC).
+    description: Environment variables of the daemons, in addition to PATH and TZ (UTC).
     type: dict
     default: {}
   speed:
     description:
-      - How many times faster than real time the virtual clock of slurmctld, the slurmd and the jobs runs. When it changes, they are
-        started anew, and virtual time goes on where it was.
+      - Speed of the virtual clock of slurmctld, the slurmd and the jobs, relative to real time. When it changes, the daemons are
+        restarted, and virtual time continues without a jump.
       - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory).
     type: float
     default: 1.0
   clock:
     description:
-      - On a host that is not the head, the content of the head's clock file (C(state/clock)), which is this host's clock then. An
-        empty one is real time.
-      - When left out, this host's farm keeps the clock.
+      - On a host that is not the head, the content of the head's clock file (C(state/clock)), to be used on this host. Empty means
+        real time.
+      - If omitted, this host's farm sets the clock.
     type: str
   wait:
     description:
-      - Seconds to wait for the next daemon to be there; how long all of them take depends on how many they are.
-      - While the host has no memory for another one it is waited for ksmd to free some, for a minute without any growth.
+      - Seconds to wait for the next daemon to become ready. The time for all of them depends on their number.
+      - While the host has no memory for another daemon, the module waits for ksmd to free some. It fails when the available memory
+        has not grown for a minute.
     type: int
     default: 120
   state:
-    description: Whether the farm shall run.
+    description: Whether the farm runs.
     type: str
     choices: [started, stopped]
     default: started
@@ -146,11 +147,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 farm:
-  description: State of the farm, with pid, phase, daemons (by kind, wanted, up and ready), restarts and what the kernel refused.
+  description: State of the farm, with pid, phase, daemons (wanted, up and ready, by kind), restarts and refused kernel features.
   returned: when O(state=started) and not in check mode
   type: dict
 ended:
-  description: How many processes were ended.
+  description: Number of processes that were ended.
   returned: when O(state=stopped)
   type: int
 """

@@ -1,26 +1,26 @@
 #!/usr/bin/python
-"""Ansible module: what the farm and slurmctld say of an instance."""
+"""Ansible module: gathers the state of an instance from its farm and slurmctld."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_farm_info
-short_description: State of an emulated cluster
+short_description: Gather the state of an emulated cluster
 description:
-  - Returns the farm's state and, on the head, the nodes and processors by state, the jobs by state and the scheduler's own figures
-    as slurmctld has them, and the progress of the replay that goes on.
-  - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown; fails when the farm
-    does not run, or when for so many seconds no further node has registered.
+  - Returns the farm's state and, on the head, slurmctld's nodes, processors and jobs by state, the scheduler's statistics, and the
+    progress of a running replay.
+  - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown. Fails if the farm does
+    not run, or if no further node has registered for this time.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   bin:
-    description: Folder of sinfo, squeue and sdiag, by default that of the Slurm that the farm runs.
+    description: Folder with sinfo, squeue and sdiag. The default is that of the Slurm release that the farm runs.
     type: path
   controller:
-    description: Whether to ask slurmctld, too. On a host that is not the head only the farm can tell something of its own.
+    description: Whether to query slurmctld as well. On hosts other than the head, only the farm's state is of interest.
     type: bool
     default: true
   wait:
@@ -55,19 +55,19 @@ jobs:
   returned: always
   type: dict
 processors:
-  description: Processors of all nodes, C(all), and those that jobs have, C(busy). Null when slurmctld does not answer.
+  description: Processors of all nodes, C(all), and processors allocated to jobs, C(busy). Null when slurmctld does not answer.
   returned: always
   type: dict
 scheduler:
-  description: Figures of sdiag; empty when slurmctld does not answer.
+  description: Statistics of sdiag; empty when slurmctld does not answer.
   returned: always
   type: dict
 progress:
-  description: Content of C(progress.json) of the replay that goes on. Null when none does.
+  description: Content of C(progress.json) of the running replay. Null when none runs.
   returned: always
   type: dict
 clock:
-  description: The virtual clock, with its speed, and virtual and real now (seconds since the epoch). Null in real time.
+  description: Speed of the virtual clock, and the current virtual and real time (seconds since the epoch). Null in real time.
   returned: always
   type: dict
 memory:

@@ -1,78 +1,78 @@
 #!/usr/bin/python
-"""Ansible module: the directory, the ports and the code of an instance on a host."""
+"""Ansible module: manages the directory, the ports and the code of an instance on a host."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_instance
-short_description: Keep the directory, the ports and the code of an emulated cluster on a host
+short_description: Manage the directory, the ports and the code of an instance
 description:
-  - Creates the folders of an instance, gives it a block of free ports that it keeps, and installs the code of the farm and of the
-    replay there.
-  - Refuses more nodes than the host has memory, processes and files for, and says how many it has them for.
-  - With O(state=absent), removes the directory. The farm must have been stopped before.
+  - Creates the folders of an instance, assigns it a permanent block of free ports, and installs the code of the farm and the
+    replay.
+  - Fails if the host has too little memory, or too few processes and files, for the nodes, and says how many nodes fit.
+  - With O(state=absent), removes the directory. The farm must be stopped first.
 options:
   name:
     description: Name of the instance.
     type: str
     required: true
   root:
-    description: Folder that holds the directories of all instances of the host.
+    description: Folder with the directories of all instances of the host.
     type: path
     default: /var/lib/slurm-mirage
   user:
     description:
-      - Unprivileged account that the daemons run as. Required with O(state=present).
-      - An account that is there must have been made for this instance, which its comment says (C(Slurm Mirage, instance NAME)). It
-        is removed with the instance, and its slurmstepd are taken for the instance's.
+      - Unprivileged account of the daemons. Required with O(state=present).
+      - An existing account must have been created for this instance, with the comment C(Slurm Mirage, instance NAME), because it is
+        removed with the instance and its slurmstepd processes are assigned to the instance.
     type: str
   nodes:
-    description: How many emulated nodes this host will have. Required with O(state=present).
+    description: Number of emulated nodes on this host. Required with O(state=present).
     type: int
   cluster_nodes:
     description:
-      - How many nodes all hosts of a cluster of several will have together. All of them have the same block of ports, each on an
-        address of its own, O(address).
-      - When left out, this host is all of the cluster.
+      - Number of nodes on all hosts of a cluster of several hosts. All hosts have the same block of ports, each on its own
+        O(address).
+      - If omitted, the cluster is on this host only.
     type: int
   block_nodes:
-    description: With O(cluster_nodes), how many nodes the host with the most will have; the block has a port for each.
+    description: With O(cluster_nodes), number of nodes of the host with the most nodes; the block has a port for each.
     type: int
   follows:
-    description: With O(cluster_nodes), whether this host takes the block of the head, O(port) and O(ports), and chooses none.
+    description: With O(cluster_nodes), whether this host uses the block of the head, O(port) and O(ports).
     type: bool
     default: false
   ports:
-    description: How many ports the head's block has.
+    description: Number of ports in the head's block.
     type: int
   front_ends:
-    description: How many slurmd stand for all nodes of the cluster, as M(slurm_config) will be told. V(0) is one for each node.
+    description: Number of slurmd that stand for all nodes, as in M(slurm_config). V(0) means one slurmd per node.
     type: int
     default: 0
   jobs:
-    description: How many jobs at once the host's memory shall hold beside the nodes. The default is one on each node, at most 1000.
+    description: Number of jobs running at the same time for which the host needs memory. The default is one per node, at most 1000.
     type: int
   wide_steps:
-    description: Whether slurmd will read the whole slurm.conf, as M(slurm_config) will be told; that takes more memory.
+    description: Whether each slurmd reads the whole slurm.conf, as in M(slurm_config). This needs more memory.
     type: bool
     default: false
   database:
-    description: Whether the instance will have accounting, whose slurmdbd needs a port, which it keeps, and memory.
+    description: Whether the instance has accounting. Its slurmdbd needs a permanent port, and memory.
     type: bool
     default: false
   port:
     description:
-      - First port of the block. The instance's earlier block, or the first free one, when left out.
-      - A block has a port for slurmctld and one for each node, at most 15000. Further nodes have those of further addresses.
+      - First port of the block. If omitted, the instance keeps its earlier block or gets the first free one.
+      - A block has one port for slurmctld and one for each node, at most 15000. Further nodes use the ports of further addresses.
     type: int
   address:
     description:
-      - Address that the daemons will listen on. Further ones are those that follow, all of them loopback addresses.
-      - With O(cluster_nodes) one of this host's that the others reach.
+      - Address on which the daemons listen. Further addresses follow it; all of them are loopback addresses.
+      - With O(cluster_nodes), an address of this host that the other hosts can reach.
     type: str
     default: 127.0.0.1
   state:
-    description: Whether the instance shall be there.
+    description: Whether the instance exists.
     type: str
     choices: [present, absent]
     default: present
@@ -94,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kernel_settings:
-  description: Least values of the kernel's settings for so many nodes and jobs, by their names, as M(host_settings) takes them.
+  description: Least values of kernel settings for the nodes and jobs, by name, for M(host_settings).
   returned: when O(state=present)
   type: dict
 directory:
@@ -102,19 +102,19 @@ directory:
   returned: always
   type: str
 port:
-  description: First port of the block; slurmctld listens there, the slurmd on those that follow.
+  description: First port of the block. slurmctld listens there, and the slurmd on the ports that follow.
   returned: when O(state=present)
   type: int
 ports:
-  description: How many ports the block has.
+  description: Number of ports in the block.
   returned: when O(state=present)
   type: int
 database_port:
-  description: Port of slurmdbd, 0 without O(database).
+  description: Port of slurmdbd; 0 without O(database).
   returned: when O(state=present)
   type: int
 private_hostname:
-  description: Whether the host lets the farm have a host name of its own.
+  description: Whether the host permits a private host name for the farm.
   returned: when O(state=present)
   type: bool
 host:
@@ -122,11 +122,11 @@ host:
   returned: when O(state=present)
   type: dict
 account:
-  description: C(uid) and C(gid) of O(user); null when he is not there yet.
+  description: C(uid) and C(gid) of O(user); null if the account does not exist yet.
   returned: when O(state=present)
   type: dict
 taken_ids:
-  description: With O(cluster_nodes), ids of system accounts and groups (100 to 999) that others have on this host.
+  description: With O(cluster_nodes), ids of other system accounts and groups (100 to 999) on this host.
   returned: when O(state=present)
   type: list
   elements: int
@@ -164,22 +164,25 @@ from ansible.module_utils.slurm_mirage.instance.instance import (
 )
 from ansible.module_utils.slurm_mirage.instance.placement import Block
 
-# Not used here: the module carries the programs along, to be installed on the hosts.
+# Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import clock_answers, farm, replay  # noqa: F401
 
 
 def check_loopback(address: str) -> None:
-    """slurmctld and slurmd listen on what the private host name resolves to."""
+    """Raise WrongUse when localhost, the daemons' private host name, does not resolve to the loopback address `address`."""
     try:
-        found = socket.gethostbyname("localhost")
+        resolved = socket.gethostbyname("localhost")
     except OSError as error:
-        found = str(error)
-    if address.startswith("127.") and found != address:
-        raise WrongUse(f"localhost resolves to {found}, not to {address}: /etc/hosts needs the line '{address} localhost'")
+        resolved = str(error)
+    if address.startswith("127.") and resolved != address:
+        raise WrongUse(f"localhost resolves to {resolved}, not to {address}: /etc/hosts needs the line '{address} localhost'")
 
 
 def check_address(address: str, several: bool) -> None:
-    """The daemons can listen on the address: of several hosts each has it, of one it is what its private host name resolves to."""
+    """Raise WrongUse when the daemons cannot listen on the address.
+
+    On one host it must be the address that localhost resolves to; with several hosts, an address of this host.
+    """
     if not several:
         check_loopback(address)
     elif not is_free(address, 0):
@@ -187,48 +190,51 @@ def check_address(address: str, several: bool) -> None:
 
 
 def can_take_hostname() -> bool:
-    """Try a private host name in a child process."""
+    """Return whether the kernel permits a private host name, tested in a child process."""
     child = os.fork()
     if child == 0:
-        granted = False
+        permitted = False
         try:
             isolation.take_hostname("localhost")
-            granted = True
-        finally:  # the child goes no further, whatever happens
-            os._exit(0 if granted else 1)
+            permitted = True
+        finally:  # the child ends here in any case
+            os._exit(0 if permitted else 1)
     return os.waitpid(child, 0)[1] == 0
 
 
 def account_of(user: str, instance: str) -> tuple[int, int] | None:
-    """(uid, gid) of `user`; None when it is not there yet. Nobody else's account is used: it goes when the instance goes."""
+    """Return (uid, gid) of the account `user`; None when it does not exist.
+
+    Raises WrongUse when it was not created for this instance: the account is removed with the instance.
+    """
     try:
         account = pwd.getpwnam(user)
     except KeyError:
         return None
     if account.pw_gecos.rstrip(",") != (comment := f"Slurm Mirage, instance {instance}"):
         raise WrongUse(
-            f"instance_user={user}: this account is not the instance's ({comment}); name one that is not there, it is made"
+            f"instance_user={user}: this account is not the instance's ({comment}); name an account that does not exist yet"
         )
     return account.pw_uid, account.pw_gid
 
 
 def taken_ids(user: str) -> list[int]:
-    """Ids of system accounts and groups on this host, but for the instance's own."""
+    """Return the ids of system accounts and groups on this host, except those of the account `user`."""
     entries = [
         *((entry.pw_name, entry.pw_uid) for entry in pwd.getpwall()),
-        *((some.gr_name, some.gr_gid) for some in grp.getgrall()),
+        *((group.gr_name, group.gr_gid) for group in grp.getgrall()),
     ]
     return sorted({number for name, number in entries if 100 <= number < 1000 and name != user})
 
 
 def this_host() -> dict[str, Any]:
-    """What experiment.json says of a host."""
+    """Return the description of this host for experiment.json."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"name": platform.node(), "cores": os.cpu_count(), "memory_bytes": memory, "kernel": platform.release()}
 
 
 def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) -> bool:
-    """Create the folders with their owners, whatever the umask; returns whether any was missing, another's or closed."""
+    """Create the folders with owner and mode, if `write` is true; returns whether any was missing or had another owner or mode."""
     changed = False
     folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
     wanted = dict.fromkeys(folders, (0, 0)) | dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
@@ -247,7 +253,10 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
 
 
 def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[str, Any] | None) -> int:
-    """How many addresses the instance has; one that runs may have nodes on more of them than so many nodes need."""
+    """Return the number of addresses of the instance. A running instance keeps its addresses. Raises WrongUse.
+
+    `running` is the content of instance.json when the instance runs, otherwise None.
+    """
     count = block.addresses(nodes)
     if count > 1 and not (private_hostname and block.address.startswith("127.")):
         raise WrongUse(
@@ -260,16 +269,16 @@ def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[st
 
 
 def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
-    """Folders, ports, code: what the module returns."""
+    """Check the request, and create folders, ports and code if `write` is true. Returns the module's result. Raises WrongUse."""
     several = parameters["cluster_nodes"] is not None
     check_address(parameters["address"], several)
     sizes = (parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database"))
     load = sizing.Load(*sizes, cluster=parameters["cluster_nodes"])
-    if not write:  # once; what is free differs from one second to the next
+    if not write:  # checked only once, because the free memory changes all the time
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
     kept = read_json(directory / "instance.json")
-    # Daemons whose farm was killed still hold the instance's ports.
+    # Daemons of a killed farm still use the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)
     choice = Ports(parameters["address"], parameters["block_nodes"] or load.slurmd, kept, claimed, in_use, several)
@@ -305,23 +314,23 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         "private_hostname": private_hostname,
         "kernel_settings": sizing.kernel_settings(load),
         "host": this_host(),
-        "account": dict(zip(("uid", "gid"), owner, strict=True)) if owner else None,
+        "account": {"uid": owner[0], "gid": owner[1]} if owner else None,
         "taken_ids": taken_ids(parameters["user"]) if several else [],
     }
 
 
 def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, Any]:
-    """Remove the directory. `user`, if given, is the account that goes next: it has to be the instance's own."""
+    """Remove the directory, if `write` is true. Raises WrongUse when the farm runs or `user` is not the instance's account."""
     if user:
         account_of(user, directory.name)
-    # In check mode nothing has stopped the farm that would be stopped by now.
+    # In check mode the farm has not been stopped before.
     if write and read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
     if present and write:
         shutil.rmtree(directory)
     if write:
-        with suppress(OSError):  # other instances are in it, or it is not there
+        with suppress(OSError):  # it contains other instances, or does not exist
             directory.parent.rmdir()
     return {"changed": present}
 
@@ -354,7 +363,7 @@ def main() -> None:
         if module.params["state"] == "present":
             result = ensure_present(directory, module.params, write=False)
             if not module.check_mode:
-                # Two instances that are made at the same time may not choose the same ports.
+                # The lock keeps two instances that are created at the same time from choosing the same ports.
                 with locked_folder(directory.parent):
                     result = ensure_present(directory, module.params, write=True)
         else:

@@ -1,62 +1,64 @@
 #!/usr/bin/python
-"""Ansible module: makes sure that no job is lost when nodes leave a running instance."""
+"""Ansible module: drains the nodes to be removed from a running instance, if no job uses them."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_node_removal
-short_description: Drain the nodes that leave a running instance, if no job needs them
+short_description: Drain the nodes to be removed from a running instance
 description:
-  - To be called before a configuration with other nodes is written. slurmctld ends jobs on nodes that are no longer there after
-    its restart, that have other processors or GRES than before, or that are on another host.
-  - Drains the nodes that are not in O(nodes), and looks for jobs on them. If there are any, the drain is undone and the module
-    fails, naming them.
-  - Resumes nodes that an earlier call had drained and that are in O(nodes). It knows them by the reason of their drain.
-  - Does nothing when slurmctld does not run.
+  - Run it before a configuration with other nodes is written. After its restart, slurmctld ends jobs on nodes that no longer exist,
+    that have other processors or GRES than before, or that are on another host.
+  - Drains the nodes that are not in O(nodes) and checks them for jobs. If there are any, it resumes the nodes and fails with a
+    message that names the jobs.
+  - Resumes nodes in O(nodes) that an earlier call has drained. It recognises them by the reason of their drain.
+  - Does nothing if slurmctld does not run.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   bin:
-    description: Folder of scontrol and squeue, by default that of the Slurm that runs, which may be about to be replaced.
+    description: Folder with scontrol and squeue. The default is that of the running release, which may be about to be replaced.
     type: path
   nodes:
-    description: Classes of equal nodes that the instance will have, as M(slurm_config) takes them. Required with O(state=leaving).
+    description: Classes of equal nodes that the instance will have, as in M(slurm_config). Required with O(state=leaving).
     type: list
     elements: dict
     suboptions:
       prefix:
-        description: Name of the nodes without their number.
+        description: Prefix of the nodes' names, before the number.
         type: str
         default: n
       first:
         description:
           - Number of the first node.
-          - When left out, the numbers go on where the last class with that prefix ended, or begin with 1.
+          - The default follows the last class with the same prefix, or is 1.
         type: int
       count:
-        description: How many.
+        description: Number of nodes.
         type: int
         required: true
       cpus:
-        description: Processors of each.
+        description: Processors of each node.
         type: int
         required: true
       extra:
-        description: Further words of the NodeName line.
+        description: Further options of the NodeName line.
         type: dict
         default: {}
   addresses:
     description:
-      - Addresses of the compute hosts that the instance will have. A node that has another one moves. A loopback address says that
-        this host is the only one.
-      - When left out, nodes are not looked at for that.
+      - Addresses of the compute hosts that the instance will have. Nodes with other addresses will move. A loopback address means
+        that this host is the only one.
+      - If omitted, addresses are not checked.
     type: list
     elements: str
     default: []
   state:
-    description: V(leaving) as described; V(staying) only resumes all nodes that such a call has drained, for when the change fails.
+    description:
+      - V(leaving) drains nodes as described.
+      - V(staying) only resumes all nodes that such a call has drained, for use after a failed change.
     type: str
     choices: [leaving, staying]
     default: leaving
@@ -68,7 +70,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Let nodes go only when no job needs them
+- name: Drain the nodes to be removed
   slurm_node_removal:
     directory: /var/lib/slurm-mirage/mirage
     nodes:
@@ -78,12 +80,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 leaving:
-  description: The nodes that are drained now, as Slurm writes lists of names.
+  description: The drained nodes, as a Slurm host list.
   returned: always
   type: str
   sample: n[81-120]
 resumed:
-  description: The nodes that an earlier call had drained and that stay.
+  description: The resumed nodes, as a Slurm host list.
   returned: always
   type: str
 """

@@ -1,47 +1,47 @@
 #!/usr/bin/python
-"""Ansible module: how many emulated nodes each host of a cluster of several gets."""
+"""Ansible module: computes how many emulated nodes each host of a cluster of several hosts gets."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_placement_info
-short_description: Share of each host in the nodes of a cluster of several hosts
+short_description: Compute the distribution of nodes to hosts
 description:
-  - Deals the nodes to the hosts as M(slurm_config) will, and returns how many each gets. Nodes that are in the instance's
-    C(etc/slurm.conf) keep their hosts; of the others the hosts with the fewest get as many as make them level.
-  - To be asked on the head alone. What it returns goes to all hosts, so that all come to the same.
+  - Distributes the nodes to the hosts as M(slurm_config) will, and returns the number of nodes of each host. Nodes in the
+    instance's C(etc/slurm.conf) keep their hosts; the other nodes fill the hosts with the fewest nodes up to an equal number.
+  - Run it on the head only and pass its result to all hosts, so that they compute the same distribution.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   nodes:
-    description: Classes of equal nodes, as M(slurm_config) takes them.
+    description: Classes of equal nodes, as in M(slurm_config).
     type: list
     elements: dict
     required: true
     suboptions:
       prefix:
-        description: Name of the nodes without their number.
+        description: Prefix of the nodes' names, before the number.
         type: str
         default: n
       first:
-        description: Number of the first node. The default goes on where the last class with that prefix ended, or begins with 1.
+        description: Number of the first node. The default follows the last class with the same prefix, or is 1.
         type: int
       count:
-        description: How many.
+        description: Number of nodes.
         type: int
         required: true
       cpus:
-        description: Processors of each.
+        description: Processors of each node.
         type: int
         required: true
       extra:
-        description: Further words of the NodeName line.
+        description: Further options of the NodeName line.
         type: dict
         default: {}
   hosts:
-    description: Addresses of the compute hosts, in their order.
+    description: Addresses of the compute hosts, in order.
     type: list
     elements: str
     required: true
@@ -53,7 +53,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: See how many nodes each host gets
+- name: Compute the number of nodes of each host
   slurm_placement_info:
     directory: /var/lib/slurm-mirage/mirage
     nodes:
@@ -69,7 +69,7 @@ counts:
   type: dict
   sample: {192.0.2.10: 180, 192.0.2.11: 180}
 known:
-  description: The NodeName lines of the C(etc/slurm.conf) that is there, as M(slurm_config) takes them.
+  description: The NodeName lines of the existing C(etc/slurm.conf), for the option C(known) of M(slurm_config).
   returned: always
   type: str
 """
@@ -84,14 +84,14 @@ from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
 def known_in(directory: Path) -> str:
-    """The lines of nodes of the instance's slurm.conf; empty when there is none."""
+    """Return the NodeName lines of the instance's slurm.conf; empty when the file does not exist."""
     slurm_conf = directory / "etc/slurm.conf"
     lines = slurm_conf.read_text().splitlines() if slurm_conf.exists() else []
     return "".join(f"{line}\n" for line in lines if line.startswith("NodeName="))
 
 
 def shares(parameters: dict[str, Any]) -> dict[str, Any]:
-    """What the module returns."""
+    """Return the module's result. Raises WrongUse."""
     if not parameters["hosts"]:
         raise WrongUse("INVENTORY: group compute is empty; it may hold the hosts that run the emulated nodes")
     known = known_in(Path(parameters["directory"]))

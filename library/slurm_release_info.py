@@ -1,63 +1,63 @@
 #!/usr/bin/python
-"""Ansible module: whether the Slurm of a host can run the cluster."""
+"""Ansible module: checks that a host's Slurm release can run the cluster."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_release_info
-short_description: Check that the Slurm that is there, or would be built, can run the cluster
+short_description: Check that the installed or planned Slurm release can run the cluster
 description:
-  - Fails when the instance was built with a release whose jobs this one cannot read.
-  - Fails when front ends are asked for, and the Slurm that is there, or would be built, has no front-end mode, or one that does not
-    work.
-  - Fails when the instance was built with another number of front ends, or when nodes cannot be without a slurmd of their own.
-  - Reads only.
+  - Fails if the instance was built with a release whose saved jobs this release cannot read.
+  - Fails if front ends are requested and the installed or planned release has no front-end mode, or one that does not work.
+  - Fails if the instance was built with another number of front ends, or if its nodes need their own slurmd.
+  - Changes nothing.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   front_ends:
-    description: How many slurmd stand for all nodes. V(0) is a slurmd for each node, which every Slurm can do.
+    description: Number of slurmd that stand for all nodes. V(0) means one slurmd per node, which every release supports.
     type: int
     required: true
   accounting:
-    description: Whether slurmdbd will run. Fails when the release's cannot.
+    description: Whether slurmdbd will run. The module fails if the release's slurmdbd is not supported.
     type: bool
     default: false
   nodes:
-    description: Classes of equal nodes, as M(slurm_config) takes them.
+    description: Classes of equal nodes, as in M(slurm_config).
     type: list
     elements: dict
     default: []
     suboptions:
       prefix:
-        description: Name of the nodes without their number.
+        description: Prefix of the nodes' names, before the number.
         type: str
         default: n
       first:
         description: Number of the first node.
         type: int
       count:
-        description: How many.
+        description: Number of nodes.
         type: int
         required: true
       cpus:
-        description: Processors of each.
+        description: Processors of each node.
         type: int
         required: true
       extra:
-        description: Further words of the NodeName line.
+        description: Further options of the NodeName line.
         type: dict
         default: {}
   bin:
-    description: Folder of scontrol.
+    description: Folder with scontrol.
     type: path
     default: /usr/bin
   version:
     description:
-      - Release that is built, or will be if there is no scontrol, with C(--enable-front-end) where there are front ends.
-      - V() is the distribution's packages, whose release scontrol tells.
+      - Release that has been built, or will be built if there is no scontrol; with front ends it is built with
+        C(--enable-front-end).
+      - If empty, the distribution's packages are used, and scontrol returns their release.
     type: str
     default: ''
 author:
@@ -77,7 +77,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 release:
-  description: The release that was looked at. Empty where packages would bring one.
+  description: The release that was checked; empty if the packages are not installed yet.
   returned: always
   type: str
 """
@@ -92,7 +92,7 @@ from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS
 
 
 def check(parameters: dict[str, Any]) -> str:
-    """Check all; returns the release. WrongUse."""
+    """Run all checks and return the release. Raises WrongUse."""
     directory, count = Path(parameters["directory"]), parameters["front_ends"]
     slurm_conf = directory / "etc/slurm.conf"
     before = slurm_conf.read_text() if slurm_conf.exists() else ""

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the replay of a workload on the head host, running or stopped."""
+"""Ansible module: starts and stops the replay of a workload on the head."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ DOCUMENTATION = r"""
 module: slurm_replay
 short_description: Start or stop the replay of a workload
 description:
-  - Starts the program that submits the jobs of C(plan.csv) in the run's folder at their due instants, detached from Ansible,
-    as the instance's user, and returns when it has begun. Follow it with M(slurm_replay_info).
-  - A replay that was stopped, killed or has failed goes on where it was. One that runs, or is finished, is left alone.
+  - Starts the program that submits the jobs in the run's C(plan.csv) at their submission times, as the instance's user and detached
+    from Ansible, and returns when it has started. M(slurm_replay_info) returns its progress.
+  - A replay that was stopped or killed, or has failed, is continued. A running or finished replay is not changed.
 options:
   instance:
     description: Directory of the instance.
     type: path
     required: true
   run:
-    description: Name of the run, a folder below C(runs) in the instance, that holds C(plan.csv) and C(run.json).
+    description: Name of the run, a folder below C(runs) in the instance that contains C(plan.csv) and C(run.json).
     type: str
     required: true
   user:
-    description: Unprivileged account that the replay runs as, which also owns the run's folder.
+    description: Unprivileged account of the replay. It owns the run's folder.
     type: str
     required: true
   state:
-    description: V(stopped) ends the replay and leaves the jobs that it has submitted alone.
+    description: Whether the replay runs. V(stopped) ends the replay but not the jobs that it has submitted.
     type: str
     choices: [started, stopped]
     default: started
   python:
-    description: Python 3.9 or later that runs the replay; by default the one that runs this module.
+    description: Python interpreter (3.9 or later) that runs the replay. The default is that of this module.
     type: path
   package_path:
-    description: Folder that holds the package C(slurm_mirage) on the host; by default C(lib) in the instance.
+    description: Folder on the host that contains the package C(slurm_mirage). The default is C(lib) in the instance.
     type: path
   timeout:
-    description: Seconds to wait until the replay has begun, or has ended.
+    description: Seconds to wait until the replay has started or ended.
     type: int
     default: 60
 author:
@@ -52,7 +52,7 @@ EXAMPLES = r"""
     run: first
     user: slurm-mirage
 
-- name: Stop it; the same task as above lets it go on
+- name: Stop the replay; the task above continues it
   slurm_replay:
     instance: /var/lib/slurm-mirage/mirage
     run: first
@@ -62,12 +62,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: Whether the replay runs now (in check mode, whether it would).
+  description: Whether the replay runs (in check mode, whether it would run).
   returned: success
   type: bool
 pid:
   description: Process id of the replay.
-  returned: when it runs
+  returned: when the replay runs
   type: int
   sample: 4711
 """

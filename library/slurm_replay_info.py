@@ -1,13 +1,13 @@
 #!/usr/bin/python
-"""Ansible module: how far the replay of a workload is."""
+"""Ansible module: returns the progress of a replay."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_replay_info
-short_description: Tell how far the replay of a workload is
+short_description: Gather the progress of a replay
 description:
-  - Reads what the replay writes about itself once a second. Changes nothing.
+  - Reads the C(progress.json) that the replay writes once a second. Changes nothing.
 options:
   instance:
     description: Directory of the instance.
@@ -18,7 +18,7 @@ options:
     type: str
     required: true
   wait:
-    description: Seconds after which to return, if the replay has not ended before. V(0) returns at once.
+    description: Seconds to wait for the end of the replay. V(0) returns immediately.
     type: float
     default: 0
 author:
@@ -42,14 +42,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: Whether the replay runs now.
+  description: Whether the replay runs.
   returned: always
   type: bool
 progress:
   description:
-    - Content of C(progress.json); empty before the replay has begun.
-    - Its C(phase) is one of C(waiting), C(submitting), C(draining), C(finished), C(failed) and C(stopped). If RV(running) is false,
-      each of the first three is the phase in which the replay was killed, and C(message) says so.
+    - Content of C(progress.json); empty before the replay has started.
+    - Its C(phase) is one of C(waiting), C(submitting), C(draining), C(finished), C(failed) and C(stopped). If RV(running) is false
+      and the phase is one of the first three, the replay was killed in this phase, and C(message) says so.
   returned: always
   type: dict
   sample:

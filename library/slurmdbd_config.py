@@ -1,29 +1,29 @@
 #!/usr/bin/python
-"""Ansible module: what the database server and slurmdbd of an instance read."""
+"""Ansible module: writes the configuration files of an instance's MariaDB server and slurmdbd."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurmdbd_config
-short_description: Write the files of an emulated cluster's database
+short_description: Write the configuration of an instance's accounting database
 description:
-  - Writes C(etc/mariadb.cnf) of the instance's own MariaDB server and C(etc/slurmdbd.conf), which only its user may read.
-  - M(slurm_farm) runs the daemons, and restarts them when their file has changed.
+  - Writes C(etc/mariadb.cnf) for the instance's own MariaDB server and C(etc/slurmdbd.conf), which only its user may read.
+  - M(slurm_farm) runs the daemons, and restarts them when their files have changed.
 options:
   directory:
     description: Directory of the instance.
     type: path
     required: true
   user:
-    description: Unprivileged account that the daemons run as.
+    description: Unprivileged account of the daemons.
     type: str
     required: true
   address:
-    description: Address that slurmdbd listens on.
+    description: Address on which slurmdbd listens.
     type: str
     default: 127.0.0.1
   hostname:
-    description: Host name that it sees, which resolves to O(address).
+    description: Host name that slurmdbd sees. It resolves to O(address).
     type: str
     default: localhost
   port:
@@ -31,15 +31,15 @@ options:
     type: int
     required: true
   buffer:
-    description: InnoDB's buffer pool in MiB.
+    description: Size of InnoDB's buffer pool in MiB.
     type: int
     default: 64
   speed:
-    description: Speed of the clock that slurmdbd lives by. Above 1 its time-outs are multiplied by it.
+    description: Speed of the virtual clock. Above 1, slurmdbd's time-outs are multiplied by it.
     type: float
     default: 1.0
   version:
-    description: Release of Slurm that reads the file. Empty where it is not known.
+    description: Release of Slurm that reads the file; empty if it is not known.
     type: str
     default: ''
 author:
@@ -50,7 +50,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Write the database's files
+- name: Write the configuration of the database
   slurmdbd_config:
     directory: /var/lib/slurm-mirage/mirage
     user: slurm-mirage
@@ -76,11 +76,11 @@ from ansible.module_utils.slurm_mirage.base.files import differs, write_atomical
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.rm.slurm.database import Database
 
-SECRET = 0o600  # slurmdbd takes no other mode
+SECRET = 0o600  # slurmdbd accepts no other mode
 
 
 def is_as_wanted(path: Path, text: str, mode: int, owner: tuple[int, int] | None) -> bool:
-    """Whether the file has that content and mode, and that owner if one is given."""
+    """Return whether the file has the content `text`, the mode and, if it is given, the owner (uid, gid)."""
     if differs(path, text):
         return False
     status = path.stat()
@@ -88,7 +88,7 @@ def is_as_wanted(path: Path, text: str, mode: int, owner: tuple[int, int] | None
 
 
 def owner_of(user: str) -> tuple[int, int] | None:
-    """(uid, gid) of the user; None when it is not there yet, as in check mode on a host without the instance."""
+    """Return (uid, gid) of the account `user`; None when it does not exist, as in check mode before the instance was created."""
     try:
         account = pwd.getpwnam(user)
     except KeyError:
@@ -97,7 +97,7 @@ def owner_of(user: str) -> tuple[int, int] | None:
 
 
 def ensure(parameters: dict[str, Any], write: bool) -> list[Path]:
-    """The files that were not as they should be."""
+    """Write the files that differ, if `write` is true, and return them. Raises WrongUse while a replay runs."""
     directory = Path(parameters["directory"])
     owner = owner_of(parameters["user"])
     database = Database(directory, *(parameters[name] for name in ("user", "address", "hostname", "port", "buffer")))
@@ -105,13 +105,13 @@ def ensure(parameters: dict[str, Any], write: bool) -> list[Path]:
         directory / "etc/mariadb.cnf": (database.mariadb_cnf(), 0o644, None),
         directory / "etc/slurmdbd.conf": (database.slurmdbd_conf(parameters["speed"], parameters["version"]), SECRET, owner),
     }
-    touched = [path for path, (text, mode, its) in wanted.items() if not is_as_wanted(path, text, mode, its)]
+    touched = [path for path, (text, mode, file_owner) in wanted.items() if not is_as_wanted(path, text, mode, file_owner)]
     if touched:
         refuse_during_run(directory)
     if write:
         for path in touched:
-            text, mode, its = wanted[path]
-            write_atomically(path, text, mode, its)
+            text, mode, file_owner = wanted[path]
+            write_atomically(path, text, mode, file_owner)
     return touched
 
 

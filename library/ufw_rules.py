@@ -1,41 +1,41 @@
 #!/usr/bin/python
-"""Ansible module: rules of ufw that let some hosts reach an instance's ports."""
+"""Ansible module: ufw rules that admit some hosts to an instance's ports."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ufw_rules
-short_description: Let some hosts through ufw to some ports of this one
+short_description: Manage the ufw rules of an instance
 description:
-  - Keeps a rule of ufw for each of O(hosts) and O(ports), and no other rule of the instance.
-  - The comment of a rule names the instances that need it. One that others need, too, stays when this one needs it no more.
-  - A rule without such a comment is the administrator's. It stays as it is, and the instance makes none like it.
-  - Whether ufw is on is left as it is.
+  - Keeps one ufw rule for each combination of O(hosts) and O(ports), and no other rules of the instance.
+  - The comment of a rule names the instances that need it. A rule is removed when no instance needs it any more.
+  - A rule without such a comment belongs to the administrator. It is not changed, and the instance adds no equal rule.
+  - Does not enable or disable ufw.
 options:
   instance:
     description: Name of the instance.
     type: str
     required: true
   hosts:
-    description: Addresses and networks from which O(ports) can be reached.
+    description: Addresses and networks that may reach O(ports).
     type: list
     elements: str
     default: []
   ports:
-    description: Ports and ranges of them, like V(111/udp) and V(17000-17360/tcp).
+    description: Ports and port ranges, such as V(111/udp) and V(17000-17360/tcp).
     type: list
     elements: str
     default: []
   ufw:
-    description: The program. Without it nothing is removed.
+    description: Path of ufw. If the program does not exist, no rule is removed.
     type: path
     default: /usr/sbin/ufw
   folder:
-    description: Where it keeps its rules.
+    description: Folder in which ufw keeps its rules.
     type: path
     default: /etc/ufw
   state:
-    description: Whether the instance shall have rules.
+    description: Whether the instance has rules.
     type: str
     choices: [present, absent]
     default: present
@@ -47,7 +47,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Let the cluster's hosts through
+- name: Admit the cluster's hosts to the instance's ports
   ufw_rules:
     instance: mine
     hosts: [192.0.2.10, 192.0.2.11, 198.51.100.0/24]
@@ -56,12 +56,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 commands:
-  description: What ufw was asked to do, or would be.
+  description: Arguments of the ufw commands that were run, or in check mode would be run.
   returned: always
   type: list
   elements: str
 left:
-  description: How many rules of the instance stay with O(state=absent), because there is no ufw any more to remove them.
+  description: Number of the instance's rules that remain with O(state=absent), because ufw is not installed any more.
   returned: always
   type: int
 """
@@ -75,16 +75,16 @@ from ansible.module_utils.slurm_mirage.network import ufw
 
 
 def missing_changes(module: AnsibleModule) -> list[list[str]]:
-    """What ufw has to do."""
-    asked = module.params
-    files = [Path(asked["folder"], name) for name in ("user.rules", "user6.rules")]
-    there = ufw.rules_in("".join(path.read_text(errors="replace") for path in files if path.exists()))
-    is_wanted = asked["state"] == "present"
-    return ufw.changes(there, asked["instance"], ufw.wanted(asked["hosts"], asked["ports"]) if is_wanted else set())
+    """Return the arguments of the ufw commands that bring the host to the requested state."""
+    params = module.params
+    files = [Path(params["folder"], name) for name in ("user.rules", "user6.rules")]
+    existing = ufw.parse_rules("".join(path.read_text(errors="replace") for path in files if path.exists()))
+    is_present = params["state"] == "present"
+    return ufw.changes(existing, params["instance"], ufw.required_rules(params["hosts"], params["ports"]) if is_present else set())
 
 
 def apply(module: AnsibleModule) -> list[list[str]]:
-    """Have ufw do it. A comment is read and written in two steps, so other instances wait meanwhile."""
+    """Run the ufw commands and return them. The lock is needed because a rule's comment is read and then written."""
     with locked_folder(Path(module.params["folder"])):
         commands = missing_changes(module)
         for command in commands:
@@ -105,14 +105,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    is_gone = module.params["state"] == "absent" and not Path(module.params["ufw"]).exists()
+    is_uninstalled = module.params["state"] == "absent" and not Path(module.params["ufw"]).exists()
     try:
-        commands = (missing_changes if module.check_mode or is_gone else apply)(module)
+        commands = (missing_changes if module.check_mode or is_uninstalled else apply)(module)
     except WrongUse as error:
         module.fail_json(msg=f"wrong use: {error}")
     except OSError as error:
         module.fail_json(msg=f"{module.params['folder']} cannot be read ({error.strerror})")
-    done, left = ([], commands) if is_gone else (commands, [])
+    done, left = ([], commands) if is_uninstalled else (commands, [])
     module.exit_json(changed=bool(done), commands=[" ".join(command) for command in done], left=len(left))
 
 

@@ -1,16 +1,16 @@
 /*
- * sigsleep: plays a job of a workload. It sleeps for a given time of execution and leaves one record of what happened.
+ * sigsleep: stands for a job of a workload. It sleeps for a given execution time and appends one record to a log.
  *
  *   sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]
  *   sigsleep --help | --version
  *
- * Time for which the process is stopped (Slurm's suspend: SIGTSTP, later SIGSTOP; resume: SIGCONT) is not execution.
- * SIGTERM, SIGINT and SIGHUP end the job early: its record says "not completed" and the exit code is 128 + signal.
- * Exit codes: 0 slept and recorded, 1 record not written, 2 wrong use. The record's layout is in README.md.
+ * Time during which the process is stopped (Slurm's suspend: SIGTSTP, later SIGSTOP; resume: SIGCONT) is not execution.
+ * SIGTERM, SIGINT and SIGHUP end the job early: its record is marked as not completed, and the exit code is 128 + signal.
+ * Exit codes: 0 success, 1 record not written, 2 wrong use. README.md describes the layout of the record.
  *
- * From Algorithm 3.1 of the thesis this project comes from, with these differences: there are no signal handlers
- * (signals are blocked for good and looked at between two waits), sleeping is on CLOCK_MONOTONIC while the record is in
- * CLOCK_REALTIME, and a stop that no SIGTSTP announced is noticed too.
+ * Based on Algorithm 3.1 of the thesis from which this project originates, with these differences: there are no signal
+ * handlers (signals stay blocked and are checked between two waits), sleeping uses CLOCK_MONOTONIC while the record uses
+ * CLOCK_REALTIME, and a stop without a SIGTSTP is detected too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,10 +34,10 @@
 #define MAX_SUSPENSIONS 4096
 #endif
 
-/* A SIGCONT is a resume only if at least this much time is missing: see time_missing(). */
+/* A SIGCONT counts as a resume only if at least this much time is missing: see time_missing(). */
 #define SHORTEST_STOP (10 * MILLISECOND)
 
-/* Longer than any sleep (an int64_t of nanoseconds ends at 292 years), so that this limit of ppoll is never reached. */
+/* Longer than any sleep (an int64_t of nanoseconds holds 292 years), so that ppoll never times out. */
 #define POLL_LIMIT_SECONDS INT64_C(10000000000)
 
 enum { EXIT_NO_RECORD = 1, EXIT_WRONG_USE = 2, EXIT_SIGNAL = 128 };
@@ -49,13 +49,13 @@ static const char *const option_names[N_OPTIONS] = {"--id",      "--cores", "--p
 
 static const char usage[] =
     "usage: sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]\n"
-    "Sleeps for S seconds of execution (time stopped does not count), then appends one record to FILE.\n"
+    "Sleeps for S seconds of execution (time in stopped state does not count), then appends one record to FILE.\n"
     "  --id N        the job's number in its workload\n"
-    "  --cores N     processors of the job, 1 or more\n"
+    "  --cores N     number of processors of the job, 1 or more\n"
     "  --priority P  a word of 1 to 31 bytes, kept in the record\n"
-    "  --submit T    when the job was submitted: seconds since the epoch, such as 1700000000.25\n"
-    "  --runtime S   seconds, such as 12 or 0.25\n"
-    "  --log FILE    log that many sigsleep share\n"
+    "  --submit T    time of the job's submission: seconds since the epoch, such as 1700000000.25\n"
+    "  --runtime S   execution time in seconds, such as 12 or 0.25\n"
+    "  --log FILE    log file, which many processes can share\n"
     "  --clock FILE  virtual clock, one line: mirage-clock 1 REAL_NS VIRTUAL_NS SPEED\n"
     "  --help, --version\n";
 
@@ -79,18 +79,18 @@ _Static_assert(sizeof(struct job_data) == 112, "the log's layout has no padding"
 _Static_assert(sizeof(struct timespec) == 16, "ppoll is called with the kernel's 64-bit timespec");
 
 struct instant {
-    int64_t monotonic, real; /* the same moment on both clocks, ns */
+    int64_t monotonic, real; /* one instant on both clocks, ns */
 };
 
 struct virtual_clock {
-    int64_t real, virtual; /* the anchor: one moment on both clocks, ns */
+    int64_t real, virtual; /* the anchor: one instant on both clocks, ns */
     int64_t speed;         /* billionths */
 };
 
-typedef uint64_t signal_set; /* the kernel's own: bit N - 1 is signal N */
+typedef uint64_t signal_set; /* the kernel's signal set: bit N - 1 is signal N */
 #define SIGNAL(n) (UINT64_C(1) << ((n) - 1))
 
-/* The kernel's struct sigaction, which is not the C library's. Only its first field matters here. */
+/* The kernel's struct sigaction, which differs from the C library's. Only its first field is used here. */
 struct disposition {
     void (*handler)(int);
     unsigned long flags;
@@ -98,7 +98,7 @@ struct disposition {
     signal_set mask;
 };
 
-/* Zero pages until they are written, so the room for suspensions costs no memory in a job without any. */
+/* Zero pages until they are written, so that the array of suspensions needs no memory in a job without suspensions. */
 static struct {
     struct job_data job;
     struct suspend_period periods[MAX_SUSPENSIONS];
@@ -109,8 +109,8 @@ static struct virtual_clock virtual_clock = {0, 0, SECOND};
 /*
  * ---- the kernel, without a C library ----
  *
- * A static glibc maps some 650 kB into every process and dirties 50 kB of its own before main() begins, which for a
- * program that thousands of jobs run is the larger part (README.md has figures). A negative result is -errno.
+ * A static glibc maps 650 kB into every process and dirties 50 kB before main() begins, more than the program itself
+ * (figures in README.md). A negative result is -errno.
  */
 
 static long kernel(long number, long a, long b, long c, long d, long e)
@@ -134,7 +134,7 @@ static long kernel(long number, long a, long b, long c, long d, long e)
     __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
     return x0;
 #else
-#error "sigsleep knows the system calls of x86_64 and aarch64"
+#error "sigsleep supports x86_64 and aarch64 only"
 #endif
 }
 
@@ -146,7 +146,7 @@ _Noreturn static void leave(int status)
 
 #if !__STDC_HOSTED__ /* set by -ffreestanding; the sanitized build has a C library, which calls main() */
 
-/* The compiler may call these two for assignments. */
+/* The compiler may generate calls of these two functions for assignments. */
 void *memcpy(void *restrict to, const void *restrict from, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -194,7 +194,7 @@ static size_t length_of(const char *text)
     return length;
 }
 
-/* What follows `head` in `text`, or NULL if it begins otherwise. */
+/* Returns the rest of `text` after the prefix `head`, or NULL if `text` does not begin with it. */
 static const char *after(const char *text, const char *head)
 {
     while (*head != '\0')
@@ -234,7 +234,7 @@ static const char *error_text(long error)
     return other;
 }
 
-/* One line, in one write. */
+/* Prints an error as one line in one write. */
 static void complain(const char *kind, const char *what, const char *value, const char *why)
 {
     const char *const parts[] = {"sigsleep: ", kind, what, *value ? " " : "", value, ": ", why, "\n"};
@@ -258,14 +258,14 @@ _Noreturn static void answer(const char *text)
     leave(kernel(SYS_write, STDOUT_FILENO, (long)text, (long)length_of(text), 0, 0) < 0);
 }
 
-/* ---- numbers: unlike strtol and strtod these take no sign, space, exponent, hexadecimal, "inf" or "nan" ---- */
+/* ---- numbers: unlike strtol and strtod, without signs, spaces, exponents, hexadecimal numbers, "inf" and "nan" ---- */
 
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-/* Reads a whole number from 0 to max (at least 9) and moves *text behind it. */
+/* Parses a whole number from 0 to max (at least 9) and advances *text past it. */
 static bool scan_whole(const char **text, int64_t max, int64_t *value)
 {
     int64_t sum = 0;
@@ -282,7 +282,7 @@ static bool scan_whole(const char **text, int64_t max, int64_t *value)
     return true;
 }
 
-/* Reads 12 or 12.345 as billionths, up to 9223372035.999999999; digits after the ninth decimal are dropped. */
+/* Parses numbers such as 12 or 12.345 as billionths, up to 9223372035.999999999; drops digits after the ninth decimal. */
 static bool scan_decimal(const char **text, int64_t *billionths)
 {
     int64_t whole;
@@ -307,8 +307,8 @@ static int64_t whole_option(const char *const values[], int option, int64_t min,
 
     if (!scan_whole(&text, max, &value) || *text != '\0' || value < min)
         wrong_use(option_names[option], values[option],
-                  min == 0 ? "may be a whole number from 0 to 9223372036854775807"
-                           : "may be a whole number from 1 to 4294967295");
+                  min == 0 ? "must be a whole number from 0 to 9223372036854775807"
+                           : "must be a whole number from 1 to 4294967295");
     return value;
 }
 
@@ -318,11 +318,11 @@ static int64_t seconds_option(const char *const values[], int option)
     int64_t value;
 
     if (!scan_decimal(&text, &value) || *text != '\0')
-        wrong_use(option_names[option], values[option], "may be seconds such as 12 or 0.25, below 9223372036");
+        wrong_use(option_names[option], values[option], "must be seconds such as 12 or 0.25, below 9223372036");
     return value;
 }
 
-/* Slurm's own variables: absent or strange means 0, because the program also runs outside Slurm. */
+/* Returns the value of a Slurm variable; 0 if it is missing or invalid, because the program also runs outside Slurm. */
 static uint32_t environment_number(char **environment, const char *name)
 {
     int64_t value;
@@ -367,7 +367,7 @@ static int64_t virtual_instant(int64_t real)
     return clamp((wide)virtual_clock.virtual + (wide)(real - virtual_clock.real) * virtual_clock.speed / SECOND);
 }
 
-/* Real ns that are at least as long as these virtual ones. */
+/* Converts a virtual length to a real one in ns, rounded up. */
 static int64_t real_length(int64_t virtual)
 {
     return clamp(((wide)virtual * SECOND + virtual_clock.speed - 1) / virtual_clock.speed);
@@ -401,7 +401,7 @@ static void read_clock_file(const char *path)
     text[size] = '\0';
     if (length_of(text) != (size_t)size || !scan_clock(text))
         wrong_use(option_names[CLOCK], path,
-                  "may be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED, SPEED above 0 and up to 1000000");
+                  "must be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED, SPEED above 0 and up to 1000000");
 }
 
 /* ---- signals ---- */
@@ -420,21 +420,21 @@ static void change_mask(int how, signal_set signals)
 }
 
 /*
- * From here on these signals only become pending. Before, that is until main() begins, the kernel's default actions
- * apply: SIGTSTP and SIGSTOP stop the process before the job has started, SIGTERM ends it without a record.
+ * Blocks the signals, which then only become pending. Until main() begins, the kernel's default actions apply: SIGTSTP
+ * and SIGSTOP stop the process before the job has started, and SIGTERM ends it without a record.
  */
 static signal_set block_signals(void)
 {
     static const struct disposition ignore = {.handler = SIG_IGN};
     signal_set signals = SIGNAL(SIGTSTP) | SIGNAL(SIGCONT) | SIGNAL(SIGTERM) | SIGNAL(SIGALRM);
 
-    /* A blocked signal becomes pending even if it is ignored: without the question nohup and "&" had no effect. */
+    /* A blocked signal becomes pending even if it is ignored. Without this check, nohup and "&" would have no effect. */
     if (!is_ignored(SIGINT))
         signals |= SIGNAL(SIGINT);
     if (!is_ignored(SIGHUP))
         signals |= SIGNAL(SIGHUP);
     change_mask(SIG_BLOCK, signals);
-    /* A file size limit (Slurm propagates the user's) then makes write fail, which can be told. */
+    /* With SIGXFSZ ignored, a file size limit (Slurm propagates the user's) makes write fail, which can be reported. */
     kernel(SYS_rt_sigaction, SIGXFSZ, (long)&ignore, 0, sizeof(signal_set), 0);
     return signals;
 }
@@ -466,9 +466,9 @@ static int ending_signal(signal_set pending)
 }
 
 /*
- * Stops until a SIGCONT. SIGTSTP is still pending: once unblocked, the kernel itself stops the process, in one step
- * with throwing away the SIGTSTP if a SIGCONT has come meanwhile. Sending SIGSTOP alone could throw away that SIGCONT
- * and never wake up. It is needed only where SIGTSTP does nothing: in an orphaned process group (setsid), or ignored.
+ * Stops until a SIGCONT. SIGTSTP is still pending. When it is unblocked, the kernel stops the process, or discards the
+ * SIGTSTP atomically if a SIGCONT has arrived in between. SIGSTOP alone could discard that SIGCONT and stop the process
+ * forever. It is only needed where SIGTSTP has no effect: in an orphaned process group (setsid), or if it is ignored.
  */
 static void stop_self(void)
 {
@@ -480,12 +480,11 @@ static void stop_self(void)
 }
 
 /*
- * Waits until a watched signal is pending; returns for how long, ns, not counting time stopped.
+ * Waits until a watched signal is pending. Returns the duration in ns without the time in stopped state.
  *
- * The system call is made directly because the kernel's ppoll, unlike the C library's, writes the time left back: on
- * the way into a stop too, and after the stop it goes on with that rest (select(2) and its kin, fs/select.c). That is
- * how a SIGSTOP without a SIGTSTP is found, which no signal tells. The limit itself is never reached: poll may be 0.1 s
- * late, so a timer (SIGALRM) ends the sleep.
+ * Uses the system call directly, because the kernel's ppoll, unlike the C library's, returns the remaining time. It
+ * also stores it when the process is stopped, and continues with it afterwards (fs/select.c). So a SIGSTOP without a
+ * SIGTSTP can be detected. ppoll never times out: it may be 0.1 s late, so a timer (SIGALRM) ends the sleep.
  */
 static int64_t wait_for_signal(int signals)
 {
@@ -520,9 +519,9 @@ static void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
 }
 
 /*
- * Notes the stop that ended at `resumed` without a SIGTSTP, if there was one, and returns its length. It shows as time
- * between two looks at the clock that was not spent waiting. A SIGCONT to a process that was not stopped leaves
- * microseconds, so what is shorter than SHORTEST_STOP is taken for that.
+ * Records the stop without a SIGTSTP that ended at `resumed`, if there was one, and returns its length: the time between
+ * two clock readings that was not spent waiting. A SIGCONT to a process that was not stopped leaves microseconds, so
+ * times shorter than SHORTEST_STOP do not count.
  */
 static int64_t time_missing(struct instant last, int64_t waited, struct instant resumed)
 {
@@ -535,12 +534,12 @@ static int64_t time_missing(struct instant last, int64_t waited, struct instant 
 }
 
 /*
- * Sleeps until `wanted` ns (real) since `start` have passed without the stops, or a signal ends the job: returns that
- * signal, or 0. Sets *executed, ns (real).
+ * Sleeps until `wanted` ns (real) of execution have passed since `start`, without stops, or a signal ends the job.
+ * Returns that signal, or 0. Sets *executed in ns (real).
  *
- * The order matters. A look at the clock comes before pending_signals(), and the one after a resume comes behind
- * take(SIGCONT), so that a stop at any point falls between two looks. A signal that ends the job goes before a suspend
- * (the job would else stop with its end pending), and so does the end of the sleep.
+ * The order matters. The clock is read before pending_signals(), and after a resume it is read after take(SIGCONT), so
+ * that a stop at any point lies between two readings. A signal that ends the job takes precedence over a suspend
+ * (otherwise the job would stop with its end pending), and so does the end of the sleep.
  */
 static int play(struct instant start, int64_t wanted, int signals, int64_t *executed)
 {
@@ -556,7 +555,7 @@ static int play(struct instant start, int64_t wanted, int signals, int64_t *exec
             take(SIGCONT);
             looked = now();
             stopped += time_missing(last, waited, looked);
-        } else if (suspend) { /* the kernel drops a pending SIGCONT when a SIGTSTP comes */
+        } else if (suspend) { /* the kernel discards a pending SIGCONT when a SIGTSTP arrives */
             stopped += time_missing(last, waited, looked);
         }
         last = looked;
@@ -571,7 +570,7 @@ static int play(struct instant start, int64_t wanted, int signals, int64_t *exec
             note_suspension(looked.real, last.real, 0);
             stopped += last.monotonic - looked.monotonic;
         }
-        take(SIGALRM); /* one that fired during a stop */
+        take(SIGALRM); /* from a timer that expired during a stop */
         set_timer(wanted - *executed);
         waited = wait_for_signal(signals);
     }
@@ -579,7 +578,7 @@ static int play(struct instant start, int64_t wanted, int signals, int64_t *exec
 
 /* ---- the record ---- */
 
-/* CRC-32 of IEEE 802.3, as in zlib, bit by bit: it runs once, and a table would cost a page. */
+/* CRC-32 of IEEE 802.3, as in zlib, computed bit by bit: it runs once, and a table would need a page. */
 static uint32_t crc32(const void *data, size_t size)
 {
     const unsigned char *byte = data;
@@ -594,8 +593,8 @@ static uint32_t crc32(const void *data, size_t size)
 }
 
 /*
- * One write, so that records of other processes stay whole. After a short one nothing is undone or added: others may
- * have appended meanwhile. Readers skip what is torn.
+ * Appends the record in one write, so that concurrent records are not mixed. A short write is not repaired, because
+ * other processes may have appended records since. Readers skip incomplete records.
  */
 static bool append_record(int log, const char *path)
 {
@@ -628,7 +627,7 @@ static void read_options(int argc, char **argv, const char *values[N_OPTIONS])
         if (option == N_OPTIONS)
             wrong_use(argv[i], "", "not an option, see sigsleep --help");
         if (values[option])
-            wrong_use(argv[i], "", "may be given once");
+            wrong_use(argv[i], "", "may only be given once");
         if (++i == argc)
             wrong_use(option_names[option], "", "needs a value");
         values[option] = argv[i];
@@ -644,7 +643,7 @@ static void describe_job(const char *const values[N_OPTIONS], char **environment
     size_t length = length_of(values[PRIORITY]);
 
     if (length == 0 || length >= sizeof job->priority)
-        wrong_use(option_names[PRIORITY], values[PRIORITY], "may be a word of 1 to 31 bytes");
+        wrong_use(option_names[PRIORITY], values[PRIORITY], "must be a word of 1 to 31 bytes");
     for (size_t i = 0; i < length; i++)
         job->priority[i] = values[PRIORITY][i];
     for (size_t i = 0; i < sizeof job->magic; i++)

@@ -1,18 +1,18 @@
 /*
- * virtual_clock.so: preloaded into a program (ld.so(8), LD_PRELOAD), it makes time pass SPEED times faster for it.
+ * virtual_clock.so: a library for LD_PRELOAD (ld.so(8)) that gives a program a clock with SPEED times real time.
  *
  *   SLURM_MIRAGE_CLOCK=FILE LD_PRELOAD=/path/virtual_clock.so PROGRAM
  *
- * FILE has one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED: an instant on both clocks (ns since the epoch) and how much faster
- * the virtual one runs. It is read once, when the program starts. Every process with the same line has the same time, on every
- * host with the same real time: nothing is shared, so nothing can be left locked by a process that is killed.
+ * FILE has one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED: an instant on both clocks (ns since the epoch) and the speed of the
+ * virtual clock. It is read once, when the program starts. All processes with the same line have the same virtual time, on all
+ * hosts with the same real time. There is no shared state, so a killed process cannot leave a lock behind.
  *
- * The program reads virtual clocks, and waits for virtual lengths and until virtual instants. What it reads is rounded down, what
- * it waits for up, so that a program which was to wait until an instant never finds that it is before it.
- * CPU clocks stay real, and so does all that happens inside munge_encode(3) and munge_decode(3): munged lives in real time.
+ * The program reads virtual clocks, and waits for virtual durations and until virtual instants. Clock readings are rounded down and
+ * waits are rounded up, so that a program that has waited until an instant never reads an earlier time.
+ * CPU clocks stay real, and so do all calls inside munge_encode(3) and munge_decode(3), because munged runs in real time.
  * README.md lists what is scaled and what is not.
  *
- * No wrapper takes a lock, allocates memory or uses stdio: Slurm cancels threads in the middle of them, and forks.
+ * No wrapper takes a lock, allocates memory or uses stdio, because Slurm cancels threads inside them, and forks.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,36 +44,36 @@
 enum { MAX_SPEED = 1000000, EXIT_NO_CLOCK = 127 };
 
 /*
- * Nanoseconds, and their products: with 64-bit seconds they need 94 bits, a speed in billionths 50. So what is multiplied by a
- * speed is bounded by FAR, which is a million years.
+ * Nanoseconds and their products: nanoseconds of 64-bit seconds need 94 bits, a speed in billionths 50 bits. So operands that are
+ * multiplied by a speed are bounded by FAR, which is a million years.
  */
 __extension__ typedef __int128 wide;
 #define FAR ((wide)1 << 75)
 
-_Static_assert(sizeof(time_t) == 8, "on 32-bit systems there would be other functions to replace");
+_Static_assert(sizeof(time_t) == 8, "32-bit systems have other functions to replace");
 
-/* libmunge is not linked with; these two are its interface (munge(3)). */
+/* The library is not linked with libmunge; these two are libmunge's interface (munge(3)). */
 int munge_encode(char **credential, void *context, const void *payload, int length);
 int munge_decode(const char *credential, void *context, void **payload, int *length, uid_t *uid, gid_t *gid);
 enum { EMUNGE_SOCKET = 6, MUNGE_ATTEMPTS = 20 };
 #define MUNGE_PAUSE (100 * SECOND / 1000)
 
-/* What a program compiled with _FORTIFY_SOURCE calls instead of poll and ppoll. */
+/* Called instead of poll and ppoll by programs that are compiled with _FORTIFY_SOURCE. */
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size);
 
-/* Newer than some C libraries that this is compiled with: glibc 2.30, 2.30 and 2.35. */
+/* Missing in older C libraries: added in glibc 2.30, 2.30 and 2.35. */
 int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *deadline);
 int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *deadline);
 int epoll_pwait2(int epoll, struct epoll_event *events, int count, const struct timespec *timeout, const sigset_t *mask);
 
-/* What stat and its kin are called in programs that were compiled with a glibc before 2.33. */
+/* Called instead of stat and related functions by programs that were compiled with a glibc before 2.33. */
 int __xstat(int version, const char *path, struct stat *status);
 int __lxstat(int version, const char *path, struct stat *status);
 int __fxstat(int version, int descriptor, struct stat *status);
 int __fxstatat(int version, int directory, const char *path, struct stat *status, int flags);
 
-/* Null where the C library does not have it. */
+/* Null if the C library does not have the function. */
 #define REPLACED(X)                                                                                                            \
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
@@ -89,11 +89,11 @@ struct moment {
 
 static struct {
     struct moment calendar; /* the anchor: since the epoch */
-    struct moment uptime;   /* the same moment since the host's start; before it both clocks are one */
+    struct moment uptime;   /* the same instant since the host's start; before it both clocks are equal */
     int64_t speed;          /* billionths */
 } clocks;
 
-static atomic_bool is_ready; /* `clocks` and the pointers above are filled in */
+static atomic_bool is_ready; /* `clocks` and the pointers above are initialised */
 
 /* Set while this thread is inside libmunge. */
 static _Thread_local bool in_real_time __attribute__((tls_model("initial-exec")));
@@ -153,7 +153,7 @@ static struct timeval timeval_not_below(wide time)
     return timeval_of(time + 999);
 }
 
-/* What is not valid goes to the real function as it is, which answers as it always would. */
+/* Invalid values are passed unchanged to the real function, which reports the error. */
 static bool is_valid(const struct timespec *time)
 {
     return time && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
@@ -176,7 +176,7 @@ static enum kind kind_of(clockid_t clock)
     case CLOCK_BOOTTIME:
         return UPTIME;
     default:
-        return OTHER; /* CPU time; clocks of devices; those that wake up the host, which not every host has */
+        return OTHER; /* CPU time; clocks of devices; alarm clocks, which not every host has */
     }
 }
 
@@ -203,23 +203,23 @@ static wide real_instant(enum kind kind, wide virtual)
 
 static wide virtual_now(clockid_t clock)
 {
-    /* The coarse clocks' ticks of 1 to 10 ms would become seconds. */
+    /* A coarse clock's ticks of 1 to 10 ms would become virtual seconds. */
     clock = clock == CLOCK_REALTIME_COARSE ? CLOCK_REALTIME : clock == CLOCK_MONOTONIC_COARSE ? CLOCK_MONOTONIC : clock;
     return virtual_instant(kind_of(clock), real_now(clock));
 }
 
-/* The real instant of a deadline on `clock`, which stays the clock of the real call. */
+/* Converts a virtual deadline on `clock` to a real deadline on the same clock. */
 static struct timespec real_deadline(clockid_t clock, const struct timespec *deadline)
 {
     if (kind_of(clock) == OTHER)
         return *deadline;
     wide real = real_instant(kind_of(clock), nanoseconds(*deadline));
-    return timespec_of(real > 0 ? real : 1); /* long past: less than 0 is refused, and 0 would stop a timer */
+    return timespec_of(real > 0 ? real : 1); /* for deadlines long past: values below 0 are invalid, and 0 would stop a timer */
 }
 
 /*
- * The same where the call does not say which clock the deadline is on: that of the two on which it is nearer. They are decades
- * apart, and deadlines are not.
+ * Converts a virtual deadline to a real one if the call does not name the clock. Chooses the clock, realtime or monotonic, whose
+ * current time is nearer to the deadline. The two clocks are decades apart.
  */
 static struct timespec guessed_deadline(const struct timespec *deadline)
 {
@@ -231,7 +231,7 @@ static struct timespec guessed_deadline(const struct timespec *deadline)
 
 /* ---- set-up ---- */
 
-/* One line, in one write: others write to the same file. */
+/* Prints the error as one line in one write, because other processes may write to the same file, and exits. */
 static _Noreturn void die(const char *file, const char *why)
 {
     const char *const parts[] = {"virtual clock: ", VARIABLE, file ? "=" : "", file ? file : "", ": ", why, "\n"};
@@ -242,7 +242,7 @@ static _Noreturn void die(const char *file, const char *why)
     _exit(EXIT_NO_CLOCK);
 }
 
-/* Digits, to the first other byte. False if there is none, or the value is above `most`. */
+/* Parses digits up to the first other byte. Returns false if there are none, or if the value exceeds `most`. */
 static bool read_whole(const char **text, int64_t most, int64_t *value)
 {
     const char *begin = *text;
@@ -256,7 +256,7 @@ static bool read_whole(const char **text, int64_t most, int64_t *value)
     return *text > begin;
 }
 
-/* Up to nine digits after a point, as billionths; 0 without a point. */
+/* Parses up to nine digits after a decimal point as billionths; 0 without a decimal point. */
 static bool read_billionths(const char **text, int64_t *value)
 {
     *value = 0;
@@ -268,7 +268,7 @@ static bool read_billionths(const char **text, int64_t *value)
     return *text > begin && *text <= begin + 9;
 }
 
-/* Fills in all but clocks.uptime. */
+/* Sets all fields of `clocks` except uptime. */
 static bool parse(const char *text, size_t length)
 {
     static const char head[] = "mirage-clock 1 ";
@@ -303,14 +303,14 @@ static void read_clock(void)
 }
 
 /*
- * How long the host had been up at the anchor; 0 if it was not. In whole seconds, so that all processes find the same although the
- * two clocks cannot be read at once. Clocks that count from the host's start run faster from there on: after months of
- * uptime, faster from the start, they would not fit in 64 bits of nanoseconds, or in Slurm's 32 bits of seconds.
+ * Returns the host's uptime at the anchor, or 0 if the host started later. It is in whole seconds, so that all processes compute
+ * the same value although the two clocks cannot be read at the same instant. Monotonic clocks run faster from the anchor on. If they
+ * ran faster since the host's start, they would exceed 64-bit nanoseconds, or Slurm's 32-bit seconds, after months of uptime.
  */
 static int64_t uptime_at_anchor(void)
 {
     wide started = INT64_MAX;
-    for (int attempt = 0; attempt < 3; attempt++) { /* between the two clocks the process may have to wait for a processor */
+    for (int attempt = 0; attempt < 3; attempt++) { /* the process may be preempted between the two readings */
         wide uptime = real_now(CLOCK_MONOTONIC);
         wide difference = real_now(CLOCK_REALTIME) - uptime;
         started = difference < started ? difference : started;
@@ -320,8 +320,8 @@ static int64_t uptime_at_anchor(void)
 }
 
 /*
- * Of two functions with one name, which older programs and newer ones call, a glibc before 2.36 finds the older one if it is not
- * told the version; other processors than x86_64 do not have it.
+ * A glibc before 2.36 resolves the older one of two versions of a symbol unless the version is given. On other processors than
+ * x86_64, the older version does not exist.
  */
 static void *resolved(const char *name, const char *version)
 {
@@ -329,7 +329,7 @@ static void *resolved(const char *name, const char *version)
     return found ? found : dlsym(RTLD_NEXT, name);
 }
 
-/* Also called by the first wrapper that is used, because other libraries' constructors may run before this one. */
+/* Also called by the first used wrapper, because constructors of other libraries may run before this one. */
 __attribute__((constructor)) static void set_up(void)
 {
     if (atomic_load_explicit(&is_ready, memory_order_acquire))
@@ -345,7 +345,7 @@ __attribute__((constructor)) static void set_up(void)
     atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 
-/* Whether the caller is to have real time. */
+/* Whether the caller gets real time. */
 static bool is_real(void)
 {
     if (__builtin_expect(!atomic_load_explicit(&is_ready, memory_order_acquire), 0))
@@ -395,7 +395,7 @@ EXPORT int sysinfo(struct sysinfo *info)
 {
     bool real = is_real();
     int result = real_sysinfo(info);
-    /* slurmctld takes its clock less this for the start of a node. A begun second counts, as in the kernel. */
+    /* slurmctld subtracts this from its clock for a node's boot time. Rounded up to seconds, as in the kernel. */
     if (result == 0 && !real)
         info->uptime = timespec_of(virtual_now(CLOCK_BOOTTIME) + SECOND - 1).tv_sec;
     return result;
@@ -443,7 +443,7 @@ EXPORT unsigned int sleep(unsigned int seconds)
 
 /* ---- waiting for files and signals ---- */
 
-/* The real timeout for a virtual one; null, which is none, and an invalid one as they are. */
+/* Converts a virtual timeout to a real one. Null (no timeout) and invalid timeouts are returned unchanged. */
 static const struct timespec *real_timeout(const struct timespec *timeout, struct timespec *room)
 {
     if (!is_valid(timeout))
@@ -452,7 +452,7 @@ static const struct timespec *real_timeout(const struct timespec *timeout, struc
     return room;
 }
 
-/* A timeout in milliseconds, of which a negative one means none. */
+/* Converts a timeout in milliseconds. A negative value means no timeout. */
 static const struct timespec *real_milliseconds(int timeout, struct timespec *room)
 {
     if (timeout < 0)
@@ -495,7 +495,7 @@ EXPORT int pselect(int count, fd_set *restrict read, fd_set *restrict write, fd_
     return real_pselect(count, read, write, except, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
 
-/* Linux tells in `timeout` how much of it was left, and some programs wait on with that. */
+/* Linux stores the remaining time in `timeout`, and some programs continue to wait with it. */
 EXPORT int select(int count, fd_set *restrict read, fd_set *restrict write, fd_set *restrict except,
                   struct timeval *restrict timeout)
 {
@@ -535,7 +535,7 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int count, int tim
     int result = epoll_pwait2(epoll, events, count, &wanted, mask);
     if (result >= 0 || (errno != ENOSYS && errno != EPERM))
         return result;
-    /* A kernel before Linux 5.11, or a container's filter that does not know it: whole milliseconds, at least one. */
+    /* For a kernel before Linux 5.11, or a container's system call filter without it: whole milliseconds, at least one. */
     wide milliseconds = floored(real_length(nanoseconds(wanted)) + SECOND / 1000 - 1, SECOND / 1000);
     return real_epoll_pwait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds, mask);
 }
@@ -554,10 +554,9 @@ EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, 
 /* ---- waiting for other threads ---- */
 
 /*
- * Every slurmstepd has a thread that wakes up each second of its time to see whether something is to be sampled
- * (common/slurm_acct_gather_profile.c, _timer_thread). With a hundred jobs on a clock that runs 500 times as fast that is 50,000
- * times a second, more than a small host can do, and for jobs that sleep there is nothing to sample. So it waits a second of real
- * time; whoever ends it wakes it up.
+ * Every slurmstepd has a thread that wakes up each second to check for samples (common/slurm_acct_gather_profile.c, _timer_thread).
+ * With a hundred jobs and a speed of 500, that makes 50,000 wake-ups per second, too many for a small host, and sleeping jobs need
+ * no samples. So this thread waits for a second of real time. The end of the thread is signalled, so it is not delayed.
  */
 static bool is_sampler(void)
 {
@@ -657,7 +656,7 @@ EXPORT unsigned int alarm(unsigned int seconds)
     struct itimerval timer = {.it_value = {.tv_sec = seconds}};
     struct itimerval old = {0};
     setitimer(ITIMER_REAL, &timer, &old);
-    /* As the kernel does it: what is left is rounded to whole seconds, and is not 0 while there is something left. */
+    /* As in the kernel: the remaining time is rounded to whole seconds, and is at least 1 while the timer runs. */
     return (unsigned int)old.it_value.tv_sec + (old.it_value.tv_usec >= 500000 || (!old.it_value.tv_sec && old.it_value.tv_usec));
 }
 
@@ -672,7 +671,7 @@ EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *rest
     if (is_real() || !new || !is_valid(&new->it_value) || !is_valid(&new->it_interval))
         return real_timer_settime(timer, flags, new, old);
     struct itimerspec real = {.it_interval = timespec_of(real_length(nanoseconds(new->it_interval)))};
-    if (flags & TIMER_ABSTIME && nanoseconds(new->it_value) != 0) /* 0 stops it */
+    if (flags & TIMER_ABSTIME && nanoseconds(new->it_value) != 0) /* 0 stops the timer */
         real.it_value = guessed_deadline(&new->it_value);
     else
         real.it_value = timespec_of(real_length(nanoseconds(new->it_value)));
@@ -693,7 +692,7 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
 
 /* ---- times of files, which Slurm compares with its clock ---- */
 
-/* What is older than the anchor keeps its distance to it. */
+/* Times before the anchor keep their real distance to it. */
 static struct timespec file_time(struct timespec real)
 {
     wide since = nanoseconds(real) - clocks.calendar.real;
@@ -731,7 +730,7 @@ EXPORT int fstat(int descriptor, struct stat *status)
     return fstatat(descriptor, "", status, AT_EMPTY_PATH);
 }
 
-/* The version says which struct stat the program knows; on 64-bit systems there has been one. */
+/* The version selects the layout of struct stat; on 64-bit systems there is only one. */
 EXPORT int __xstat(int version, const char *path, struct stat *status)
 {
     (void)version;
@@ -756,7 +755,7 @@ EXPORT int __fxstatat(int version, int directory, const char *path, struct stat 
     return fstatat(directory, path, status, flags);
 }
 
-/* Programs with large-file support call these. */
+/* Called by programs with large-file support. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "struct stat has 64-bit fields");
 #define SAME_AS(name) __attribute__((alias(#name)))
 EXPORT int stat64(const char *restrict path, struct stat64 *restrict status) SAME_AS(stat);
@@ -770,7 +769,7 @@ EXPORT int __fxstatat64(int version, int directory, const char *path, struct sta
 
 /* ---- munge, in real time ---- */
 
-/* Slurm's plugin brings libmunge along, where RTLD_NEXT does not look. */
+/* libmunge is loaded with Slurm's plugin, where RTLD_NEXT does not search. */
 static void *in_libmunge(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -778,13 +777,13 @@ static void *in_libmunge(const char *name)
     if (library)
         found = dlsym(library, name);
     if (!found)
-        die(getenv(VARIABLE), "there is no libmunge.so.2 whose function could be called");
+        die(getenv(VARIABLE), "libmunge.so.2 is not loaded");
     return found;
 }
 
 /*
- * While munged is busy libmunge's own patience of 2 s ends with EMUNGE_SOCKET, and Slurm tries again 20 times, a tenth of a second
- * apart: a tenth of its own second. So the same is done here first.
+ * When munged is busy, libmunge fails with EMUNGE_SOCKET after 2 s, and Slurm retries 20 times at intervals of 0.1 s of virtual
+ * time. So the wrapper first retries in real time.
  */
 static bool once_more(int error, int *attempts)
 {

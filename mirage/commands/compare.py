@@ -86,8 +86,8 @@ class RunScreen(Screen):
         super().__init__(screen.stream, screen.between_lines)
         self.which = which
 
-    def live(self, text: str, *, always: bool = False) -> None:
-        super().live(f"{self.which}: {text.strip()}", always=always)
+    def _titled(self, text: str) -> str:
+        return f"{self.which}: {text.strip()}"
 
 
 def compare(knobs: dict[str, Value], screen: Screen) -> Ending:

@@ -1,7 +1,8 @@
 """Runs a playbook through ansible-runner and turns its events into a few lines.
 
-The whole output of Ansible goes to a log file; the terminal sees the names of tasks, the replay's progress,
-and, when a task fails, that task's own message instead of a stack of output.
+The whole output of Ansible goes to a log file. A terminal shows one line that changes: the task that runs, or the progress of the
+nodes' start and of the replay. A pipe or file gets a line for each play, with its number of tasks and changes, and progress lines
+while nothing else is written. When a task fails, its own message is shown.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.progress import LocalProgress, local_progress, write_metrics
-from mirage.terminal.screen import Screen, progress_line
+from mirage.terminal.screen import Screen, about, progress_line
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 
@@ -34,6 +36,23 @@ SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
 # Seconds between two looks of Ansible's at a replay that this program looks at itself.
 LOOK = 60
+# A play with fewer tasks has no line of its own in a pipe or file.
+FEWEST_TASKS = 2
+
+
+@dataclass
+class Phase:
+    """A play that runs. began: monotonic seconds; tasks: ids of those that were not skipped; changed: number of changes."""
+
+    name: str
+    began: float
+    tasks: set[str] = field(default_factory=set)
+    changed: int = 0
+
+    def counts(self) -> str:
+        """`Build the cluster: 41 tasks, 3 changed, 12 s`."""
+        tasks = f"{len(self.tasks)} task{'s' * (len(self.tasks) != 1)}"
+        return f"{self.name}: {tasks}, {self.changed} changed, {about(time.monotonic() - self.began)}"
 
 
 @dataclass
@@ -56,6 +75,7 @@ class Watcher:
     hosts: set[str] = field(default_factory=set)
     failed_hosts: set[str] = field(default_factory=set)
     _item_failure: str = ""
+    _phase: Phase | None = None
 
     def handle(self, event: Mapping[str, Any]) -> bool:
         """ansible-runner's event handler. Returns False: events are not kept as files."""
@@ -65,11 +85,15 @@ class Watcher:
         if self.local is not None and event.get("event") not in (None, "verbose", "runner_on_start", "runner_retry"):
             self.local.end()
         match event.get("event"):
+            case "playbook_on_play_start":
+                self._end_phase()
+                self._phase = Phase(str(data.get("name")), time.monotonic())
             case "playbook_on_task_start":
                 self._task_starts(data)
             case "runner_retry":
                 self._progress(data)
             case "runner_on_ok":
+                self._count(data)
                 self._progress(data)
                 self._keep(data)
             case "runner_item_on_failed":
@@ -80,7 +104,19 @@ class Watcher:
                 self._fails(data)
             case "playbook_on_stats":
                 self.changed = sum((data.get("changed") or {}).values())
+                if not (data.get("failures") or data.get("dark")):
+                    self._end_phase()
         return False
+
+    def _count(self, data: Mapping[str, Any]) -> None:
+        if self._phase is not None:
+            self._phase.tasks.add(str(data.get("task_uuid")))
+            self._phase.changed += bool((data.get("res") or {}).get("changed"))
+
+    def _end_phase(self) -> None:
+        if self._phase is not None and self.shows_tasks and len(self._phase.tasks) >= FEWEST_TASKS:
+            self.screen.say_in_log(f"  {self._phase.counts()}")
+        self._phase = None
 
     def _task_starts(self, data: Mapping[str, Any]) -> None:
         self._item_failure = ""
@@ -88,7 +124,8 @@ class Watcher:
         name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
         # Ansible's own task at the start of each role, which tells nobody anything.
         if self.shows_tasks and not name.startswith("Validating arguments"):
-            self.screen.live(f"  {role}: {name}" if role else f"  {name}", always=True)
+            in_log = None if self._phase is None else f"  {self._phase.counts()} so far"
+            self.screen.live(f"  {role}: {name}" if role else f"  {name}", in_log)
             if self.local is not None:
                 self.local.begin(_module(data))
 

@@ -225,7 +225,7 @@ class Prepared:
         seed = whole_of(self.knobs["SEED"])
         partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
         there = configuration.offer(config, self.knobs, machine_of(self.knobs))
-        return requests.played(self.workload.jobs, partitions, qos, there, float(self.shrink) / 100)
+        return requests.requests_of(self.workload.jobs, partitions, qos, there, float(self.shrink) / 100)
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """The rows of plan.csv for a run of that name."""

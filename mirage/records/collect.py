@@ -1,16 +1,16 @@
-"""What happened in a run: sigsleep's log and Slurm's record joined, one line a job, in the trace's own time.
+"""Joins sigsleep's log and Slurm's record of a run into a schedule: a row per job, in trace time.
 
-Two records exist of a job. Slurm's gives state, eligibility and nodes, the second of start and end, and everything about jobs
-that never ran, or were killed before they could write. sigsleep's (nanoseconds) gives suspensions, and the instants of start and
-end within Slurm's seconds: one printed as S lies in [S, S + 1 s). From Slurm's start of a job to sigsleep's it takes a launch, in
-real time: on a fast clock that is many virtual seconds, and a start by sigsleep alone would count them as waiting.
+A job has two records. Slurm's has state, eligibility and nodes, start and end in whole seconds, and all that is known about jobs
+that never ran or were killed before sigsleep could write. sigsleep's (nanoseconds) has suspensions, and start and end within
+Slurm's seconds: an instant printed as S is in [S, S + 1 s). Between Slurm's start of a job and sigsleep's lies the launch, in real
+time. On a fast clock that is many virtual seconds, which would count as waiting if sigsleep's start alone were used.
 
 Let v be an instant of virtual time, v0 that of the replay's start, and t0 the trace's first submission:
 
     trace = t0 + (v - v0) * 100 / SHRINK,        v = v0 + (real - real0) * SPEED
 
-So the replay's beginning is the first submission. A job's submission is the instant at which Slurm accepted it: the
-instant at which it was due (for jobs that keep their own times that is the trace's) plus `submit_lag`.
+The start of the replay is therefore the first submission. A job's submission is the instant at which Slurm accepted it: the instant
+at which it was due (for jobs that keep their own times the trace's) plus `submit_lag`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
 
-# Real seconds. From Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, it takes 0.02 to 0.04 s;
-# beyond the allowance one of the records is wrong.
+# Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
+# the allowance one of the records is wrong.
 LAUNCH_ALLOWANCE = 1.0
-# Real seconds by which instants of two processes may be out of order: a start before Slurm's start is no launch. time(2) may be a
-# tick of the kernel (up to 0.01 s) behind clock_gettime(2); clocks of several hosts differ by less.
+# Real seconds by which sigsleep's start may precede Slurm's: time(2) can be a kernel tick (up to 0.01 s) behind clock_gettime(2),
+# and clocks of several hosts differ by less.
 CLOCK_STEP = 0.02
 
 _JOB = ["id", "slurm_id"]
@@ -107,53 +107,53 @@ class TimeMap:
 
 @dataclass(frozen=True)
 class Collected:
-    """A run. Times are trace seconds, null is unknown."""
+    """The records of a run. Times are trace seconds, null is unknown."""
 
     jobs: pl.DataFrame
-    """A row a submitted job, in order of submission, columns of `JOBS_SCHEMA`. Of a job that Slurm requeued, start is the
-    first, end the last, and suspended that of all executions and the time between them: what remains is execution."""
+    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. For a job that Slurm requeued, `start` is
+    the first start, `end` the last end, and `suspended` the time without execution between them."""
     suspensions: pl.DataFrame
-    """Columns job, suspend, resume; of all executions, and the times between two of them."""
+    """Columns job, suspend, resume: suspensions of all executions, and the times between executions."""
     evidence: pl.DataFrame
-    """A row a job, in the same order: id and
+    """A row per job, in the same order, with id and these columns:
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
     bound: whether it was submitted with a dependency, or with a request for memory
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
-    run_time: execution in the last execution; of a job that started once end - start - suspended
-    launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too much (Slurm cuts it off)
-    suspended_apart: by how much sigsleep's and Slurm's times suspended differ, of jobs that were suspended and started once; null
-        where only one of them knows
-    stretch: for how much longer than the wanted run time (and suspensions) Slurm held processors for it, +- 1 virtual
-        second; null for jobs that did not complete at the first start
+    run_time: run time of the last execution; for a job that started once end - start - suspended
+    launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too long (Slurm truncates its start)
+    suspended_apart: difference of sigsleep's and Slurm's times suspended, for jobs that were suspended and started once; null if
+        only one of them is known
+    stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; null for
+        jobs that did not complete in their first execution
     limit: time limit
-    slurm_submit: the submission as Slurm recorded it, cut off to 1 virtual second
+    slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
     """
     disagreements: pl.DataFrame
-    """Columns id (null: of no job), kind, seconds (null: not about a time); docs/validity.md has the kinds."""
+    """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/validity.md lists the
+    kinds."""
     time: TimeMap
     retries: int
-    """Submissions that were refused at first."""
+    """Number of refused submissions that were repeated."""
     resubmitted: int
-    """Submissions made again because the resource manager had lost the job."""
+    """Number of jobs submitted again because the resource manager had lost them."""
     interrupted: float
-    """For how long the replay was down in all, and put off what was still due."""
+    """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """For how long no job could start, because the controller had died, from its last answer on."""
+    """Total time for which no job could start because the controller had died, counted from its last answer."""
     launch_cost: float
-    """By how much the jobs' programs ran shorter than the jobs, because a launch takes as long (launch_cost.py)."""
+    """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or one sigsleep-HOST.log a host) and, if it is there, suspended.jsonl.
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if it exists, suspended.jsonl.
 
-    `workload` has a row a job: id, submit, runtime, requested (trace seconds) and perhaps limit_extended,
-    priority, user, group, executable, queue. Raises WrongUse if the folder is not that of a run of this
-    workload that has begun.
+    `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
+    user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
     """
     settings, journal = read_settings(run_dir / "run.json"), read_journal(run_dir / "journal.jsonl")
     anchor = round(journal.real_zero * NS), round(journal.virtual_zero * NS)
@@ -200,7 +200,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
 
 
 def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:
-    """What was wanted of each job: the plan, and what only the workload knows of it."""
+    """The plan, with additional columns of the workload. Raises WrongUse if their jobs do not match."""
     plan = pl.DataFrame([list(vars(row).values()) for row in read_plan(path)], schema=_PLAN, orient="row")
     known = workload.select(
         "id",
@@ -221,7 +221,7 @@ def _optional(frame: pl.DataFrame, name: str, kind: Any) -> pl.Expr:
 
 
 def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.DataFrame:
-    """The jobs that were submitted, with slurm_id, v_due, v_began, v_accepted and cancel_wanted."""
+    """The submitted jobs of the plan, with slurm_id, v_due, v_began, v_accepted and cancel_wanted."""
     joined = plan.join(journal.submissions, on="index", suffix="_real", maintain_order="left")
     return joined.with_columns(
         v_due=time.virtual_of_real(col("due_real")),
@@ -232,19 +232,19 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds v_submit: the end of the second that the manager recorded, but neither before the first attempt nor after its answer.
+    """Adds v_submit: the end of the second that the manager recorded, but within the time from the first attempt to its answer.
 
-    On a busy host the answer may come long after the manager accepted the job, even after the job has begun.
+    On a busy host the answer may come long after the manager accepted the job, and even after the job has started.
     """
     recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
     return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
 
 
 def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds which records hold, and what follows: state, v_eligible, v_start, v_end, v_suspended."""
+    """Adds state, recorded, restarts, shared (both records are of one execution), v_eligible, v_start, v_end, v_suspended."""
     found = pl.any_horizontal(col("s_state", "c_state", "r_start").is_not_null())
     by_sigsleep = pl.when("completed").then(pl.lit("COMPLETED")).when("cancel_wanted").then(pl.lit("CANCELLED"))
-    # A job that was requeued, then killed before it could write again, has a record of an earlier execution only.
+    # A requeued job that was killed before sigsleep could write again has a record of an earlier execution only.
     of_last_execution = col("s_state").is_null() | (col("s_ran") & (col("r_end") >= col("s_start")))
     frame = joined.with_columns(
         state=pl.when(found)
@@ -256,7 +256,7 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
     slurm_start = pl.coalesce("s_first_start", pl.when(col("s_state").is_null()).then("c_start"))
     ended = ~col("state").is_in([*NOT_ENDED, "LOST"])
     frame = frame.with_columns(
-        # Both records, of one execution. A requeued job has several, and not each of them need be in both.
+        # Both records are of one execution. A requeued job has several, of which some may be in one record only.
         shared=ended & col("recorded") & col("s_state").is_not_null() & (col("restarts") == 0),
         v_eligible=_not_before_submission(pl.coalesce("s_eligible", "c_eligible")),
     )
@@ -280,22 +280,25 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_second(instant: str, printed: str) -> pl.Expr:
-    """sigsleep's instant, moved into the second that Slurm printed: to its beginning or end, whichever is nearer."""
+    """sigsleep's instant, limited to the second that Slurm printed."""
     return pl.max_horizontal(printed, pl.min_horizontal(instant, col(printed) + NS))
 
 
 def _shared_start() -> pl.Expr:
-    """Start of an execution that both records have. Where Slurm's second is over before the submission (its clock is a little
-    behind the replay's), but sigsleep's start comes after it, the start is the submission."""
+    """Start of an execution that is in both records.
+
+    If Slurm's second ends before the submission (its clock is slightly behind the replay's) and sigsleep's start is after it, the
+    start is the submission.
+    """
     return _not_before_submission(pl.max_horizontal(_in_second("r_start", "s_start"), pl.min_horizontal("r_start", "v_submit")))
 
 
 def _shared_end() -> pl.Expr:
-    """End of an execution that both records have: not before its start, nor before it was resumed for the last time. (Slurm ends a
-    job that is cancelled while it is suspended at the instant of its suspension.)
+    """End of an execution that is in both records; not before its start or its last resumption. (Slurm records the suspension as
+    the end of a job that is cancelled while it is suspended.)
 
-    Where sigsleep's is more than a second earlier it tells nothing of where in Slurm's second the end was: it is taken to be the
-    end of that second, as the start is then, and the submission. So lengths are right in the mean.
+    If sigsleep's end is over a second earlier, the end is the end of Slurm's second. Start and submission use the end of the second
+    in this case, too, so that lengths are right on average.
     """
     resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
     ended = pl.when(col("r_end") < col("s_end") - NS).then(col("s_end") + NS).otherwise(_in_second("r_end", "s_end"))
@@ -303,8 +306,10 @@ def _shared_end() -> pl.Expr:
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
-    """An instant of Slurm's, raised to the submission if that is within the same second: the fraction cut off must not make
-    a wait negative. An instant that is earlier still is left as it is, for then the clocks do not agree."""
+    """Slurm's instant, raised to the submission if that is less than a second later: truncation must not make a wait negative.
+
+    An earlier instant is kept: the clocks disagree then, which the validity reports.
+    """
     submit = col("v_submit")
     return pl.when((printed < submit) & (printed > submit - NS)).then(submit).otherwise(printed)
 
@@ -313,7 +318,7 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     instants = ("submit", "eligible", "start", "end")
 
     def instant(name: str) -> pl.Expr:
-        # A job that waited for something that never came was not eligible.
+        # A job whose eligibility lies after its end never became eligible.
         never = (col("v_eligible") > col("v_end")).fill_null(False) if name == "eligible" else pl.lit(False)
         return pl.when(~never).then(f"v_{name}")
 
@@ -375,12 +380,12 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 
 
 def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """Jobs of which the records contradict each other by more than they can."""
+    """Disagreements between the records of a job beyond their resolution: id, kind, seconds."""
     late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_suspended") - col("c_suspended")
-    # Of a job that the replay found in Slurm after an interruption it does not know when it was submitted.
+    # The submission of a job that the replay found in Slurm after an interruption is unknown.
     adopted = col("v_began") == col("v_accepted")
     submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
     completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
@@ -390,11 +395,11 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
         ("in Slurm's record only", completed & ~col("recorded"), nothing),
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
-        # A job may well complete while its cancellation, or its end at the limit, is under way.
+        # A job may complete while it is being cancelled or ended at its limit.
         ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
         ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
         ("start", both & ~start.is_between(-step, NS + late), start),
-        # Slurm ends a job that is cancelled while it is suspended at the instant of its suspension.
+        # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
         ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),
         (
             "suspended",
@@ -409,7 +414,7 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 
 
 def _strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """Executions that took processors without being those of a submission that counts."""
+    """Executions that used processors but do not belong to a submission of the plan: id, kind, seconds (null)."""
     ran = pl.concat([lines.filter("s_ran").select(_JOB), records.select(_JOB)]).drop_nulls("id")
     others = ran.unique(maintain_order=True).join(submitted, on=_JOB, how="anti", maintain_order="left")
     ours = col("id").is_in(submitted["id"].implode())

@@ -1,8 +1,8 @@
-"""The records of a run as frames: the replay's journal, the resource manager's records, and sigsleep's.
+"""Reads the records of a run into data frames: the replay's journal, the resource manager's records, and sigsleep's.
 
-Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Columns that begin with s_ are
-from the manager's completion log, with c_ from the details that it gave of a job after its end, with r_ from sigsleep. A job is
-known by `id` (the trace's number) and `slurm_id` (the manager's id).
+Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Prefixes of columns name the source:
+s_ the manager's completion log, c_ the details that it gave of a job after its end, r_ sigsleep. Jobs are identified by `id`
+(number in the trace) and `slurm_id` (the manager's id).
 """
 
 from __future__ import annotations
@@ -28,30 +28,31 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Journal:
-    """What the replay did. Real time is in seconds since the epoch."""
+    """The events of the replay. Real times are seconds since the epoch."""
 
     real_zero: float
-    """When it began, in real and in virtual time."""
+    """Start of the replay in real time."""
     virtual_zero: float
+    """Start of the replay in virtual time."""
     submissions: pl.DataFrame
-    """A row a job that was submitted, about its last submission: index, slurm_id, and the real instants at which it was due,
-    began (the first attempt) and was accepted (the end of the successful attempt)."""
+    """A row per submitted job, for its last submission: index, slurm_id, and the real instants due, began (first attempt)
+    and accepted (end of the successful attempt)."""
     cancelled: list[int]
     """Indices of the jobs that the replay cancelled."""
     retries: int
-    """How often a submission was refused at first."""
+    """Number of refused submissions that were repeated."""
     resubmitted: int
-    """How many were made again because the manager had lost the job."""
+    """Number of jobs submitted again because the manager had lost them."""
     interrupted: float
-    """Real seconds for which the replay was down, and by which it put off what was still due."""
+    """Real seconds for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Real seconds for which no job could start, because the controller had died."""
+    """Real seconds for which no job could start because the controller had died."""
     launch_cost: float
-    """Real seconds by which the jobs' programs ran shorter, because a launch takes as long."""
+    """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
 
 
 def read_text(path: Path) -> str:
-    """Content of a file of a run; WrongUse if it cannot be read."""
+    """The text of a file of a run. Raises WrongUse if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError as error:
@@ -59,7 +60,7 @@ def read_text(path: Path) -> str:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """run.json; WrongUse unless it has a speed and a shrink_percent."""
+    """The content of run.json. Raises WrongUse unless it has the numbers speed and shrink_percent."""
     try:
         found: dict[str, Any] = json.loads(read_text(path))
         float(found["speed"]), float(found["shrink_percent"])
@@ -69,7 +70,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def read_journal(path: Path) -> Journal:
-    """journal.jsonl of the replay; WrongUse if it does not begin with the start of one, or is damaged."""
+    """Reads journal.jsonl of the replay. Raises WrongUse if it does not begin with the start of a replay, or is damaged."""
     data = read_text(path).encode()
     history, whole = replay_lines(data, f"RUN: {path}")
     if history.start is None:
@@ -98,14 +99,13 @@ def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
 
 
 def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
-    """Takes the zone's offset out of `instants`, the first of which is the submission.
+    """Converts `instants`, the first of which is the submission, from local time to UTC.
 
-    The completion log has local time and does not name the zone, but the journal has the submissions too: the median difference,
-    in whole quarters of an hour, is the offset. A change to summer time during a run is not corrected.
+    The completion log has local time without a zone, but the journal has the submissions, too: the median difference, in whole
+    quarters of an hour, is the zone's offset. A change to summer time during a run is not taken into account.
 
-    On a fast clock a slow submission takes quarters of an hour, so only the fastest tenth of the submissions counts. Submissions
-    that seem to have taken no time were found after an interruption, and their instants are not known: they count only where there
-    are no others.
+    On a fast clock a slow submission takes quarters of an hour, so only the fastest tenth of the submissions is used. Submissions
+    without a duration were found after an interruption, and their instant is unknown: they are used only if there are no others.
     """
     both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
     took = col("v_accepted") - col("v_began")
@@ -116,9 +116,9 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
 
 
 def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Fills in the journal's instant of submission, in whole seconds, where the completion log has none (Slurm before 17.11).
+    """Fills in the journal's instant of submission, in whole seconds, if the completion log has none (Slurm before 17.11).
 
-    Those are in UTC, and so are the daemons that write the log (the farm starts them so).
+    It is in UTC, as are the instants of those daemons: the farm starts them with this zone.
     """
     known = submitted.select("id", "slurm_id", "v_accepted").unique(["id", "slurm_id"], keep="first", maintain_order=True)
     lines = lines.join(known, on=["id", "slurm_id"], how="left", maintain_order="left")
@@ -146,11 +146,12 @@ _COMPLETED: Schema = {
 def read_completions(path: Path, records: Records, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
     """The completion log's lines about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
-    The file is of all runs of an instance: a job submitted before `since` (virtual ns) is of an earlier run of this name.
+    All runs of an instance write to the same file: jobs submitted before `since` (virtual ns) belong to an earlier run of the same
+    name and are dropped.
 
-    There is a line an execution, because a requeue writes one too (state PENDING, or NODE_FAIL), and there may be lines of several
-    ids for one name. Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: the
-    job was cancelled while it waited, and its start is none), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    There is a line per execution, as a requeue also writes one (state PENDING, or NODE_FAIL). A name may have lines of several ids.
+    Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
+    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
     instants = ("s_submit", "s_eligible", "s_start", "s_end")
     rows = [
@@ -179,7 +180,7 @@ def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """A row a job: its last line, and of all its lines the first submission, eligibility and start (a requeue moves them)."""
+    """A row per job: values of its last line, but the first submission, eligibility and start, which a requeue changes."""
     return lines.group_by("id", "slurm_id", maintain_order=True).agg(
         col("s_submit", "s_eligible").first(),
         col("s_state", "s_partition", "s_ran", "s_nodes", "s_allocated", "s_start", "s_end").last(),
@@ -189,8 +190,10 @@ def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def absences(lines: pl.DataFrame) -> pl.DataFrame:
-    """A row a stretch between two executions of a job that was requeued (or until its cancellation in the queue), as
-    suspensions: id, slurm_id, v_suspend, v_resume."""
+    """The intervals between two executions of a requeued job (or until its cancellation in the queue), as suspensions.
+
+    Columns: id, slurm_id, v_suspend, v_resume.
+    """
     back = pl.when("s_ran").then("s_start").otherwise("s_end")
     following = lines.with_columns(v_resume=back.shift(-1).over("id", "slurm_id")).filter("s_ran")
     return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
@@ -256,8 +259,11 @@ _PAUSE: Schema = {"id": pl.Int64, "slurm_id": pl.Int64, "v_suspend": pl.Int64, "
 
 
 def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """All records of sigsleep*.log (one file a host): a row a record, in order of starts; a row a suspension
-    (id, slurm_id, v_suspend, v_resume, null is unknown); and what in the files is no record, in words."""
+    """Reads sigsleep*.log, a file per host.
+
+    Returns a row per record in order of starts, a row per suspension (id, slurm_id, v_suspend, v_resume, null if unknown), and
+    descriptions of the damaged parts of the files.
+    """
     records: list[sigsleep_log.Record] = []
     damage: list[str] = []
     for path in sorted(folder.glob("sigsleep*.log")):
@@ -281,11 +287,10 @@ def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
 
 
 def executions(records: pl.DataFrame) -> pl.DataFrame:
-    """A row a job: when it first started, its last execution, and how long it was suspended in that and in
-    all.
+    """A row per job: its first start, its last execution, and the time suspended in the last and in all executions.
 
-    Without a suspension that is 0: the rest are the microseconds between sigsleep's looks at the clock.
-    Records that follow a completed one are left out, see `split_aftermath`.
+    The time suspended is 0 without a suspension, although sigsleep's times differ by microseconds between its readings of the
+    clock. Records after a completed one are left out, see `split_aftermath`.
     """
     stopped = col("r_end") - col("r_start") - col("r_executed")
     done = col("completed").cast(pl.Int64)

@@ -1,9 +1,9 @@
-"""The verdict on a run: whether what was measured is the schedule of the scheduler, or of the emulation.
+"""Decides whether a run is valid: whether its schedule is that of the scheduler, or was influenced by the emulation.
 
-Errors of the emulation come in real time (a submission takes some 5 ms, a launch 20 to 40 ms, whatever the speed) and Slurm's
-own record in whole virtual seconds; in trace seconds both grow, by SPEED * 100/SHRINK and by 100/SHRINK. What they spoil is
-relative: a launch that takes 30 trace seconds is nothing where jobs run and wait for hours. So most bounds are shares of the
-run's own mean run time or mean wait, but never less than what Slurm itself resolves. docs/validity.md has the reasons.
+The emulation's delays are in real time (about 5 ms per submission, 20 to 40 ms per launch at any speed), and Slurm's record has
+whole virtual seconds. In trace seconds both grow, by SPEED * 100/SHRINK and by 100/SHRINK. Their effect is relative: a launch of 30
+trace seconds does not matter if jobs run and wait for hours. Most bounds are therefore shares of the run's mean run time or mean
+wait, but not below Slurm's own resolution. docs/validity.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MICROSECOND = 1e-6
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Bounds of a valid run. Shares are fractions; `_seconds` are virtual, that is Slurm's own."""
+    """Bounds of a valid run. Shares are fractions from 0 to 1; `_seconds` are virtual seconds."""
 
     submit_lag_share: float = 0.05
     """p99 of the submit lag, of the mean run time."""
@@ -39,7 +39,7 @@ class Thresholds:
     start_latency_share: float = 0.05
     """Median start latency, of the mean wait."""
     start_latency_seconds: float = 4.0
-    """batch_sched_delay, Slurm's default 3 s until it looks at a new job, and 1 s that its record resolves."""
+    """3 s of batch_sched_delay (Slurm's default), plus 1 s, the resolution of Slurm's record."""
     stretch_p50_share: float = 0.01
     """Median run-time stretch, of the mean run time."""
     stretch_p50_seconds: float = 1.0
@@ -48,19 +48,18 @@ class Thresholds:
     backfill_cycle_share: float = 0.05
     """Longest backfill cycle, of the mean wait."""
     backfill_cycle_seconds: float = 30.0
-    """A cycle may take as long as the pause between two. This is Slurm's default; the setting in force in a run takes its place
-    (`in_force`)."""
+    """Slurm's default: a cycle may take as long as the pause between two cycles. `in_force` uses the setting of the run instead."""
     nodes_not_responding: int = 0
     messages_share: float = 0.05
-    """Complaints of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
+    """Error messages of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
     host_cpu_busy: float = 0.9
-    """Mean busy share of the host's processors, beyond which it is named as a cause."""
+    """Mean busy share of the host's processors above which it is named as a cause."""
     host_cpu_full: float = 0.95
-    """Busy share beyond which a sample counts as saturated."""
+    """Busy share above which a sample counts as saturated."""
     host_cpu_saturated: float = 0.1
-    """Share of saturated samples, beyond which that is named as a cause."""
+    """Share of saturated samples above which it is named as a cause."""
     clock_speed_share: float = 0.01
-    """Difference between the speed that Slurm's record shows and the one asked for, of the latter."""
+    """Difference between the clock speed in Slurm's record and the requested one, of the requested one."""
     disagreements_share: float = 0.01
     """Disagreements of the two records, of the number of jobs."""
 
@@ -77,19 +76,21 @@ class Thresholds:
 
     @classmethod
     def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
-        """As `of`, but a cycle of the backfill scheduler may take as long as the pause between two of `configuration`, the resource
-        manager's settings in force (`read_configuration`), or its configuration file."""
+        """The thresholds for a run, with the pause between two backfill cycles of its configuration.
+
+        `changes` are as in `of`; `configuration` is that of `read_configuration`, or the manager's configuration file.
+        """
         interval = backfill_interval(configuration)
         return cls.of(changes if interval is None else {"backfill_cycle_seconds": interval, **changes})
 
 
 def read_configuration(folder: Path) -> str:
-    """The resource manager's settings in force during the run in `folder`; empty if they were not brought."""
+    """The resource manager's configuration during the run in `folder`, for Thresholds.in_force; "" if it was not collected."""
     return configuration_of(folder)
 
 
 def read_figures(path: Path) -> pl.DataFrame:
-    """A CSV file of the monitor, all numbers (null: none, or a torn line); without columns if the file is not there or empty."""
+    """Reads a CSV file of the monitor as numbers (null: missing, or an incomplete line); no columns if missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         return pl.DataFrame()
     frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
@@ -103,15 +104,20 @@ def read_diagnostics(folder: Path) -> pl.DataFrame:
 
 
 def read_offsets(folder: Path) -> dict[str, Any]:
-    """clock_offsets.json of a run on several hosts: what `clock_offset` measured, for each host, before and after it, in lists of
-    that name. Empty for a run on one host."""
+    """Reads clock_offsets.json of a run on several hosts: lists `before` and `after` of the measurements of `clock_offset` by host.
+
+    Empty for a run on one host.
+    """
     found: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
     return found
 
 
 def read_complaints(folder: Path) -> dict[str, Any]:
-    """complaints.json of a run: `head` is the head's name, `counts` and `lines` are what the daemons of each host complained about,
-    how often by kind, and the first lines of each. Empty if it was not brought."""
+    """Reads complaints.json of a run; empty if it was not collected.
+
+    `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
+    first of them.
+    """
     found: dict[str, Any] = read_json(folder / "complaints.json") or {}
     return found
 
@@ -127,11 +133,13 @@ def judge(
     clock_offsets: Mapping[str, Any] | None = None,
     complaints: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The member "validity" of metrics.json; times in trace seconds, null for a figure that the run did not yield.
+    """Computes the member "validity" of metrics.json. Times are trace seconds; figures without data are null.
 
-    `samples` (`read_figures`) and `diagnostics` (`read_diagnostics`) are the monitor's. `result` is the content of result.json, or
-    if that is not there, of progress.json. `processors` and `nodes` are those of the machine; `clock_offsets` is that of
-    clock_offsets.json, of several hosts (`read_offsets`), and `complaints` that of complaints.json (`read_complaints`).
+    samples, diagnostics: samples of the replay (`read_figures`, `read_diagnostics`)
+    result: result.json of the replay, or progress.json if it is missing
+    processors, nodes: size of the machine
+    clock_offsets: of a run on several hosts (`read_offsets`)
+    complaints: of all hosts (`read_complaints`)
     """
     thresholds = thresholds or Thresholds()
     figures = {
@@ -184,18 +192,18 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
 
 
 def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
-    """Share of the samples in which the host's processors were busy throughout."""
+    """Share of the samples in which the host's processors were saturated; None without samples."""
     if "cpu_busy" not in samples.columns:
         return None
     return _rounded(samples.select((col("cpu_busy").drop_nulls() > thresholds.host_cpu_full).mean()).item())
 
 
 def _launch_latency(collected: Collected) -> float | None:
-    """Trace seconds from Slurm's start of a job to sigsleep's, in the median.
+    """Median of the trace seconds from Slurm's start of a job to sigsleep's.
 
-    Slurm cuts its instant off to the whole second, so the difference is half a second too long if starts fall evenly over the
-    second: that is taken off. slurmctld may start jobs at much the same fraction of every second, so the figure is known to half a
-    second of Slurm's time only, and can be negative.
+    Slurm truncates its instant to whole seconds, so the difference is half a second too long if starts are spread evenly over the
+    second: this is subtracted. slurmctld may start jobs at nearly the same fraction of every second, so the uncertainty is half a
+    second of Slurm's time, and the figure can be negative.
     """
     difference = _quantile(collected.evidence["launch"], 0.5)
     if difference is None:
@@ -217,10 +225,10 @@ def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
 
 
 def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
-    """Trace seconds of the longest backfill cycle of the run. The controller measures it on its own (virtual) clock.
+    """Trace seconds of the longest backfill cycle of the run. The controller measures it by its virtual clock.
 
-    The maximum counts since the controller's statistics began, so its value in the first sample may be of an earlier run; what it
-    grows to later is of this one.
+    The maximum counts from the start of the controller's statistics: the value in the first sample may belong to an earlier run,
+    but larger values in later samples belong to this one.
     """
     if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
         return None
@@ -231,9 +239,9 @@ def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
 
 
 def _clock_speed(collected: Collected) -> float | None:
-    """How fast Slurm's clock ran: the slope of its record of the submissions over the journal's real time.
+    """The speed of Slurm's clock: the slope of the submissions in Slurm's record over the journal's real time.
 
-    A slope over all jobs, because each of Slurm's instants is off by up to a second.
+    The slope over all jobs is used because each instant of Slurm has an error of up to a second.
     """
     both = collected.jobs.select("id", "submit").join(collected.evidence, on="id").drop_nulls("slurm_submit")
     if both.height < 2 or both["submit"].n_unique() < 2:
@@ -243,7 +251,7 @@ def _clock_speed(collected: Collected) -> float | None:
 
 
 def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) -> dict[str, int] | None:
-    """Complaints by kind: of the head, as the replay counted them when it ended, and of the other hosts."""
+    """Number of error messages by kind: those of the head, counted by the replay at its end, and those of the other hosts."""
     if of_head is None:
         return None
     counts = Counter(of_head)
@@ -254,7 +262,7 @@ def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) 
 
 
 def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
-    """Trace seconds by which the clock of a host differs from the head's: at least, what was measured may be wrong."""
+    """Lower bound of the largest difference of a host's clock from the head's: offset minus error, in trace seconds."""
     found = [abs(one["offset"]) - one["error"] for some in measured.values() for one in some if one["offset"] is not None]
     if not found:
         return None
@@ -262,12 +270,12 @@ def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | 
 
 
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
-    """Trace seconds from submission (or eligibility, if that was later) to start, of jobs that need not have waited.
+    """Trace seconds from submission (or eligibility, if later) to start of the jobs that could have started at once.
 
-    Those are the jobs at whose submission the idle processors were enough for them and for all that were waiting. An empty
-    queue would be a simpler rule, but where launches are slow against the gaps between submissions the queue is never empty, and
-    that is what this figure has to show. Jobs of whole nodes count as whole nodes. Jobs that something else than processors may
-    have kept waiting (a dependency, memory) are not looked at.
+    These are the jobs at whose submission the idle processors sufficed for them and for all waiting jobs. An empty queue would be a
+    simpler condition, but if launches are slow compared with the intervals between submissions, the queue is never empty, which
+    this figure has to show. Jobs with whole nodes count with all processors of the nodes. Jobs with a dependency or a memory
+    request are left out, as these may have delayed them.
     """
     whole = collected.evidence.select("id", "whole_nodes", "bound")
     jobs = collected.jobs.filter(col("state") != "LOST").join(whole, on="id", maintain_order="left")
@@ -291,7 +299,7 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
             change(pauses, "resume", 0, 1),
         ]
     )
-    # Of one instant, what frees or takes processors comes before the submissions.
+    # At the same instant, changes of processors in use come before submissions.
     events = events.sort("time", col("asks").is_not_null(), maintain_order=True)
     sums = events.with_columns(col("waiting", "busy").cum_sum())
     at_once = sums.filter(col("asks").is_not_null() & (col("waiting") + col("busy") <= processors))
@@ -299,7 +307,7 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     return served.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
 
 
-# ---- the judgement ----
+# ---- reasons ----
 
 
 def _several(count: int, what: str) -> str:
@@ -307,7 +315,7 @@ def _several(count: int, what: str) -> str:
 
 
 def _remedy(collected: Collected, too_large: float = 0.0) -> str:
-    """What makes the emulation's share of the times smaller; `too_large`: the factor by which it should."""
+    """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown)."""
     clock = collected.time.clock
     if clock.speed <= 1:
         return "raise SHRINK"
@@ -316,16 +324,16 @@ def _remedy(collected: Collected, too_large: float = 0.0) -> str:
 
 
 def _two_digits(value: float) -> str:
-    """Rounded down to two digits."""
+    """A number rounded down to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return f"{round(math.floor(value / unit + 1e-9) * unit, 9):.12g}"
 
 
 def _broken(collected: Collected) -> list[tuple[str, int, str]]:
-    """What must not happen to any job and comes from the emulation, not from the workload: kind, number of jobs, in words."""
+    """Events that are caused by the emulation and must not happen to any job: kind, number of jobs, description."""
     table = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
     state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
-    # A float's last digits make no run time shorter than its limit.
+    # Tolerance for rounding errors of floats.
     within_limit = col("runtime") < col("limit") * (1 - 1e-9)
     slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
     rules = [
@@ -356,7 +364,7 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
 
 
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
-    """What the replay, the nodes and the daemons tell."""
+    """Reasons from the replay, the nodes and the daemons."""
     found = []
     if "ended" not in result:
         found.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
@@ -380,7 +388,7 @@ def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds:
 
 @dataclass(frozen=True)
 class Bound:
-    """The largest value that a figure may have."""
+    """The largest valid value of a figure."""
 
     seconds: float
     """Trace seconds."""
@@ -388,7 +396,7 @@ class Bound:
 
 
 def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
-    """The bounds of the figures that are lengths, for this run: by the names of the figures."""
+    """The bounds of the figures that are times, for this run, by name of the figure."""
     second = collected.time.second
     run_time = collected.jobs.select(col("runtime").mean()).item() or 0.0
     wait = collected.jobs.select((col("start") - col("submit")).mean()).item() or 0.0
@@ -424,7 +432,7 @@ _NAMES = {
 
 
 def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
-    """Figures beyond their bounds."""
+    """Reasons for figures above their bounds."""
     lost = collected.resubmitted
     found = []
     for name, bound in bounds(collected, thresholds).items():
@@ -443,7 +451,7 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thre
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
-    """The host's processors, where they are a likely cause."""
+    """Text that names the host's processors if they are a likely cause; else ""."""
     busy, saturated = figures["host_cpu"] or 0.0, figures["host_cpu_saturated"] or 0.0
     if busy <= thresholds.host_cpu_busy and saturated <= thresholds.host_cpu_saturated:
         return ""
@@ -456,7 +464,7 @@ def _clock(collected: Collected, speed: float | None, thresholds: Thresholds) ->
     if speed is None or submits.is_empty():
         return []
     span = collected.jobs.select(col("submit").max() - col("submit").min()).item()
-    # Slurm's instants are off by up to 1 s at either end.
+    # Slurm's instants have an error of up to 1 s at both ends.
     allowed = max(thresholds.clock_speed_share, 2 * collected.time.second / span)
     if abs(speed / asked - 1) <= allowed:
         return []

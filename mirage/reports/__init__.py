@@ -1,4 +1,4 @@
-"""Pages and pictures for people: what all of them share (theme, pictures, page), and a module for each kind of report.
+"""Report pages and their pictures: shared parts (theme, pictures, page, timeline), and a module per kind of report.
 
-A page is one file without scripts or anything from the network; a picture is drawn from small tables, never from jobs.
+A page is one HTML file that loads nothing from the network. Pictures are drawn from small aggregated tables.
 """

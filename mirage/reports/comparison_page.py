@@ -1,4 +1,4 @@
-"""The page about a comparison: which configuration is better, by how much, and whether that is more than noise."""
+"""The page of a comparison: differences between configurations, their intervals and the noise floor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from mirage.reports.words import counted, duration, number, percent
 
 Content = Mapping[str, Any]
 _SAME = ("W",)  # another name of the mean wait
-_OFTEN = 5  # suspensions of a job that are told apart
-_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "not known"}
+_OFTEN = 5  # from this number on, suspensions of a job are one class
+_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "unknown"}
 
 
 def page(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
-    """The page as HTML. name: of the folder; content: of comparison.json; runs: by folder."""
+    """The page as HTML.
+
+    name: name of the comparison's folder
+    content: content of comparison.json
+    experiment: content of experiment.json
+    runs: by name of their folder
+    """
     sections = _sections(name, content, experiment, runs)
     return report(f"Comparison {name}", _summary(content, runs), _verdict(content, runs), sections)
 
@@ -53,7 +59,7 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
         f"{told}: the same {counted(content['jobs']['compared'], 'job')} on an emulated machine of "
         f"{counted(first.nodes, 'node')} with "
         f"{counted(first.processors, 'processor')}"
-        + (f" ({number(left_out)} more could not be measured in all runs)." if left_out else ".")
+        + (f" ({number(left_out)} others could not be measured in all runs)." if left_out else ".")
     )
     for other in _others(content):
         pair = _pair(content["metrics"]["wait_mean"], content["baseline"], other)
@@ -63,8 +69,8 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
 def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
     invalid = content["validity"]["invalid"]
     if not invalid:
-        return Verdict(True, f"All {len(runs)} runs can be trusted.")
-    answer = f"{len(invalid)} of {len(runs)} runs cannot be trusted: what is said here may be due to the emulation."
+        return Verdict(True, f"All {len(runs)} runs are valid.")
+    answer = f"{len(invalid)} of {len(runs)} runs are not valid: differences may be caused by the emulation."
     return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in invalid.items()])
 
 
@@ -75,22 +81,22 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
         answers += _findings(content, base, other, MAIN)
         if forest := pictures.forest(content, base, other, MAIN):
             answers.append(Part(pictures.FOREST, forest))
-    yield Section("The answer", answers)
+    yield Section("Results", answers)
     further = [pair for pair in content["metrics"]["wait_mean"]["pairs"] if pair["baseline"] != base]
     if further:
         pairs = [(pair["baseline"], pair["configuration"]) for pair in further]
         yield Section("Other pairs", [part for pair in pairs for part in _findings(content, *pair, MAIN)])
     yield Section("Waits and slowdowns", _distributions(groups))
-    yield Section("By class of jobs", list(_classes(content)))
+    yield Section("Waits by class of jobs", list(_classes(content)))
     yield _busy_nodes(content, groups)
     yield _over_time(groups)
     yield Section("Suspensions", _suspensions(groups))
     yield _real_machine(groups)
     yield Section(
-        "The runs",
+        "Runs",
         [
             Part(
-                "Each run's own page tells of its verdict, its nodes over time and all else.",
+                "Each row links to the page of its run, which has its validity, nodes over time and all metrics.",
                 table=_runs(content, runs, experiment),
                 is_wide=True,
             )
@@ -99,23 +105,23 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     rest = [name for name in MEANINGS if name not in (*MAIN, *_SAME)]
     parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
     yield Section("All other metrics", parts)
-    yield Section("How it was compared", [Part(_method(content), is_wide=True)])
+    yield Section("Method", [Part(_method(content), is_wide=True)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
-    yield Section("How to check this", [Part(CHECK, table=_commands(name), is_wide=True)])
+    yield Section("How to reproduce the numbers", [Part(CHECK, table=_commands(name), is_wide=True)])
 
 
-# ---- the answer ----
+# ---- results ----
 
 
 def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> list[Part]:
-    """A table of these metrics, and what differs beyond chance and noise in words."""
+    """A table of these metrics, and sentences about the differences beyond chance and noise."""
     told = [
         pair["words"] for name in names if (pair := _pair(content["metrics"][name], base, other))["verdict"] in ("lower", "higher")
     ]
     words = (
-        f"What differs by more than chance and noise, {other} against {base}:"
+        f"Differences beyond chance and noise, {other} against {base}:"
         if told
-        else f"None of these of {other} differs from that of {base} by more than chance and noise."
+        else f"No metric of {other} differs from that of {base} by more than chance and noise."
     )
     return [Part("", table=_differences(content, base, other, names), is_wide=True), Part(words, points=told)]
 
@@ -150,7 +156,7 @@ def _floor(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference: +12, -3.4, +1,200; 0 for what is rounded to nothing."""
+    """A difference as text: +12, -3.4, +1,200; 0 if it is rounded to 0."""
     text = f"{value:+,.0f}" if abs(value) >= 99.5 else f"{value:+.1f}"
     return "0" if text in ("+0.0", "-0.0") else text
 
@@ -162,20 +168,19 @@ def _judged(pair: Mapping[str, Any], better: str) -> str:
 def _method(content: Content) -> str:
     method = content["method"]
     return (
-        f"Differences are means over the runs of a configuration, on the {counted(content['jobs']['compared'], 'job')} that "
-        "could be measured in "
-        f"all runs. An interval holds {percent(method['level'])} of {number(method['resamples'])} draws of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}, and of the runs. The noise floor is the largest difference between two "
-        "runs of the same "
-        "configuration: a smaller one is no difference. docs/comparison.md has the method."
+        "Differences are between the means over the runs of each configuration, for the "
+        f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
+        f"{percent(method['level'])} intervals of {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
+        f"{counted(method['block_length'], 'job')}, and of the runs. The noise floor is the largest difference between two runs of "
+        "one configuration: smaller differences count as none. docs/comparison.md describes the method."
     )
 
 
-# ---- the rest ----
+# ---- other sections ----
 
 
 def _pooled(some: Sequence[Run]) -> pl.DataFrame:
-    """The measured jobs of all replicas."""
+    """The measured jobs of several runs."""
     return pl.concat(run.population.inside for run in some)
 
 
@@ -186,11 +191,11 @@ def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
         distributions.waits({label: waits_of(jobs) for label, jobs in inside.items()}),
         distributions.slowdowns({label: slowdowns_of(jobs, tau) for label, jobs in inside.items()}, tau),
     ]
-    return [Part(f"{picture.description} Of all runs of a configuration.", picture) for picture in drawn]
+    return [Part(f"{picture.description} All runs of a configuration are combined.", picture) for picture in drawn]
 
 
 def _classes(content: Content) -> Iterable[Part]:
-    """Differences of the mean wait, by size and run time; and the number of jobs."""
+    """Tables of the differences of the mean wait by size and run time, and of the numbers of jobs."""
     rows = {(row["size"], row["runtime"]): row for row in content["classes"]}
     base = content["baseline"]
     for other in _others(content):
@@ -198,8 +203,8 @@ def _classes(content: Content) -> Iterable[Part]:
         table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
         yield Part("", table=table, is_wide=True)
     words = (
-        "Where a difference is beyond chance and noise, its cell says shorter or longer, and is shaded. In brackets is what was "
-        "seen, and may be chance. - stands where nothing can be said."
+        "Shaded cells with shorter or longer are differences beyond chance and noise. Differences in brackets may be due to "
+        "chance. - stands for unknown differences."
     )
     yield Part(words, table=class_table("Jobs", rows, "jobs", number, lambda value, known: 0.0), is_wide=True)
 
@@ -218,7 +223,7 @@ def _class_words(pair: Mapping[str, Any]) -> str:
 
 
 def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:
-    """F, the share of the time in which fewer than x nodes were busy, and its difference; and jobs that started at once."""
+    """Distributions of busy nodes with their differences, and the shares of jobs that started immediately."""
     known = {
         label: [one.metrics["distribution"] for one in some if one.metrics.get("distribution")] for label, some in groups.items()
     }
@@ -232,9 +237,9 @@ def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Sectio
     in_log = next(iter(groups.values()))[0].log_immediate(below)
     if in_log is not None:
         rows.append((f"{LOG}, the same jobs", percent(in_log), "-"))
-    table = Table("Jobs that started at once", ("configuration", "mean", "each run"), rows)
+    table = Table("Jobs that started immediately", ("configuration", "mean", "each run"), rows)
     parts.append(Part(immediate_words(below), table=table, is_wide=True))
-    return Section("Busy nodes, and jobs that started at once", parts)
+    return Section("Busy nodes, and jobs that started immediately", parts)
 
 
 def _mean(some: Sequence[Run], name: str) -> float | None:
@@ -243,13 +248,15 @@ def _mean(some: Sequence[Run], name: str) -> float | None:
 
 
 def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:
-    """Of the first run of each configuration."""
+    """Processors in use and requested over time, for the first run of each configuration."""
     first = {label: some[0] for label, some in groups.items() if some[0].window is not None and some[0].window.length > 0}
     if not first:
-        return Section("Over time", lacks=["No job has a recorded submission, start and end: nothing can be drawn over time."])
+        return Section(
+            "Over time", lacks=["No job has a recorded submission, start and end, so that nothing can be drawn over time."]
+        )
     shown = dict(list(first.items())[:6])
     levels = {label: run.levels() for label, run in shown.items()}
-    # From each run's own beginning: those of replicas are shifted by their phase.
+    # Times count from each run's own beginning, because submissions of replicas are shifted.
     busy, waiting = (
         [Steps(label, both[kind].times - both[kind].times[0], both[kind].values) for label, both in levels.items()]
         for kind in (0, 1)
@@ -259,19 +266,19 @@ def _over_time(groups: Mapping[str, Sequence[Run]]) -> Section:
         frame.lines(name, title, f"{_means(series)}.", series, "processors", top=top)
         for name, title, series, top in (
             ("busy", "Processors in use", busy, next(iter(shown.values())).processors),
-            ("waiting", "Processors asked for by waiting jobs", waiting, None),
+            ("waiting", "Processors requested by waiting jobs", waiting, None),
         )
     ]
-    words = "The first run of each configuration; time counts from its first submission."
+    words = "The first run of each configuration. Time is trace time since the first submission."
     return Section("Over time", [Part(words, timeline=Timeline(frame.begin, frame.end, panels), is_wide=True)])
 
 
 def _means(series: Sequence[Steps]) -> str:
-    return "; ".join(f"{one.name}: {number(round(one.mean(0, float(one.times[-1])), 1))} in the mean" for one in series)
+    return "; ".join(f"{one.name}: {number(round(one.mean(0, float(one.times[-1])), 1))} on average" for one in series)
 
 
 def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
-    """How many jobs were suspended, how often and for how long, and whether both records agree on that."""
+    """Numbers and durations of suspensions by configuration, and the agreement of sigsleep's and Slurm's records."""
     names = ("suspended_fraction", "suspensions_mean", "suspended_mean")
     rows = [(label, *(figure(name, _mean(some, name)) for name in names)) for label, some in groups.items()]
     headings = ("configuration", "jobs suspended", "suspensions of a job, mean", "time suspended, mean of all jobs")
@@ -294,7 +301,7 @@ def _suspensions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
 
 
 def _times_suspended(some: Sequence[Run]) -> list[int]:
-    """How many measured jobs of all these runs were suspended 0, 1, 2, ... times, the last: that often or more."""
+    """Number of measured jobs of these runs that were suspended 0, 1, 2, ... times; the last class is `_OFTEN` or more."""
     found = [0] * (_OFTEN + 1)
     for run in some:
         jobs = run.population.inside.select("id")
@@ -306,11 +313,11 @@ def _times_suspended(some: Sequence[Run]) -> list[int]:
 
 
 def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
-    """Each configuration beside the log."""
+    """Comparison of the first run of each configuration with the log."""
     first = {label: some[0] for label, some in groups.items()}
     unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
     if unknown is not None:
-        return Section("The real machine", lacks=[unknown])
+        return Section("Comparison with the log", lacks=[unknown])
     rows, log = [], None
     for label, run in first.items():
         assert isinstance(run.recorded, pl.DataFrame)
@@ -326,13 +333,14 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
         )
     if log is not None:
         rows.insert(0, (LOG, duration(log["log_mean"]), duration(log["log_median"]), "-", "-"))
-    headings = ("", "mean wait", "median wait", "jobs that waited as in the log, to a minute", "rank correlation with the log")
+    headings = ("", "mean wait", "median wait", "jobs whose waits differ by at most a minute", "rank correlation with the log")
     words = (
-        "The log's waits come from another policy, other jobs beside these, outages and people: each run's page tells what "
-        "is known of it. "
-        "Of each configuration the first run."
+        "The log's waits depend on another policy, other jobs, outages, operators and users; the pages of the runs list what is "
+        "known about them. The table has the first run of each configuration."
     )
-    return Section("The real machine", [Part(words, table=Table("Waits in the log and here", headings, rows), is_wide=True)])
+    return Section(
+        "Comparison with the log", [Part(words, table=Table("Waits in the log and in the emulation", headings, rows), is_wide=True)]
+    )
 
 
 def _runs(content: Content, runs: Mapping[str, Run], experiment: Mapping[str, Any]) -> Table:
@@ -357,6 +365,6 @@ def _commands(name: str) -> Table:
         ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={name}"),
         ("this page, and those of the runs", f"make report RUN={name}"),
         ("comparison.json and its table, from jobs.csv and metrics.json of the runs", f"make compare RUN={name}"),
-        ("a run's metrics", f"make metrics TRACE=results/{name}/RUN/jobs.csv, RUN being one of the runs"),
+        ("the metrics of a run", f"make metrics TRACE=results/{name}/RUN/jobs.csv, where RUN is one of the runs"),
     ]
-    return Table("Commands", ("what", "how"), rows, prose=(1,))
+    return Table("Commands", ("result", "command"), rows, prose=(1,))

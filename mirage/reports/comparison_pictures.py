@@ -1,4 +1,4 @@
-"""Pictures of a comparison: differences with their intervals, and how many nodes were busy for how long."""
+"""Draws the pictures of a comparison: differences with their intervals, and distributions of busy nodes."""
 
 from __future__ import annotations
 
@@ -14,43 +14,49 @@ from mirage.reports.distributions import step_lines
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.words import percent
 
-# Of an axis of differences in per cent: what is beyond is cut off, and told.
+# Largest difference in per cent that is drawn; larger ones are drawn at the edge.
 _FARTHEST = 200.0
 _SAMPLES = 400
-# Names that fit beside a picture on a telephone.
+# Short names of metrics for narrow screens.
 _SHORT = {
     "wait_p95": "95th percentile",
     "bounded_slowdown_mean": "bounded slowdown",
     "immediate_fraction": "started at once",
 }
-
+_CERTAIN, _UNCERTAIN = "beyond chance and noise", "may be chance or noise"
 
 FOREST = (
-    "Points are differences of the means, lines their 95 % intervals. Grey is the noise floor, within which two runs of one "
-    "configuration differ. What is beyond the edge stands in the table."
+    "Points are differences of the means, lines their 95 % intervals. The grey bar is the noise floor: the largest difference "
+    "between two runs of one configuration. The table has values beyond the edge."
 )
 
 
 def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[str]) -> Picture | None:
-    """Differences in per cent of the metrics `names`, their intervals, and the noise floors behind them; None without any."""
+    """Forest plot of the differences of the metrics `names` in per cent, with intervals and noise floors.
+
+    content: of comparison.json
+    base, other: labels of the two configurations
+
+    None if no metric has a difference in per cent.
+    """
     rows = []
     for name in names:
         metric = content["metrics"][name]
-        pair = next(one for one in metric["pairs"] if (one["baseline"], one["configuration"]) == (base, other))
+        pair = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
         if pair["percent"] is not None:
             low, high = pair["percent_interval"] or (pair["percent"], pair["percent"])
             floor = pair["noise_floor_percent"] or 0.0
-            sure = "beyond chance and noise" if pair["verdict"] in ("lower", "higher") else "may be chance or noise"
-            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -floor, floor, sure))
+            certainty = _CERTAIN if pair["verdict"] in ("lower", "higher") else _UNCERTAIN
+            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -floor, floor, certainty))
     if not rows:
         return None
-    columns = ["metric", "difference", "low", "high", "below", "above", "sure"]
+    columns = ["metric", "difference", "low", "high", "below", "above", "certainty"]
     table = pl.DataFrame(rows, schema=columns, orient="row")
     numbers = columns[1:6]
     reach = min(_FARTHEST, max(10.0, 1.1 * float(table.select(pl.max_horizontal(pl.col(numbers).abs().max())).item())))
     clipped = table.with_columns(pl.col(numbers).clip(-reach, reach))
     y = alt.Y("metric:N", sort=table["metric"].to_list(), axis=alt.Axis(title=None, ticks=False, labelLimit=260))
-    axis = alt.Axis(title=f"difference in %, {other} less {base}", labelExpr="format(datum.value, '+~r')", tickCount=5)
+    axis = alt.Axis(title=f"difference in %, {other} - {base}", labelExpr="format(datum.value, '+~r')", tickCount=5)
     scale = alt.Scale(domain=[-reach, reach], nice=False)
     noise = (
         alt.Chart(clipped)
@@ -65,45 +71,49 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
             y=y,
             x=alt.X("difference:Q", scale=scale),
             fill=alt.Fill(
-                "sure:N",
-                scale=alt.Scale(domain=["beyond chance and noise", "may be chance or noise"], range=[theme.BLUE, "white"]),
+                "certainty:N",
+                scale=alt.Scale(domain=[_CERTAIN, _UNCERTAIN], range=[theme.BLUE, "white"]),
                 legend=alt.Legend(direction="vertical", symbolStrokeColor=theme.INK),
             ),
         )
     )
-    none = alt.Chart(pl.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(x=alt.X("x:Q", scale=scale))
-    told = "; ".join(f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g})" for row in rows)
-    description = f"{told}. {FOREST}"
+    zero = alt.Chart(pl.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(x=alt.X("x:Q", scale=scale))
+    differences = "; ".join(f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g})" for row in rows)
+    description = f"{differences}. {FOREST}"
     name = "forest-" + "".join(letter if letter.isalnum() else "-" for letter in f"{base}-{other}")
-    chart = (noise + none + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
+    chart = (noise + zero + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
     return draw(chart, name, f"{other} against {base}", description)
 
 
 def busy_nodes(known: Mapping[str, Sequence[Mapping[str, Any]]], nodes: int, base: str) -> Iterable[Picture]:
-    """F(x), the share of the time in which fewer than x nodes were busy, by configuration (the mean of its runs); and by how much
-    those of the others are above the baseline's."""
+    """Draws F(x), the share of the time in which fewer than x nodes were busy, by configuration, and differences to the baseline's.
+
+    known: the distributions of busy nodes (`distribution` in metrics.json) of the runs, by configuration; their mean is drawn
+    nodes: nodes of the machine
+    base: label of the baseline
+    """
     at = np.unique(np.linspace(0, nodes + 1, min(nodes + 2, _SAMPLES)).round())
-    shares = {label: np.mean([_below(one, at) for one in some], axis=0) for label, some in known.items()}
+    shares = {label: np.mean([_below(run, at) for run in runs], axis=0) for label, runs in known.items()}
     axis = alt.Axis(title="x nodes", format=",d", tickCount=6, labelOverlap=True, grid=True)
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0, nodes + 1], nice=False))
     rows = pl.concat(pl.DataFrame({"x": at, "share": share, "of": [label] * at.size}) for label, share in shares.items())
     chart = step_lines(rows, list(shares), x, theme.percent_axis("F(x), share of the time"))
     half = nodes // 2 + 1
-    told = "; ".join(f"{label}: {percent(float(np.interp(half, at, share)))}" for label, share in shares.items())
+    at_half = "; ".join(f"{label}: {percent(float(np.interp(half, at, share)))}" for label, share in shares.items())
     yield draw(
         chart.properties(width=theme.WIDTH, height=theme.HEIGHT),
         "busy",
         "Share of the time in which fewer than x nodes were busy",
-        f"Fewer than {half} of {nodes} nodes were busy for this share of the time: {told}.",
+        f"Share of the time in which fewer than {half} of {nodes} nodes were busy: {at_half}.",
     )
     others = [label for label in shares if label != base]
     gaps = pl.concat(
-        pl.DataFrame({"x": at, "share": shares[label] - shares[base], "of": [f"{label} less {base}"] * at.size}) for label in others
+        pl.DataFrame({"x": at, "share": shares[label] - shares[base], "of": [f"{label} - {base}"] * at.size}) for label in others
     )
     largest = float(gaps["share"].abs().max() or 0.0) or 0.01  # type: ignore[arg-type]
-    # Each in the colour that its configuration has in the other pictures.
+    # Each configuration has the same colour as in the other pictures.
     colours, dashes = (
-        alt.Scale(domain=[f"{label} less {base}" for label in others], range=list(kinds[1 : len(others) + 1]))
+        alt.Scale(domain=[f"{label} - {base}" for label in others], range=list(kinds[1 : len(others) + 1]))
         for kinds in (theme.COLOURS, [list(dash) for dash in theme.DASHES])
     )
     lines = (
@@ -123,19 +133,18 @@ def busy_nodes(known: Mapping[str, Sequence[Mapping[str, Any]]], nodes: int, bas
             order="x:Q",
         )
     )
-    none = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(y="y:Q")
+    zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(y="y:Q")
     most = gaps.row(int(gaps["share"].abs().arg_max() or 0), named=True)
     yield draw(
-        (none + lines).properties(width=theme.WIDTH, height=theme.HEIGHT),
+        (zero + lines).properties(width=theme.WIDTH, height=theme.HEIGHT),
         "busy-difference",
         "Difference of these shares",
-        f"The largest is {100 * most['share']:+.1f} percentage points ({most['of']}), at x = {most['x']:.0f}. Above zero "
-        "fewer nodes were "
-        "busy, below zero more.",
+        f"The largest difference is {100 * most['share']:+.1f} percentage points ({most['of']}), at x = {most['x']:.0f}. Positive "
+        "values mean that fewer nodes were busy than in the baseline.",
     )
 
 
 def _below(distribution: Mapping[str, Any], at: Any) -> Any:
-    """F at these numbers of nodes."""
+    """F of a distribution of busy nodes at these numbers of nodes."""
     total = np.concatenate([[0.0], np.cumsum(distribution["share"])])
     return total[np.searchsorted(np.array(distribution["nodes"]), at, side="left")]

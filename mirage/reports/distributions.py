@@ -1,4 +1,4 @@
-"""Pictures of waits and slowdowns: their distributions, and waits beside those that a log records."""
+"""Draws the distributions of waits and slowdowns, and compares waits with those recorded in the log."""
 
 from __future__ import annotations
 
@@ -15,40 +15,43 @@ from mirage.reports import theme
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.words import counted, duration, number, percent
 
-# Points of a distribution's curve, and classes of waits (each way) of the scatter.
+# Points of a distribution's curve, and classes of waits per axis of the scatter plot.
 _POINTS, _CELLS = 240, 36
 _LOWEST = 1.0
 
 
 def waits(series: Mapping[str, pl.Series]) -> Picture:
-    """Cumulative distributions of waits, by whose they are."""
+    """Cumulative distributions of waits (seconds), by name of the series."""
     longest = max((float(values.max() or 0.0) for values in series.values()), default=0.0)  # type: ignore[arg-type]
     axis, scale = theme.duration_axis(longest, "wait (logarithmic)")
-    told = [
-        f"{name}: {percent(float((values <= _LOWEST).mean() or 0.0))} waited for no more than {duration(_LOWEST)}, half for up to "  # type: ignore[arg-type]
+    summaries = [
+        f"{name}: {percent(float((values <= _LOWEST).mean() or 0.0))} waited for at most {duration(_LOWEST)}, half for up to "  # type: ignore[arg-type]
         f"{duration(float(values.median() or 0.0))}, 95 % for up to {duration(float(values.quantile(0.95) or 0.0))}"  # type: ignore[arg-type]
         for name, values in series.items()
         if len(values)
     ]
-    description = f"{'; '.join(told)}. A curve begins at the left with the jobs that did not wait."
-    return _cumulative(series, axis, scale, "share of jobs that waited no longer", "waits", "Waits", description)
+    description = f"{'; '.join(summaries)}. A curve begins at the left with the share of the jobs that did not wait."
+    return _cumulative(series, axis, scale, "share of jobs up to this wait", "waits", "Waits", description)
 
 
 def slowdowns(series: Mapping[str, pl.Series], tau: float) -> Picture:
-    """Cumulative distributions of bounded slowdowns."""
+    """Cumulative distributions of bounded slowdowns, by name of the series; `tau`: threshold of the run time in seconds."""
     largest = max((float(values.max() or 1.0) for values in series.values()), default=1.0)  # type: ignore[arg-type]
     top = max(10.0, largest * 1.1)
     powers = [10**power for power in range(len(f"{top:.0f}")) if 10**power <= top]
     axis = alt.Axis(values=powers, format=",", title="bounded slowdown (logarithmic)", grid=True)
-    told = [
-        f"{name}: {percent(float((values < 1.01).mean() or 0.0))} of the jobs have none (below 1.01), half up to "  # type: ignore[arg-type]
+    summaries = [
+        f"{name}: {percent(float((values < 1.01).mean() or 0.0))} of the jobs are below 1.01, half up to "  # type: ignore[arg-type]
         f"{number(float(values.median() or 1.0))}, 95 % up to {number(float(values.quantile(0.95) or 1.0))}"  # type: ignore[arg-type]
         for name, values in series.items()
         if len(values)
     ]
-    description = f"{'; '.join(told)}. Response over run time, run times below {duration(tau)} taken as {duration(tau)}."
+    description = (
+        f"{'; '.join(summaries)}. Bounded slowdown is response time over run time; run times below {duration(tau)} count as "
+        f"{duration(tau)}."
+    )
     scale = alt.Scale(type="log", domain=[1, top], nice=False)
-    return _cumulative(series, axis, scale, "share of jobs that have no more", "slowdowns", "Bounded slowdowns", description)
+    return _cumulative(series, axis, scale, "share of jobs up to this slowdown", "slowdowns", "Bounded slowdowns", description)
 
 
 def _cumulative(
@@ -66,7 +69,7 @@ def _cumulative(
 
 
 def step_lines(rows: pl.DataFrame, names: list[str], x: alt.X, y_axis: alt.Axis) -> Any:
-    """Lines of columns x, share (0 to 1), of: told apart by colour and dashes."""
+    """Step lines of the columns x, share (0 to 1) and of (name of the series), with a colour and a dash pattern per series."""
     colours, dashes = theme.series_colours(names)
     legend = alt.Legend(direction="vertical", symbolStrokeWidth=2.5) if len(names) > 1 else None
     return (
@@ -83,7 +86,10 @@ def step_lines(rows: pl.DataFrame, names: list[str], x: alt.X, y_axis: alt.Axis)
 
 
 def scatter(pairs: pl.DataFrame) -> Picture:
-    """Waits by the log (across) and here (upwards): circles whose area is the number of jobs."""
+    """Scatter plot of waits in the log (x) and in the emulation (y); the area of a circle is the number of jobs.
+
+    `pairs` has the columns log, emulation and difference (emulation - log) in seconds.
+    """
     longest = float(pairs.select(pl.max_horizontal("log", "emulation").max()).item() or 1.0)
     (x_axis, scale), (y_axis, _) = (theme.duration_axis(longest, f"wait {where}") for where in ("in the log", "in the emulation"))
     edge = math.log(float(scale["domain"][1]))
@@ -108,20 +114,20 @@ def scatter(pairs: pl.DataFrame) -> Picture:
         float(pairs.select(way.mean()).item() or 0.0) for way in (pl.col("difference") > 60, pl.col("difference") < -60)
     )
     description = (
-        f"{counted(pairs.height, 'job')}; a larger circle is more jobs, waits below {duration(_LOWEST)} are at the edge. On the "
-        f"dashed line both waits are the same. {percent(above)} of the jobs waited over a minute longer in the emulation (above "
-        f"it), {percent(below)} over a minute longer in the log (below it)."
+        f"{counted(pairs.height, 'job')}. A larger circle stands for more jobs; waits below {duration(_LOWEST)} are at the edge. "
+        f"On the dashed line both waits are equal. {percent(above)} of the jobs waited over a minute longer in the emulation "
+        f"(above the line), {percent(below)} over a minute longer in the log (below it)."
     )
     chart = (equal + circles).properties(width=theme.WIDTH, height=theme.WIDTH)
     return draw(chart, "scatter", "Each job's wait, in the log and in the emulation", description)
 
 
 def differences(classes: Mapping[str, int]) -> Picture:
-    """How many jobs waited how much longer or shorter than in the log."""
+    """Shares of the jobs by class of difference between the waits in the emulation and in the log."""
     total = sum(classes.values())
     names = [f"{name}" for name in CLASSES]
     rows = pl.DataFrame({"name": names, "share": [classes[name] / max(1, total) for name in CLASSES]}).with_columns(
-        told=pl.col("share").map_elements(percent, return_dtype=pl.String)
+        text=pl.col("share").map_elements(percent, return_dtype=pl.String)
     )
     y = alt.Y("name:N", sort=names, axis=alt.Axis(title=None, ticks=False, domain=False, labelLimit=200))
     bars = (
@@ -129,12 +135,12 @@ def differences(classes: Mapping[str, int]) -> Picture:
         .mark_bar()
         .encode(y=y, x=alt.X("share:Q", axis=theme.percent_axis("share of the jobs"), scale=alt.Scale(domain=[0, _room(rows)])))
     )
-    texts = alt.Chart(rows).mark_text(align="left", dx=4).encode(y=y, x="share:Q", text="told:N")
-    told = ", ".join(f"{name} {percent(classes[name] / max(1, total))}" for name in CLASSES if classes[name])
+    texts = alt.Chart(rows).mark_text(align="left", dx=4).encode(y=y, x="share:Q", text="text:N")
+    shares = ", ".join(f"{name} {percent(classes[name] / max(1, total))}" for name in CLASSES if classes[name])
     chart = (bars + texts).properties(width=theme.WIDTH - 60, height=26 * len(names))
-    return draw(chart, "differences", "Waits in the emulation against those in the log", f"Of the jobs: {told}.")
+    return draw(chart, "differences", "Waits in the emulation compared with those in the log", f"Jobs: {shares}.")
 
 
 def _room(rows: pl.DataFrame) -> float:
-    """Where an axis ends that leaves room for texts behind bars."""
+    """Upper end of an axis that leaves space for texts at the ends of bars."""
     return min(1.2, float(rows["share"].max() or 0.1) * 1.2)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The folder of a report: made in one step, and made anew only in the place of another report."""
+"""Writes the folder of a report atomically; an existing folder is replaced only if it holds a report."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from pathlib import Path
 
 from slurm_mirage.base.errors import WrongUse
 
-# In each report's folder: what made it, and the names of its files.
+# File in each report's folder that names the program that made it, and its files.
 MARK = "report.json"
 
 
 def check(folder: Path) -> None:
-    """Raise WrongUse if a report cannot be written to `folder`: its own folder must be there, and in its place nothing, an
-    empty folder, or a report with nothing added to it."""
+    """Raises WrongUse if a report cannot be written to `folder`.
+
+    The parent folder must exist and be writable. `folder` must not exist, be empty, or hold a report without additional files.
+    """
     parent = folder.resolve().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise WrongUse(f"OUT: {folder} cannot be made; it may be a folder in one that is there and can be written to")
+        raise WrongUse(f"OUT: {folder} cannot be made; it may be a folder in an existing folder that can be written to")
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise WrongUse(f"OUT: {folder} is a file; it may be a folder that is not there yet, or holds a report")
+        raise WrongUse(f"OUT: {folder} is a file; it may be a new folder or that of a report")
     others = sorted({path.name for path in folder.iterdir()} - set(_files_of(folder)))
     if others:
-        told = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        raise WrongUse(f"OUT: {folder} holds something else than a report ({told}); it may be a folder that is not there yet")
+        names = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        raise WrongUse(f"OUT: {folder} has files that do not belong to a report ({names}); it may be a new folder")
 
 
 def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:
-    """Make `folder` with these files, by name, and the mark; a report that is there is replaced. `check` has allowed it."""
+    """Creates `folder` with these files (content by name) and MARK, and replaces an existing report. Call `check` first."""
     folder = folder.resolve()
     new, old = (folder.with_name(f".{state}-{folder.name}.{os.getpid()}") for state in ("new", "old"))
     new.mkdir()
@@ -48,7 +50,7 @@ def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:
 
 
 def _files_of(folder: Path) -> list[str]:
-    """The files of the report in a folder; none if it holds no report of ours."""
+    """Names of the files of the report in a folder; empty if it has no report of this program."""
     try:
         mark = json.loads((folder / MARK).read_text())
         return [MARK, *mark["files"]] if mark["made_by"] == "Slurm Mirage" else []

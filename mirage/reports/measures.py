@@ -1,4 +1,4 @@
-"""What the pages about schedules have in common: metrics in words, tables by class of jobs, tables of inputs."""
+"""Common parts of the pages of runs, sweeps and comparisons: metrics as text, tables by job class, tables of inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARES = ("utilisation", "loss_of_capacity", "immediate_fraction", "suspended_f
 
 
 def figure(name: str, value: float | None) -> str:
-    """A metric as people read it, with its unit."""
+    """The value of a metric as text with its unit; - for None."""
     if value is None:
         return "-"
     if name in _SHARES:
@@ -38,37 +38,45 @@ def figure(name: str, value: float | None) -> str:
 
 
 def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:
-    """How far sigsleep's and Slurm's records agree on how long jobs were suspended; empty where none can be compared."""
+    """A sentence about the agreement of sigsleep's and Slurm's records on times suspended; "" if none can be compared."""
     known = [one for one in validities if one.get("suspended_compared")]
     if not known:
         return ""
     compared = sum(one["suspended_compared"] for one in known)
     apart = max(one["suspended_apart_max"] for one in known)
     beyond = sum(one["disagreements_by_kind"].get("suspended", 0) for one in known)
-    found = "they agree" if beyond == 0 else f"they disagree on {beyond}"
+    result = "they agree" if beyond == 0 else f"they disagree on {beyond}"
     return (
-        f"Of {counted(compared, 'suspended job')} both the job's own record and Slurm's tell for how long it was stopped: {found}; "
-        f"the largest difference is {duration(apart)} (docs/validity.md: what the two records resolve)."
+        f"For {counted(compared, 'suspended job')} both sigsleep and Slurm recorded the time suspended: {result}; "
+        f"the largest difference is {duration(apart)} (docs/validity.md gives the resolution of the records)."
     )
 
 
 def immediate_words(below: float) -> str:
-    """Which jobs count as started at once."""
-    return f"A job started at once if it waited less than {duration(below)}, which is what the record and a start can tell."
+    """A sentence that defines which jobs count as started immediately."""
+    return (
+        f"Jobs that waited less than {duration(below)}, the resolution of the record and of a start, count as started immediately."
+    )
 
 
 def waits_of(inside: pl.DataFrame) -> pl.Series:
-    """Of `Population.inside`."""
+    """Waits in seconds of the jobs of `Population.inside`."""
     return inside.select(pl.col("s") - pl.col("a")).to_series()
 
 
 def slowdowns_of(inside: pl.DataFrame, tau: float) -> pl.Series:
-    """Bounded slowdowns of `Population.inside`."""
+    """Bounded slowdowns of the jobs of `Population.inside`; `tau`: threshold of the run time in seconds."""
     return inside.select(((pl.col("f") - pl.col("a")) / pl.max_horizontal("t", pl.lit(tau))).clip(1)).to_series()
 
 
 def class_table(caption: str, rows: Mapping[tuple[str, str], Mapping[str, Any]], metric: str, told: Any, shade: Any) -> Table:
-    """Processors downwards, run times across."""
+    """A table with a row per class of processors and a column per class of run times.
+
+    rows: metrics by class of processors and class of run times
+    metric: key of the metric in a row
+    told: function that formats a value as text
+    shade: function of a value and all known values to the darkness of its cell, from 0 to 1
+    """
     sizes, runtimes = ([*dict.fromkeys(key[by] for key in rows if key[by] != ALL), ALL] for by in (0, 1))
     runtimes = [name for name in (*RUNTIMES, ALL) if name in runtimes]
     values = [[rows.get((size, runtime), {}).get(metric) for runtime in runtimes] for size in sizes]
@@ -85,22 +93,22 @@ def class_table(caption: str, rows: Mapping[tuple[str, str], Mapping[str, Any]],
 
 
 def log_shade(value: float, known: list[float]) -> float:
-    """From 0 for the least to 1 for the largest, in logarithmic steps, from 1 on."""
+    """Darkness of a value: 0 for the smallest to 1 for the largest, logarithmic; values below 1 count as 1."""
     low, high = (math.log(max(1.0, edge)) for edge in (min(known), max(known)))
     return (math.log(max(1.0, value)) - low) / (high - low) if high > low else 0.0
 
 
 def inputs(experiment: Mapping[str, Any]) -> Iterable[Table]:
-    """All of experiment.json, a table for each of its members."""
+    """The content of experiment.json, a table per member."""
     rest = {name: value for name, value in experiment.items() if not isinstance(value, Mapping)}
     groups = {name: value for name, value in experiment.items() if isinstance(value, Mapping)}
-    titles = {"inputs": "Inputs that make the run what it is", "knobs": "All knobs", "trace": "The workload's source"}
+    titles = {"inputs": "Inputs that define the run", "knobs": "All knobs", "trace": "Source of the workload"}
     for name in dict.fromkeys(["inputs", "trace", *groups]):
         if groups.get(name):
             rows = [(key, _plain(value)) for key, value in groups[name].items()]
             yield Table(titles.get(name, name), ("", "value"), rows, prose=(1,))
     if rest:
-        yield Table("Further", ("", "value"), [(key, _plain(value)) for key, value in rest.items()], prose=(1,))
+        yield Table("Other", ("", "value"), [(key, _plain(value)) for key, value in rest.items()], prose=(1,))
 
 
 def _plain(value: Any) -> str:

@@ -1,7 +1,4 @@
-"""Which nodes were busy when: rectangles of nodes and time, and a raster of them that is as large for any number of jobs.
-
-Needs numpy and polars: for the control machine.
-"""
+"""Computes the use of nodes over time: rectangles of nodes and time per job, and a raster of fixed size."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
 
-_LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<words>.*)$", re.MULTILINE | re.IGNORECASE)
-# One part of a list of nodes: n[1-3,7], or fat2.
+_LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<options>.*)$", re.MULTILINE | re.IGNORECASE)
+# One part of a node list: n[1-3,7], or fat2.
 _PART = re.compile(r"(?P<prefix>[^\[\],]*?)(?:\[(?P<ranges>[\d,-]+)\]|(?P<number>\d*))(?:,|$)")
 _RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64, "cpus": pl.Int64}
 _CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
@@ -26,38 +23,46 @@ _CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Machine:
-    """runs: nodes with consecutive numbers and equal processors, in the order of slurm.conf: columns prefix, low, high (their
-    numbers), place (of the first of them among all nodes, from 0), cpus; cpus: processors of each node, in that order."""
+    """The nodes of a machine in the order of slurm.conf.
+
+    runs: a row per range of nodes with consecutive numbers and equal processors: prefix, low, high (numbers of the nodes), place
+        (index of the first one among all nodes), cpus
+    cpus: processors of each node
+    """
 
     runs: pl.DataFrame
     cpus: Sequence[int]
 
     @classmethod
     def of(cls, slurm_conf: str) -> Machine:
-        """The nodes of a slurm.conf; none if it names none."""
+        """The nodes that the text of a slurm.conf defines."""
         rows: list[tuple[str, int, int, int, int]] = []
         cpus: list[int] = []
         for match in _LINE.finditer(slurm_conf):
             if match["names"].upper() == "DEFAULT":
                 continue
-            found = _CPUS.search(match["words"])
-            each = int(found[1]) if found else 1
-            for part in filter(lambda found: found[0], _PART.finditer(match["names"])):
+            option = _CPUS.search(match["options"])
+            node_cpus = int(option[1]) if option else 1
+            for part in filter(lambda part: part[0], _PART.finditer(match["names"])):
                 for first, last in _spans(part["ranges"] or part["number"] or "0"):
-                    rows.append((part["prefix"], first, last, len(cpus), each))
-                    cpus += [each] * (last - first + 1)
+                    rows.append((part["prefix"], first, last, len(cpus), node_cpus))
+                    cpus += [node_cpus] * (last - first + 1)
         return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), cpus)
 
     @classmethod
     def equal(cls, nodes: int, cpus: int) -> Machine:
-        """Nodes n1, n2, ... with so many processors each."""
+        """Nodes n1, n2, ... with `cpus` processors each."""
         return cls(pl.DataFrame([("n", 1, nodes, 0, cpus)], schema=_RUNS, orient="row"), [cpus] * nodes)
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """Rectangles: `job` used `share` of the nodes from `first` up to `last` (numbers from 0, parts of a node too) from `begin` to
-    `end`. missing: jobs of which it is not known where they were."""
+    """Rectangles, an array element each: `job` used `share` of the nodes from `first` to `last` from `begin` to `end`.
+
+    first, last: positions among all nodes, from 0; fractions are parts of a node
+    begin, end: seconds
+    missing: number of jobs whose nodes are unknown
+    """
 
     job: NDArray[np.int64]
     first: Floats
@@ -74,20 +79,24 @@ class Boxes:
 
 
 def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
-    """Columns id, node_list of the jobs of that run in Slurm's completion log (jobcomp/filetxt): those of the last execution."""
+    """Columns id and node_list of the jobs of `run` from the text of Slurm's job completion log (jobcomp/filetxt).
+
+    For a requeued job the node list is that of its last execution.
+    """
     lines = pl.Series(jobcomp.split("\n"), dtype=pl.String).to_frame("line").lazy()
     field = pl.col("line").str
-    found = lines.select(
+    jobs = lines.select(
         id=field.extract(rf" Name={re.escape(run)}\.(\d+) ").cast(pl.Int64), node_list=field.extract(r" NodeList=(\S+) ")
     )
-    known = found.filter(pl.col("id").is_not_null() & ~pl.col("node_list").is_in(["(null)", "None"]))
+    known = jobs.filter(pl.col("id").is_not_null() & ~pl.col("node_list").is_in(["(null)", "None"]))
     return known.unique("id", keep="last", maintain_order=True).collect()
 
 
 def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None) -> pl.DataFrame:
-    """When jobs ran: a row a job (id, processors, begin, end), more for one that was suspended; in order of begin.
+    """The intervals in which jobs used processors (id, processors, begin, end), in order of begin; several for suspended jobs.
 
-    jobs: columns id, start, end, processors, of jobs that started; suspensions: job, suspend, resume, or None.
+    jobs: columns id, start, end, processors of the jobs that started
+    suspensions: columns job, suspend, resume; or None
     """
     whole = jobs.select("id", "processors", begin="start", end="end")
     stopped = None if suspensions is None else suspensions.drop_nulls().join(jobs, left_on="job", right_on="id", how="semi")
@@ -114,13 +123,14 @@ def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None) -> pl.DataFr
 
 
 def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apart: bool) -> Boxes:
-    """Boxes where the record says that jobs were. Slurm tells how many processors a job has in all: they are taken to be spread
-    evenly over its nodes.
+    """Boxes of jobs on their recorded nodes. Only a job's total of processors is recorded; it is spread evenly over its nodes.
 
-    parts: of `stretches`; lists: of `node_lists`. apart: jobs that share a node are drawn beside each other, in the lowest
-    part of the node that is free (which processors of a node a job had is not recorded); otherwise each box is of whole nodes.
+    parts: result of `stretches`
+    lists: result of `node_lists`
+    apart: whether jobs that share a node get separate boxes, each in the lowest free part of the node (the processors of a job on
+        a node are not recorded); otherwise boxes cover whole nodes
     """
-    # Texts may be long, and many: each is read once, and goes by a number from there on.
+    # There may be many long node lists: each different one is parsed once.
     texts = lists.select(pl.col("node_list").unique(maintain_order=True)).with_row_index("list")
     spans = _places(texts, machine)
     total = spans.group_by("list").agg(nodes=pl.col("count").sum(), cpus=(pl.col("count") * pl.col("cpus")).sum())
@@ -140,7 +150,7 @@ def recorded(parts: pl.DataFrame, lists: pl.DataFrame, machine: Machine, *, apar
 
 
 def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, float, float, float, float]]:
-    """The rows of boxes, with jobs on a node beside each other."""
+    """Yields the rows of boxes, with separate boxes for jobs on the same node."""
     until = [np.full(count, -np.inf) for count in machine.cpus]
     names = ("id", "processors", "nodes", "first", "last", "begin", "end", "share")
     for job, processors, nodes, first, last, begin, end, share in where.select(names).iter_rows():
@@ -156,9 +166,9 @@ def _apart(where: pl.DataFrame, machine: Machine) -> Iterator[tuple[int, float, 
 
 
 def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
-    """Boxes where jobs would have been on the free processors with the lowest numbers: for a schedule without nodes.
+    """Boxes of jobs on the free processors with the lowest numbers, for a schedule without recorded nodes.
 
-    What a suspended job had is free for others; it may go on elsewhere.
+    A suspended job releases its processors, and may get others when it is resumed.
     """
     edges = np.concatenate([[0], np.cumsum(machine.cpus)]).astype(np.float64)
     free: Ranges = [(0.0, float(edges[-1]))]
@@ -182,8 +192,8 @@ def lowest_first(parts: pl.DataFrame, machine: Machine) -> Boxes:
 def raster(boxes: Boxes, window: tuple[float, float], nodes: int, rows: int, columns: int) -> Floats:
     """Busy share, from 0 to 1, of rows x columns equal parts of nodes and of time. Row 0 has the first nodes.
 
-    Each box is a product of two functions, of nodes and of time, that are constant but at their ends; so it is four entries in
-    each direction of the second differences, and all of them are added up once at the end.
+    A box is the product of a function of nodes and a function of time, each constant except at its two ends. Its differences along
+    both axes therefore have four entries per axis. The entries of all boxes are added, and summed up once at the end.
     """
     begin, length = window[0], max(window[1] - window[0], 1e-9)
     scale = columns / length
@@ -197,7 +207,7 @@ def raster(boxes: Boxes, window: tuple[float, float], nodes: int, rows: int, col
 
 
 def _differences(low: Floats, high: Floats, size: int) -> tuple[list[NDArray[np.int64]], list[Floats]]:
-    """Where, and by how much, the share of each cell that lies in [low, high) differs from that of the cell before it."""
+    """Differences between the shares of neighbouring cells that lie in [low, high): indices of the cells, and differences."""
     places: list[NDArray[np.int64]] = []
     weights: list[Floats] = []
     for edge, sign in ((low.clip(0, size), 1.0), (high.clip(0, size), -1.0)):
@@ -209,8 +219,10 @@ def _differences(low: Floats, high: Floats, size: int) -> tuple[list[NDArray[np.
 
 
 def _places(texts: pl.DataFrame, machine: Machine) -> pl.DataFrame:
-    """A row for each range of each list of nodes (list, node_list): list, first, last (places), count, cpus (of each of its
-    nodes). Lists with a node that the machine does not have are left out."""
+    """A row per range of nodes in each node list: list, first, last (places), count, cpus (of each node).
+
+    `texts` has the columns list (number) and node_list. Lists with a node that the machine does not have are left out.
+    """
     parts = texts.lazy().select("list", part=pl.col("node_list").str.extract_all(r"[^\[\],]+(?:\[[\d,-]+\])?")).explode("part")
     part, is_list = pl.col("part"), pl.col("part").str.contains("[", literal=True)
     pieces = parts.with_columns(
@@ -227,44 +239,44 @@ def _places(texts: pl.DataFrame, machine: Machine) -> pl.DataFrame:
         begin=pl.col("ranges").str.extract(r"^(\d+)").cast(pl.Int64),
         end=pl.col("ranges").str.extract(r"(\d+)$").cast(pl.Int64),
     )
-    met = numbers.join(machine.runs.lazy(), on="prefix").with_columns(
+    overlaps = numbers.join(machine.runs.lazy(), on="prefix").with_columns(
         begin=pl.max_horizontal("begin", "low"), end=pl.min_horizontal("end", "high")
     )
-    found = met.filter(pl.col("begin") <= pl.col("end")).select(
+    ranges = overlaps.filter(pl.col("begin") <= pl.col("end")).select(
         "list",
         "cpus",
         first=pl.col("place") + pl.col("begin") - pl.col("low"),
         last=pl.col("place") + pl.col("end") - pl.col("low") + 1,
         count=pl.col("end") - pl.col("begin") + 1,
     )
-    wanted = numbers.group_by("list").agg(wanted=(pl.col("end") - pl.col("begin") + 1).sum())
-    known = found.group_by("list").agg(pl.col("count").sum()).join(wanted, on="list")
-    whole = known.filter(pl.col("count") == pl.col("wanted")).select("list")
-    return found.join(whole, on="list", how="semi").collect().sort("list", "first")
+    named = numbers.group_by("list").agg(named=(pl.col("end") - pl.col("begin") + 1).sum())
+    known = ranges.group_by("list").agg(pl.col("count").sum()).join(named, on="list")
+    complete = known.filter(pl.col("count") == pl.col("named")).select("list")
+    return ranges.join(complete, on="list", how="semi").collect().sort("list", "first")
 
 
 def _spans(ranges: str) -> Iterator[tuple[int, int]]:
-    """The ranges 1-3,7 as numbers."""
+    """First and last number of each range in a text such as 1-3,7."""
     for item in ranges.split(","):
         first, _, last = item.partition("-")
         yield int(first), int(last or first)
 
 
-def _lowest(free: Ranges, wanted: float) -> tuple[Ranges | None, Ranges]:
-    """What is taken of the free ranges from below, and what is left; None if they are not enough."""
+def _lowest(free: Ranges, needed: float) -> tuple[Ranges | None, Ranges]:
+    """Takes `needed` processors from the lowest free ranges; returns the taken ranges (None if too few) and the free ones."""
     taken: Ranges = []
     for place, (low, high) in enumerate(free):
-        if high - low >= wanted:
-            taken.append((low, low + wanted))
-            rest = [(low + wanted, high)] if high - low > wanted else []
+        if high - low >= needed:
+            taken.append((low, low + needed))
+            rest = [(low + needed, high)] if high - low > needed else []
             return taken, rest + free[place + 1 :]
         taken.append((low, high))
-        wanted -= high - low
+        needed -= high - low
     return None, free
 
 
 def _merged(free: Ranges, more: Ranges) -> Ranges:
-    """Both together, neighbours as one."""
+    """The union of both lists of ranges, with adjacent ranges joined."""
     merged: Ranges = []
     for low, high in sorted([*free, *more]):
         if merged and merged[-1][1] == low:

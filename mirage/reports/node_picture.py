@@ -1,4 +1,4 @@
-"""The machine's nodes over time: a rectangle for each job while these are few, shades of grey in a raster otherwise."""
+"""Draws the use of the nodes over time: a rectangle per job on small machines, a raster of shades on large ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
 from mirage.reports.words import counted, duration, number, percent
 
-# Above that each job's rectangle would be too small to be seen, and the page too large.
+# Above these numbers rectangles of jobs would be too small, and the page too large.
 MOST_NODES, MOST_JOBS, MOST_BOXES = 300, 2000, 12_000
-# Of the raster.
+# Size of the raster.
 _ROWS, _COLUMNS = 300, 1500
-# Neighbouring jobs differ in shade too.
+# Fill colours of jobs; they also differ in brightness.
 _FILLS = ("#0072b2", "#e69f00", "#56b4e9", "#8c8c8c", "#004a73")
 _TICKS = 4
 
 
 def panel(run: Run, frame: Timeline) -> Panel | None:
-    """The picture, within the timeline `frame`; None if no job ran."""
+    """The picture of the nodes for the timeline `frame`; None if no job ran."""
     started = run.schedule.jobs.filter(pl.col("end") > pl.col("start")).drop_nulls(["start", "end", "processors"])
     parts = node_map.stretches(started, run.schedule.suspensions)
     if parts.is_empty():
@@ -35,49 +35,47 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         boxes, source = node_map.lowest_first(parts, run.machine), "assigned"
     else:
         boxes, source = node_map.recorded(parts, lists, run.machine, apart=is_few), "recorded"
-    told = [
-        "On which nodes each job ran is not in the run's files: jobs are drawn on the free processors with the lowest numbers."
+    notes = [
+        "The run's files do not record the nodes of the jobs: jobs are drawn on the free processors with the lowest numbers."
         if source == "assigned"
-        else "Jobs are on the nodes that Slurm gave them (NodeList in jobcomp.log; of a job that ran again its last nodes)."
+        else "Jobs are drawn on the nodes that Slurm allocated (NodeList in jobcomp.log; of requeued jobs those of the last start)."
     ]
     if source == "recorded" and is_few and max(run.machine.cpus) > 1:
-        told.append("Which processors of a shared node a job had is not recorded: jobs are drawn on its lowest free ones.")
+        notes.append("The processors of a job on a shared node are not recorded: jobs are drawn on the lowest free ones.")
     if boxes.missing:
-        told.append(f"{counted(boxes.missing, 'job')} cannot be drawn.")
+        notes.append(f"{counted(boxes.missing, 'job')} cannot be drawn.")
     if is_few and boxes.job.size <= MOST_BOXES:
-        body, way = _rectangles(boxes, parts, run, frame), "A rectangle is a job; colours only tell neighbours apart."
+        body, explanation = _rectangles(boxes, parts, run, frame), "Each rectangle is a job; colours have no meaning."
     else:
-        body, way = _raster(boxes, nodes, frame), _raster_words(nodes, frame)
+        body, explanation = _raster(boxes, nodes, frame), _raster_words(nodes, frame)
     ticks = _ticks(nodes)
     utilisation = run.values.get("utilisation")
-    description = f"{counted(nodes, 'node')} from top to bottom, {percent(utilisation)} of the processor time in use. {way}"
+    description = f"{counted(nodes, 'node')} from top to bottom; utilisation is {percent(utilisation)}. {explanation}"
     return Panel(
         "nodes",
         "Nodes",
         description,
         body,
         ticks,
-        notes=" ".join(told),
+        notes=" ".join(notes),
         height=min(420, max(150, nodes * (4 if nodes < 80 else 3))),
     )
 
 
 def _raster_words(nodes: int, frame: Timeline) -> str:
     each = f"{nodes / _ROWS:.3g} nodes" if nodes > _ROWS else "1 node"
-    return (
-        f"The darker, the busier: white is idle, the darkest all in use. A point is {each} for {duration(frame.length / _COLUMNS)}."
-    )
+    return f"White is idle, the darkest shade is all processors in use. A point is {each} for {duration(frame.length / _COLUMNS)}."
 
 
 def _ticks(nodes: int) -> list[tuple[float, str]]:
-    """Numbers of nodes beside the middle of their row."""
+    """Ticks of the y axis: node numbers at the middle of their row."""
     step = max(1, round(nodes / _TICKS, -max(0, len(str(nodes)) - 2)) or 1)
     numbers = [1, *(place for place in range(int(step), nodes + 1, int(step)) if place > step / 3)]
     return [((place - 0.5) / nodes, number(place)) for place in dict.fromkeys(numbers)]
 
 
 def _rectangles(boxes: Boxes, parts: pl.DataFrame, run: Run, frame: Timeline) -> str:
-    """A path for each job, with its text."""
+    """SVG of the boxes: a group per job with a path and a title."""
     nodes = len(run.machine.cpus)
     left, right = frame.x(boxes.begin), frame.x(boxes.end)
     top, bottom = boxes.first * DOWN / nodes, boxes.last * DOWN / nodes
@@ -88,24 +86,25 @@ def _rectangles(boxes: Boxes, parts: pl.DataFrame, run: Run, frame: Timeline) ->
     spans = {
         job: (begin, end) for job, begin, end in parts.group_by("id").agg(pl.col("begin").min(), pl.col("end").max()).iter_rows()
     }
-    about = {row["id"]: row for row in run.schedule.jobs.iter_rows(named=True)}
+    jobs = {row["id"]: row for row in run.schedule.jobs.iter_rows(named=True)}
     drawn = []
     for order, (job, path) in enumerate(paths.items()):
         begin, end = frame.x(spans[job])
         drawn.append(
-            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_words(about[job]))}</title>'
+            f'<g data-job="{job}" data-at="{begin:.6g} {end:.6g}"><title>{escape(_job_text(jobs[job]))}</title>'
             f'<path style="fill:{_FILLS[order % len(_FILLS)]}" d="{"".join(path)}"/></g>'
         )
     return "".join(drawn)
 
 
-def _words(job: dict[str, float]) -> str:
+def _job_text(job: dict[str, float]) -> str:
+    """Describes a job: number, processors, wait, run time and time suspended."""
     suspended = job["suspended"] or 0.0
     ran = job["end"] - job["start"] - suspended
-    told = [counted(job["processors"], "processor"), f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
+    facts = [counted(job["processors"], "processor"), f"waited {duration(job['start'] - job['submit'])}", f"ran {duration(ran)}"]
     if suspended > 0:
-        told.append(f"suspended {duration(suspended)}")
-    return f"job {job['id']}, {', '.join(told)}"
+        facts.append(f"suspended {duration(suspended)}")
+    return f"job {job['id']}, {', '.join(facts)}"
 
 
 def _raster(boxes: Boxes, nodes: int, frame: Timeline) -> str:

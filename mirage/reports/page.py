@@ -1,4 +1,4 @@
-"""A page: one HTML file that needs nothing besides, legible on paper and in a narrow window."""
+"""Renders a report page: one self-contained HTML file for screens, telephones and print."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Table:
-    """Texts. The first column names the row.
+    """A table of texts. The first column names the row.
 
-    shades: for the cells behind it, how dark they are, from 0 to 1 (None: not at all); links: address of the first cell by row;
-    prose: columns with words instead of figures
+    shades: darkness of the other cells by row, from 0 to 1 (None: no shade)
+    links: address of the first cell by row
+    prose: columns of sentences, which are wrapped and left-aligned
     """
 
     caption: str
@@ -33,16 +34,18 @@ class Table:
     prose: tuple[int, ...] = ()
 
     def shade(self, row: int, column: int) -> int:
-        """Per cent of the darkest shade, on which black text is legible."""
+        """Darkness of a cell in per cent of the darkest shade; black text is legible on all of them."""
         value = self.shades[row][column] if self.shades else None
         return 0 if value is None else round(100 * value)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A picture, what is to be known of it, and its numbers; or a table and what is to be known of that; or pictures over time.
+    """A part of a section: a picture, a timeline or a table, with a text.
 
-    is_wide: it takes all of the page's width; points: sentences after the words, as a list
+    words: the text; picture and timeline may have a table with their data
+    points: list of sentences after the text
+    is_wide: whether the part takes the full width of the page
     """
 
     words: str
@@ -55,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """lacks: what cannot be shown here, and why, in sentences."""
+    """A section of a page. lacks: sentences about data that cannot be shown, with the reason."""
 
     title: str
     parts: Sequence[Part] = field(default_factory=list)
@@ -64,7 +67,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What stands in a frame at the top: whether the results can be trusted, and what speaks against it."""
+    """The framed text at the top of a page: whether the results are valid, and the reasons if they are not."""
 
     good: bool
     answer: str
@@ -72,31 +75,31 @@ class Verdict:
 
 
 def report(title: str, summary: Iterable[str], verdict: Verdict, sections: Iterable[Section]) -> str:
-    """The page of a run, a sweep or a comparison."""
+    """The page of a run, a sweep or a comparison as HTML."""
     text, digest = script()
     shown = {"title": title, "summary": list(summary), "verdict": verdict, "sections": list(sections)}
     return render("report.html.j2", **shown, script=text, script_hash=digest)
 
 
 def script() -> tuple[str, str]:
-    """The pages' script, and its hash as a Content-Security-Policy names it: nothing else is ever run in a page."""
+    """The pages' script, and its hash for the Content-Security-Policy, which allows no other script."""
     text = (_TEMPLATES / "timeline.js").read_text()
     return text, "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def render(template: str, **content: Any) -> str:
-    """A template of templates/ as HTML. All that is put in is escaped, but for a picture's SVG."""
+    """Renders a template of templates/. All content is escaped, except for the SVG of pictures."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_hold_together,
+        finalize=_keep_percent_together,
     )
     return environment.get_template(template).render(**content)
 
 
-def _hold_together(value: Any) -> Any:
-    """Keeps a number and its % on one line."""
+def _keep_percent_together(value: Any) -> Any:
+    """Replaces the blank before % by a no-break space."""
     return value.replace(" %", "\u00a0%") if isinstance(value, str) else value

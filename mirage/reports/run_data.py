@@ -1,4 +1,4 @@
-"""What a report about a run is made of: the files in its folder, and, once, the log that its jobs come from."""
+"""Reads the data of a run's report from the files in its folder, and, for the first report, from the log of its jobs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,23 @@ from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 
-# What the log says of the same jobs; made from the log when the first report is, so that later ones need it no more.
+# The log's record of the same jobs. It is written by the first report, so that later ones do not need the log.
 RECORDED = "recorded.csv"
-# What the two schedules are called.
+# Names of the two schedules in reports.
 EMULATION, LOG = "emulation", "log"
-# Knobs that submit jobs at other times than the log's: their waits are those of another workload.
+# Knobs that submit jobs at other times than the log's, so that waits cannot be compared.
 _OTHER_TIMES = ("PERIOD", "WARMUP")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run. recorded: columns of RECORDED_SCHEMA, or why nothing is known of the real machine."""
+    """A finished run.
+
+    folder: folder of the run
+    experiment, status, metrics: content of experiment.json, status.json and metrics.json
+    schedule: jobs.csv and suspensions.csv
+    recorded: the log's record of the same jobs (columns of RECORDED_SCHEMA), or a sentence that says why there is none
+    """
 
     folder: Path
     experiment: Mapping[str, Any]
@@ -46,7 +52,7 @@ class Run:
 
     @classmethod
     def of(cls, folder: Path) -> Run:
-        """Read it. Raises WrongUse for a folder without a run that was measured."""
+        """Reads a run from its folder. Raises WrongUse if the folder has no finished run."""
         experiment, metrics = (read_json(folder / f"{name}.json") for name in ("experiment", "metrics"))
         if experiment is None or metrics is None or "inputs" not in experiment or not (folder / "jobs.csv").is_file():
             lacks = [name for name in ("experiment.json", "metrics.json", "jobs.csv") if not (folder / name).is_file()]
@@ -66,14 +72,14 @@ class Run:
 
     @property
     def knobs(self) -> Mapping[str, str]:
-        """As they were for this run: of a sweep, the knobs tell all of its factors, the inputs this run's."""
+        """The knobs of this run. In a run of a sweep, `knobs` has all factors, and `inputs` the factor of the run."""
         return {**(self.experiment.get("knobs") or {}), **self.experiment["inputs"]}
 
     @property
     def values(self) -> Mapping[str, float | None]:
-        """The metrics."""
-        found: Mapping[str, float | None] = self.metrics["metrics"]
-        return found
+        """Values of the metrics by name."""
+        values: Mapping[str, float | None] = self.metrics["metrics"]
+        return values
 
     @property
     def processors(self) -> int:
@@ -85,35 +91,35 @@ class Run:
 
     @cached_property
     def machine(self) -> Machine:
-        """The nodes of the slurm.conf that was in force; if that is not there equal ones."""
+        """The nodes of the run's slurm.conf; without one nodes of equal size."""
         path = self.folder / "slurm.conf"
-        found = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else None
-        return found if found is not None and found.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
+        defined = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else None
+        return defined if defined is not None and defined.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
 
     @cached_property
     def population(self) -> Population:
-        """The jobs that can be measured; nothing is cut off."""
+        """The measured jobs, without a warm-up or cool-down cut."""
         return Population.of(self.schedule.jobs, self.processors, self.nodes, 0.0, 0.0)
 
     @cached_property
     def window(self) -> Window | None:
-        """From the first submission to the last end."""
+        """The time from the first submission to the last end; None without one."""
         return self.population.window
 
     @cached_property
     def pairs(self) -> pl.DataFrame:
-        """Waits of the same jobs here and in the log; see `agreement.paired`. No rows if the log tells none."""
+        """Waits of the same jobs in the emulation and in the log, see `agreement.paired`; no rows if the log has none."""
         nothing = pl.DataFrame(schema={"id": pl.Int64, **dict.fromkeys(["log", "emulation", "difference"], pl.Float64)})
         return nothing if isinstance(self.recorded, str) else paired(self.schedule.jobs, self.recorded)
 
     @cached_property
     def log_schedule(self) -> pl.DataFrame | None:
-        """The same jobs as the log records them, as a jobs frame."""
+        """The log's schedule of the same jobs as a jobs frame; None if unknown."""
         return None if isinstance(self.recorded, str) else schedule_of(self.recorded)
 
     @cached_property
     def log_metrics(self) -> Mapping[str, float | None]:
-        """Metrics of the log's schedule of these jobs, with the emulated machine's size; none without one."""
+        """Metrics of the log's schedule of these jobs on a machine of the emulated size; empty if unknown."""
         if self.log_schedule is None:
             return {}
         settings = self.metrics["settings"]
@@ -125,31 +131,34 @@ class Run:
             w2_reading=settings["w2_reading"],
             immediate_below=settings["immediate_below"],
         )
-        found: Mapping[str, float | None] = measured["metrics"]
-        return found
+        values: Mapping[str, float | None] = measured["metrics"]
+        return values
 
     @cached_property
     def log_population(self) -> Population | None:
-        """Those of them that can be measured."""
+        """The measured jobs of the log's schedule; None if it is unknown."""
         return None if self.log_schedule is None else Population.of(self.log_schedule, self.processors, self.nodes, 0.0, 0.0)
 
     def log_immediate(self, below: float) -> float | None:
-        """Share of these jobs that waited less than `below` seconds in the log."""
+        """Share of these jobs that waited less than `below` seconds in the log; None if unknown."""
         if self.log_population is None or self.log_population.inside.is_empty():
             return None
         waited = self.log_population.inside.select((pl.col("s") - pl.col("a") < below).mean()).item()
         return float(waited)
 
     def levels(self) -> tuple[Steps, Steps]:
-        """Processors in use, and processors asked for by waiting jobs, over time."""
+        """Processors in use, and processors requested by waiting jobs, over time."""
         return levels_of(self.population, self.schedule.suspensions)
 
     def log_levels(self) -> tuple[Steps, Steps] | None:
-        """The same of these jobs by the log."""
+        """Processors in use, and requested by waiting jobs, over time in the log's schedule of these jobs; None if unknown."""
         return None if self.log_population is None or self.log_population.window is None else levels_of(self.log_population, None)
 
     def figures(self, name: str) -> pl.DataFrame:
-        """A CSV file of samples, with the instants in trace seconds (`time`); empty if it or the clock's beginning is not known."""
+        """A CSV file of samples with an additional column `time` in trace seconds.
+
+        Empty if the file does not exist or the clock's start is unknown. Lines that were not written completely are dropped.
+        """
         path, began = self.folder / name, (self.experiment.get("clock") or {}).get("began")
         if not path.is_file() or began is None or not (data := path.read_bytes()).strip():
             return pl.DataFrame({"time": []}, schema={"time": pl.Float64})
@@ -159,20 +168,20 @@ class Run:
         return lines.with_columns(time=time).drop_nulls("time").sort("time").unique("time", keep="last", maintain_order=True)
 
     def _first_submission(self) -> float:
-        """Trace second at which the replay began."""
+        """Trace time of the first submission, which is the begin of the replay."""
         path = self.folder / "workload.csv"
         first = pl.read_csv(path, columns=["submit"], infer_schema_length=None)["submit"].min() if path.is_file() else None
         window = self.window
-        found = first if isinstance(first, (int, float)) else None if window is None else window.begin
-        return float(found or 0.0)
+        begin = first if isinstance(first, (int, float)) else None if window is None else window.begin
+        return float(begin or 0.0)
 
 
 def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple[Steps, Steps]:
-    """Processors in use, and processors asked for by waiting jobs, from the first submission to the last end."""
+    """Processors in use, and processors requested by waiting jobs, from the first submission to the last end (trace seconds)."""
     window = population.window
     if window is None or window.length <= 0:
-        nothing = Steps("", np.zeros(1), np.zeros(0))
-        return nothing, nothing
+        empty = Steps("", np.zeros(1), np.zeros(0))
+        return empty, empty
     levels = busy_profile.profile(population, window, suspensions, with_nodes=False)
     times = window.begin + np.concatenate([[0.0], np.cumsum(levels["dt"].to_numpy())])
     return (
@@ -182,19 +191,19 @@ def levels_of(population: Population, suspensions: pl.DataFrame | None) -> tuple
 
 
 def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str:
-    """recorded.csv, which is made if it is not there yet; or why it cannot be, in words."""
+    """The content of recorded.csv, which is created if necessary; or a sentence that says why it cannot be."""
     source, knobs = experiment.get("trace") or {}, experiment["inputs"]
     given = [name for name in _OTHER_TIMES if knobs.get(name, "0") not in ("", "0")]
     if source.get("path") is None:
-        return "The jobs are generated: there is no real machine to compare with."
+        return "The jobs are generated, so that there is no log to compare with."
     if given:
-        return f"Jobs were submitted at other times than in the log ({', '.join(given)}): the log's waits are of another workload."
+        return f"Jobs were submitted at other times than in the log ({', '.join(given)}), so that waits cannot be compared."
     path = folder / RECORDED
     if not path.exists():
         try:
             made = _from_log(folder, Path(source["path"]), source["sha256"])
         except WrongUse as error:
-            return f"How long these jobs waited on the real machine is not known: {str(error).removeprefix('TRACE: ')}."
+            return f"The waits of these jobs on the real machine are unknown: {str(error).removeprefix('TRACE: ')}."
         write_atomically(path, made.write_csv())
     return read_csv(path, RECORDED_SCHEMA, "RUN")
 
@@ -202,8 +211,8 @@ def _recorded(folder: Path, experiment: Mapping[str, Any]) -> pl.DataFrame | str
 def _from_log(folder: Path, log: Path, sha256: str) -> pl.DataFrame:
     workload = folder / "workload.csv"
     if not workload.is_file():
-        raise WrongUse(f"{workload.name} is not there")
+        raise WrongUse(f"{workload.name} is missing")
     if log_text.load(log).sha256 != sha256:
-        raise WrongUse(f"{log} is another file now")
+        raise WrongUse(f"{log} has changed since the run")
     columns = pl.read_csv(workload, infer_schema_length=None)
     return recorded_of(read_trace(log), columns)

@@ -1,4 +1,4 @@
-"""The page about one run: the answer, what happened over time, waits and slowdowns, the real machine, the verdict, every input."""
+"""The page of a run: main metrics, course over time, waits and slowdowns, comparison with the log, validity, all inputs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mirage.reports.words import counted, duration, number, percent
 from mirage.statistics.comparison_text import noun
 from mirage.terminal.table import VALIDITY, value_text
 
-CHECK = "make check computes everything once more, writes nothing, and says which file differs. The others show a part of it."
+CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
 _MEANINGS = {
-    "wait_median": "half of the jobs waited no longer",
-    "wait_p95": "95 of 100 jobs waited no longer",
-    "wait_max": "of any job",
-    "bounded_slowdown_mean": "response over run time; run times below tau taken as tau, at least 1",
+    "wait_median": "half of the jobs waited at most this long",
+    "wait_p95": "95 % of the jobs waited at most this long",
+    "wait_max": "longest wait of any job",
+    "bounded_slowdown_mean": "response time over run time, at least 1; run times below tau count as tau",
 }
-# Rows of tables that could be of any length.
+# Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
 
 
@@ -36,26 +36,27 @@ def page(run: Run) -> str:
 
 
 def summary(run: Run) -> list[str]:
-    """The run in a few sentences."""
+    """The summary at the top of the page, a list of sentences."""
     knobs, jobs, values = run.knobs, run.metrics["jobs"], run.values
     source = run.experiment.get("trace") or {}
     path = source.get("path")
-    origin = f"of the log {Path(path).name}" if path else "that were generated"
+    submitted = jobs["submitted"]
+    source_text = f"{counted(submitted, 'job')} of the log {Path(path).name}" if path else counted(submitted, "generated job")
     machine = f"{counted(run.nodes, 'node')} with {counted(run.processors, 'processor')}"
     slurm = (run.experiment.get("slurm") or {}).get("version", "")
     speed, shrink = (run.experiment.get("clock") or {}).get("speed", 1), float(knobs.get("SHRINK", "100"))
     clock = "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
     shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
     told = [
-        f"{counted(jobs['submitted'], 'job')} {origin} on an emulated machine of {machine}, scheduled by Slurm {slurm} "
+        f"{source_text} on an emulated machine of {machine}, scheduled by Slurm {slurm} "
         f"with the configuration {knobs.get('CONFIG', '?')}, {clock}{shrunk}."
     ]
     if values.get("wait_mean") is not None:
         told.append(
-            f"A job waited {figure('wait_mean', values['wait_mean'])} in the mean, half of them up to "
+            f"Jobs waited {figure('wait_mean', values['wait_mean'])} on average, half of them up to "
             f"{figure('wait_median', values['wait_median'])}; the mean bounded slowdown is "
             f"{figure('bounded_slowdown_mean', values['bounded_slowdown_mean'])}, and "
-            f"{percent(values['utilisation'])} of the machine was in use."
+            f"the utilisation is {percent(values['utilisation'])}."
         )
     ends = [f"{number(jobs[state])} {state}" for state in ("failed", "cancelled", "timeout", "lost", "other") if jobs.get(state)]
     told.append(f"{number(jobs['completed'])} jobs completed{', ' + ', '.join(ends) if ends else ''}.")
@@ -63,49 +64,49 @@ def summary(run: Run) -> list[str]:
 
 
 def verdict(run: Run) -> Verdict:
-    """Whether the run can be trusted, and why not."""
+    """Whether the run is valid, with the reasons if it is not."""
     validity = run.metrics["validity"]
     if validity["valid"]:
-        return Verdict(True, "This run can be trusted: nothing that was measured of the emulation is beyond its bound.")
-    answer = "This run cannot be trusted as it stands: the emulation got in the way of what it measures."
+        return Verdict(True, "This run is valid: all figures of the emulation are within their bounds.")
+    answer = "This run is not valid: the emulation influenced what it measures."
     return Verdict(False, answer, validity["reasons"])
 
 
 def _sections(run: Run) -> Iterable[Section]:
     lacks = [] if isinstance(run.recorded, pl.DataFrame) else [run.recorded]
-    yield Section("The answer", [Part(_main_words(run), table=main_table(run), is_wide=True)])
+    yield Section("Results", [Part(_main_words(run), table=main_table(run), is_wide=True)])
     yield over_time(run)
     yield Section("Waits and slowdowns", _distributions(run))
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
-    yield Section("The real machine", list(real_machine(run)), lacks)
+    yield Section("Comparison with the log", list(real_machine(run)), lacks)
     yield _suspensions(run)
-    yield Section("Can the run be trusted?", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
+    yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(run.experiment)])
-    yield Section("How to check this", [Part(CHECK, table=commands(run), is_wide=True)])
+    yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
 
 
-# ---- the answer ----
+# ---- results ----
 
 
 def main_table(run: Run) -> Table:
-    """The metrics that people ask for first; beside them those of the same jobs in the log."""
+    """The main metrics, and those of the same jobs in the log."""
     names = [name for name in MAIN if run.values.get(name) is not None]
     headings = ["metric", "emulation", "log, the same jobs", "meaning"] if run.log_metrics else ["metric", "emulation", "meaning"]
     rows, settings = [], run.metrics["settings"]
     for name in names:
         log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
         rows.append((noun(name), figure(name, run.values[name]), *log, _MEANINGS.get(name) or meaning_of(name, settings)))
-    return Table("Main metrics, in the trace's own time", tuple(headings), rows, prose=(len(headings) - 1,))
+    return Table("Main metrics, in trace time", tuple(headings), rows, prose=(len(headings) - 1,))
 
 
 def _main_words(run: Run) -> str:
     if not run.log_metrics:
         return ""
     return (
-        "The log's column is computed from the waits and run times that the log records of these jobs, as if they had had the "
-        "emulated machine to themselves; on the real one there were others (see The real machine). Its utilisation is over the "
-        "log's own time, from the first submission to the last end there."
+        "The log's column is computed from the recorded waits and run times of these jobs, for a machine of the emulated size with "
+        "these jobs only; on the real machine there were others (see Comparison with the log). Its utilisation is over the time "
+        "from the first submission to the last end in the log."
     )
 
 
@@ -137,7 +138,7 @@ def classes(run: Run) -> Iterable[Part]:
         is_wide=True,
     )
     yield Part(
-        "The darker, the more, in logarithmic steps. Means of few jobs say little: how many there are is in this third table.",
+        "Larger values are darker, on a logarithmic scale. The third table has the numbers of jobs: means of few are uncertain.",
         table=class_table("Jobs", rows, "jobs", number, log_shade),
         is_wide=True,
     )
@@ -168,7 +169,7 @@ def _suspensions(run: Run) -> Section:
     words = (
         f"{counted(known.height, 'suspension')} of {counted(by_job.height, 'job')} "
         f"({percent(by_job.height / run.schedule.jobs.height)}). "
-        f"A suspended job was stopped for {duration(float(by_job['length'].sum() or 0) / by_job.height)} in all, in the mean."
+        f"The total time suspended per suspended job is {duration(float(by_job['length'].sum() or 0) / by_job.height)} on average."
     )
     begin = 0.0 if run.window is None else run.window.begin
     rows = [
@@ -184,11 +185,11 @@ def _suspensions(run: Run) -> Section:
         for row in by_job.head(_MOST_SUSPENDED).iter_rows(named=True)
     ]
     if by_job.height > _MOST_SUSPENDED:
-        words += f" The {_MOST_SUSPENDED} that were stopped longest are in the table, all of them in suspensions.csv."
+        words += f" The table has the {_MOST_SUSPENDED} that were suspended longest, suspensions.csv has all of them."
     words = f"{words} {suspended_words([run.metrics['validity']])}".rstrip()
     table = Table(
         "Suspended jobs, the longest suspended first",
-        ("job", "processors", "partition", "suspensions", "first after", "suspended in all", "wait before its start"),
+        ("job", "processors", "partition", "suspensions", "first after", "total time suspended", "wait before its start"),
         rows,
     )
     return Section(title, [Part(words, table=table, is_wide=True)])
@@ -199,8 +200,8 @@ def _suspensions(run: Run) -> Section:
 
 def _verdict_words(run: Run) -> str:
     validity = run.metrics["validity"]
-    told = "It is valid." if validity["valid"] else f"It is not: {'; '.join(validity['reasons'])}."
-    return f"{told} What each figure is, and why its bound is what it is, is in docs/validity.md. Times are seconds of the trace."
+    result = "The run is valid." if validity["valid"] else f"The run is not valid: {'; '.join(validity['reasons'])}."
+    return f"{result} docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
 
 
 def _verdict_table(run: Run) -> Table:
@@ -211,7 +212,7 @@ def _verdict_table(run: Run) -> Table:
         if name in validity:
             bound, value = bounds.get(name), validity[name]
             beyond = bound is not None and isinstance(value, (int, float)) and value > bound
-            judged = "beyond it" if beyond else "within" if bound is not None else ""
+            judged = "beyond" if beyond else "within" if bound is not None else ""
             rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)
 
@@ -231,8 +232,8 @@ def _left_out(run: Run) -> str:
 
 
 def commands(run: Run) -> Table:
-    """How every number of the page is computed again."""
-    campaign = run.folder.parent  # whose folder holds those of its runs
+    """The table of commands that recompute the numbers of the page."""
+    campaign = run.folder.parent  # the folder of a sweep or comparison holds those of its runs
     place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
     asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
     taus = "" if tau == 10 else f" TAU={tau:g}"
@@ -241,11 +242,11 @@ def commands(run: Run) -> Table:
         ("this page, from the files", f"make report RUN={asked}"),
         ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (
-            "those that need neither suspensions nor nodes of jobs, which SWF does not know, from schedule.swf",
+            "metrics that need neither suspensions nor nodes of jobs (SWF has neither), from schedule.swf",
             f"make metrics TRACE=results/{place}/schedule.swf{taus}",
         ),
     ]
     if isinstance(run.recorded, pl.DataFrame):
         rows.append(("the metrics of the same jobs in the log", f"make metrics TRACE=results/{place}/recorded.csv{taus}"))
-    rows.append(("the run itself", "the same command again, with the inputs above and another RUN"))
-    return Table("Commands", ("what", "how"), rows, prose=(1,))
+    rows.append(("the run itself", "the same command, with the inputs above and another RUN"))
+    return Table("Commands", ("result", "command"), rows, prose=(1,))

@@ -1,4 +1,4 @@
-"""The page about a sweep: metrics against SHRINK, with the runs' verdicts."""
+"""The page of a sweep: metrics by SHRINK, with the validity of the runs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _VALID, _INVALID = "valid", "not valid"
 
 
 def page(folder: Path) -> str:
-    """The page as HTML, from sweep.csv, experiment.json and status.json."""
+    """The page as HTML, from sweep.csv, experiment.json and status.json in the sweep's folder."""
     lines = lines_of(folder)
     invalid = [line["run"] for line in lines if line["ending"] != "ok"]
     answer = (
-        f"All {len(lines)} runs can be trusted."
+        f"All {len(lines)} runs are valid."
         if not invalid
-        else f"{len(invalid)} of {len(lines)} runs cannot be trusted: {', '.join(invalid)}. Their points are hollow."
+        else f"{len(invalid)} of {len(lines)} runs are not valid: {', '.join(invalid)}. Their points are hollow."
     )
     return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not invalid, answer), _sections(folder, lines))
 
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
-    """The lines of sweep.csv, by the names of its columns."""
+    """The lines of sweep.csv as mappings of column to text."""
     check_lines(folder / "sweep.csv", "RUN")
     with (folder / "sweep.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
@@ -48,9 +48,8 @@ def _summary(lines: list[dict[str, str]]) -> str:
     factors = ", ".join(line["shrink"] for line in lines)
     return (
         f"{counted(len(lines), 'run')} of the same jobs, with all times of the log multiplied by SHRINK = {factors} per cent. "
-        "Metrics are in the trace's own time: with an emulation that did not get in the way, and a scheduler without "
-        "constants of its own, "
-        "they would be the same at every factor."
+        "Metrics are in trace time: they would be equal for all factors if the emulation had no influence, and if the scheduler "
+        "had no time constants of its own."
     )
 
 
@@ -61,19 +60,20 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     ]
     headings = ("SHRINK", "verdict", *(noun(name) for name in _DRAWN), "jobs completed")
     links = [f"../{line['run']}/report.html" for line in lines]
-    words = "Each line leads to the run's own page. All columns are in sweep.csv."
-    yield Section("The answer", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
+    words = "Each row links to the page of its run. sweep.csv has all columns."
+    yield Section("Results", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
     drawn = [picture for name in _DRAWN if (picture := metric_picture(name, lines))]
-    yield Section("Metrics against SHRINK", [Part(picture.description, picture) for picture in drawn])
+    yield Section("Metrics by SHRINK", [Part(picture.description, picture) for picture in drawn])
     experiment = read_json(folder / "experiment.json") or {}
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
     commands = [
         ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={folder.name}"),
         ("this page, from sweep.csv", f"make report RUN={folder.name}"),
-        ("a run's page", "make report RUN=its name"),
-        ("a run's metrics", "make metrics TRACE=results/its name/jobs.csv"),
+        ("the page of a run", "make report RUN=its name"),
+        ("the metrics of a run", "make metrics TRACE=results/its name/jobs.csv"),
     ]
-    yield Section("How to check this", [Part(CHECK, table=Table("Commands", ("what", "how"), commands, prose=(1,)), is_wide=True)])
+    table = Table("Commands", ("result", "command"), commands, prose=(1,))
+    yield Section("How to reproduce the numbers", [Part(CHECK, table=table, is_wide=True)])
 
 
 def _value(text: str) -> float | None:
@@ -81,7 +81,7 @@ def _value(text: str) -> float | None:
 
 
 def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
-    """A metric against the shrink factor; None if no run has it."""
+    """The picture of a metric by shrink factor; None if no run has it."""
     known = [(float(line["shrink"]), value, line["ending"]) for line in lines if (value := _value(line[name])) is not None]
     if not known:
         return None
@@ -109,8 +109,8 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
             ),
         )
     )
-    told = "; ".join(
+    points_text = "; ".join(
         f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else ' (not valid)'}" for shrink, value, ending in known
     )
     chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
-    return draw(chart, name.replace("_", "-"), noun(name).capitalize(), f"{told}.")
+    return draw(chart, name.replace("_", "-"), noun(name).capitalize(), f"{points_text}.")

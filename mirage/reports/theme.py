@@ -1,7 +1,7 @@
-"""How pictures look: colours, fonts, axes whose ticks are those that people read.
+"""The appearance of pictures: colours, fonts, and axes with readable ticks.
 
-Blue and orange are of the palette of Okabe and Ito, which those who confuse colours can tell apart too. One is dark and
-the other light, so that they differ in print without colours; lines differ by their dashes besides.
+Blue and orange are from the palette of Okabe and Ito for colour-blind readers. One is dark and the other light, so that they differ
+in black-and-white print; lines also differ by their dashes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 
 import altair as alt
 
-BLUE, ORANGE, GREY, INK = "#0072b2", "#e69f00", "#8c8c8c", "#1a1a1a"
+BLUE, ORANGE, INK = "#0072b2", "#e69f00", "#1a1a1a"
 GREEN, RED, PURPLE, SKY = "#009e73", "#d55e00", "#aa4499", "#56b4e9"
-# Of series in the order of their importance.
+# Colours of series, in the order of the series.
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
 DASHES = ((1, 0), (6, 3), (2, 2), (9, 2, 2, 2), (12, 4), (1, 3))
 
-# Arial and its free twin are equally wide, so that text fits wherever the picture is shown.
+# Liberation Sans has the same character widths as Arial, so that text fits on all systems.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-# Of the plot without its axes, in pixels: two pictures side by side on a screen, one on a telephone.
+# Size of a plot without its axes in pixels: two fit side by side on a screen, one on a telephone.
 WIDTH, HEIGHT = 400, 250
 
 CONFIG: dict[str, Any] = {
-    "aria": False,  # a picture has one description; its marks have none of their own
+    "aria": False,  # the picture as a whole has a description, its marks do not
     "background": "white",
     "font": FONT,
     "padding": 8,
@@ -57,11 +57,11 @@ CONFIG: dict[str, Any] = {
     "rule": {"color": INK},
 }
 
-# Where an axis of counts begins, so that a count of 1 has a height.
+# Lower end of a logarithmic axis of counts; below 1, so that a count of 1 is visible.
 FLOOR = 0.7
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-# Durations by which people think, in seconds.
+# Ticks of axes of durations: seconds and text.
 _DURATIONS = {
     1: "1 s",
     10: "10 s",
@@ -78,7 +78,7 @@ _DURATIONS = {
 
 
 def duration_axis(longest: float, title: str) -> tuple[alt.Axis, alt.Scale]:
-    """A logarithmic axis of durations in seconds, from 1 s on."""
+    """A logarithmic axis of durations from 1 s to `longest` seconds."""
     top = max(60.0, longest)
     ticks = {value: text for value, text in _DURATIONS.items() if value <= top * 1.05}
     axis = alt.Axis(values=list(ticks), labelExpr=_nearest_below(ticks), title=title, labelOverlap=True, grid=True)
@@ -86,7 +86,7 @@ def duration_axis(longest: float, title: str) -> tuple[alt.Axis, alt.Scale]:
 
 
 def _nearest_below(ticks: dict[int, str]) -> str:
-    """An axis's labelExpr: ticks of a logarithmic axis come back a little off, so each is told by the value that it passes."""
+    """A labelExpr that labels a tick by the largest of `ticks` below it, as tick values of logarithmic axes are not exact."""
     expression = "''"
     for value, text in ticks.items():
         expression = f"datum.value > {0.99 * value:g} ? '{text}' : {expression}"
@@ -94,7 +94,7 @@ def _nearest_below(ticks: dict[int, str]) -> str:
 
 
 def size_axis(largest: int, title: str) -> tuple[alt.Axis, alt.Scale]:
-    """A logarithmic axis of numbers of processors with powers of two as ticks, every second or third if they are many."""
+    """A logarithmic axis of numbers of processors; ticks are powers of two, or every second or third power."""
     powers = range(max(1, largest.bit_length()) + 1)
     stride = 1 if len(powers) <= 10 else 2 if len(powers) <= 17 else 3
     ticks = [1 << power for power in powers[::stride] if 1 << power <= largest * 1.25]
@@ -103,13 +103,13 @@ def size_axis(largest: int, title: str) -> tuple[alt.Axis, alt.Scale]:
 
 
 def count_axis(largest: int, title: str) -> tuple[alt.Axis, alt.Scale]:
-    """A logarithmic axis of counts from 1 on, powers of ten as ticks. Its floor is FLOOR, so that a count of 1 is seen."""
+    """A logarithmic axis of counts from FLOOR to `largest`; ticks are powers of ten."""
     ticks = [10**power for power in range(len(str(max(1, largest))) + 1) if 10**power <= largest * 1.5]
     return alt.Axis(values=ticks, format=",", title=title), alt.Scale(type="log", domain=[FLOOR, max(2, largest) * 1.5], nice=False)
 
 
 def date_axis(first: datetime, last: datetime) -> alt.Axis:
-    """An axis of dates, or of times of the day if all are within two days."""
+    """An axis of dates, or of times of the day for less than two days."""
     span = last - first
     if span < timedelta(days=2):
         return alt.Axis(
@@ -122,12 +122,12 @@ def date_axis(first: datetime, last: datetime) -> alt.Axis:
 
 
 def from_zero() -> alt.Scale:
-    """A linear scale whose ends are 0 and a tick."""
+    """A linear scale from 0 to a tick."""
     return alt.Scale(zero=True, nice=True)
 
 
 PERCENT = "format(datum.value * 100, '~r') + ' %'"
-"""An axis's labelExpr for shares."""
+"""The labelExpr of an axis of shares."""
 
 
 def percent_axis(title: str) -> alt.Axis:
@@ -136,7 +136,7 @@ def percent_axis(title: str) -> alt.Axis:
 
 
 def series_colours(names: Iterable[str]) -> tuple[alt.Scale, alt.Scale]:
-    """Scales of colours and of dashes of some series."""
+    """Scales that map names of series to colours and to dashes."""
     domain = list(names)
     return alt.Scale(domain=domain, range=list(COLOURS[: len(domain)])), alt.Scale(
         domain=domain, range=[list(d) for d in DASHES[: len(domain)]]

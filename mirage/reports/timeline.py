@@ -1,7 +1,7 @@
-"""Pictures over time below each other, which one script zooms together; without the script they are still, and complete.
+"""Draws pictures over time with a common time axis; a script zooms all of them together. Without it they are static.
 
-Each is an SVG that is stretched to the width of the window, with its labels beside it as text, so that these are as large on a
-telephone as on paper. Values are read out of the drawn paths: nothing is in the page twice.
+Each picture is an SVG that is stretched to the width of the window. Its labels are HTML text beside it, so that their size does not
+depend on the width. The script reads values from the drawn paths, so that the page holds the data once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mirage.reports.words import duration as duration_words
 
 Floats = NDArray[np.float64]
 
-# The drawing's own coordinates: across the whole time, and from top to bottom.
+# Width and height of a drawing in its own coordinates.
 ACROSS, DOWN = 10_000, 1000
-# Of a line: with more changes it is drawn as means over so many equal stretches.
+# A line with more than MOST_CHANGES changes is drawn as means over STRETCHES equal intervals.
 MOST_CHANGES, STRETCHES = 3000, 2000
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -39,9 +39,11 @@ _TICKS = 5
 
 @dataclass(frozen=True)
 class Steps:
-    """A quantity over time: values[k] holds from times[k] (seconds, ascending) to times[k + 1], which has one entry more.
+    """A step function over time.
 
-    mean_over: seconds, if each value is the mean of a stretch of that length.
+    times: seconds, ascending, one more than values
+    values: values[k] holds from times[k] to times[k + 1]
+    mean_over: length in seconds of the interval of which each value is the mean; None for exact values
     """
 
     name: str
@@ -50,7 +52,7 @@ class Steps:
     mean_over: float | None = None
 
     def reduced(self) -> Steps:
-        """The same, or means over equal stretches if it changes too often to be drawn."""
+        """This function, or, if it has more than MOST_CHANGES changes, its means over STRETCHES equal intervals."""
         if self.values.size <= MOST_CHANGES:
             return self
         edges = np.linspace(self.times[0], self.times[-1], STRETCHES + 1)
@@ -59,7 +61,7 @@ class Steps:
         return Steps(self.name, edges, means, float(edges[1] - edges[0]))
 
     def mean(self, begin: float, end: float) -> float:
-        """Mean between two instants; what is before the first time or after the last counts as 0."""
+        """Mean between two instants; the function is 0 outside of its times."""
         sums = np.concatenate([[0], np.cumsum(self.values * np.diff(self.times))])
         before, after = np.interp([begin, end], self.times, sums)
         return float(after - before) / (end - begin) if end > begin else 0.0
@@ -67,8 +69,15 @@ class Steps:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture. name: letters, digits and -; body: SVG in the drawing's coordinates; ticks: (share of the height from the
-    top, text); legend: (name, colour, dashes); notes: what is to be known of how it is drawn."""
+    """One picture of a timeline.
+
+    name: letters, digits and -
+    body: SVG elements in the drawing's coordinates
+    ticks: y axis: share of the height from the top, and text
+    legend: name, colour and dashes of each series
+    notes: sentences about how it is drawn
+    height: pixels
+    """
 
     name: str
     title: str
@@ -82,7 +91,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Timeline:
-    """From `begin` to `end` (seconds); labels count from `begin`."""
+    """Pictures with the time axis from `begin` to `end` (seconds); its labels count from `begin`."""
 
     begin: float
     end: float
@@ -94,7 +103,7 @@ class Timeline:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Place from 0 to 1, and text."""
+        """Ticks of the time axis: position from 0 to 1, and text."""
         step = next((step for step in _STEPS if self.length / step <= _TICKS), _STEPS[-1])
         return [(second / self.length, moment(second)) for second in np.arange(0, self.length * 0.97, step).tolist()]
 
@@ -106,22 +115,22 @@ class Timeline:
     def lines(
         self, name: str, title: str, description: str, series: Sequence[Steps], unit: str, *, top: float | None = None
     ) -> Panel:
-        """A picture of up to six quantities in one unit, from 0 to `top` or the largest that is drawn."""
-        drawn = [one.reduced() for one in series if one.values.size]
-        largest = max([float(one.values.max()) for one in drawn] + [top or 0.0]) or 1.0
+        """A picture of up to six series in one unit; its y axis reaches from 0 to `top` or the largest value."""
+        drawn = [steps.reduced() for steps in series if steps.values.size]
+        largest = max([float(steps.values.max()) for steps in drawn] + [top or 0.0]) or 1.0
         ticks = y_ticks(largest)
         height = max(largest, ticks[-1]) * 1.04
         grid = "".join(f"M0 {_y(value, height):.0f}H{ACROSS}" for value in ticks)
         body = [f'<path class="grid" d="{grid}"/>']
         legend: list[tuple[str, str, str]] = []
-        # The first is drawn last, over the others.
-        for place, one in reversed(list(enumerate(drawn))):
+        # The first series is drawn last, above the others.
+        for place, steps in reversed(list(enumerate(drawn))):
             dash = " ".join(str(part) for part in DASHES[place])
-            told = f'data-name="{escape(one.name)}" data-top="{height:.6g}" data-unit="{escape(unit)}"'
+            data = f'data-name="{escape(steps.name)}" data-top="{height:.6g}" data-unit="{escape(unit)}"'
             style = f'stroke="{COLOURS[place]}"' + (f' stroke-dasharray="{dash}"' if place else "")
-            body.append(f'<path class="line" {told} {style} d="{self._path(one, height)}"/>')
-            legend.insert(0, (one.name, COLOURS[place], dash if place else ""))
-        means = {duration for one in drawn if (duration := one.mean_over)}
+            body.append(f'<path class="line" {data} {style} d="{self._path(steps, height)}"/>')
+            legend.insert(0, (steps.name, COLOURS[place], dash if place else ""))
+        means = {duration for steps in drawn if (duration := steps.mean_over)}
         notes = f"Each point is the mean of {duration_words(max(means))}." if means else ""
         return Panel(
             name,
@@ -133,8 +142,8 @@ class Timeline:
             notes,
         )
 
-    def _path(self, one: Steps, height: float) -> str:
-        across, down = self.x(one.times), (DOWN * (1 - one.values / height)).clip(0, DOWN)
+    def _path(self, steps: Steps, height: float) -> str:
+        across, down = self.x(steps.times), (DOWN * (1 - steps.values / height)).clip(0, DOWN)
         parts = [f"M{across[0]:.6g} {down[0]:.4g}"]
         for place in range(1, len(down)):
             if down[place] != down[place - 1]:
@@ -144,7 +153,7 @@ class Timeline:
 
 
 def y_ticks(largest: float, most: int = 4) -> list[float]:
-    """Round numbers from 0 up to about `largest`."""
+    """About `most` round numbers from 0 to `largest`."""
     rough = largest / most
     power = 10.0 ** np.floor(np.log10(rough))
     step = float(next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999))
@@ -152,14 +161,14 @@ def y_ticks(largest: float, most: int = 4) -> list[float]:
 
 
 def axis_text(value: float) -> str:
-    """12,000; 0.25; 1.5 M."""
+    """The text of a tick: 12,000; 0.25; 1.5 M."""
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value:,.0f}" if value == round(value) else f"{value:g}"
 
 
 def moment(seconds: float) -> str:
-    """A length of time in full: 1 d 6 h; what the script's own function of that name tells too."""
+    """A time in up to three units, not rounded (1 d 6 h); the script has the same function."""
     rest = round(seconds)
     parts = []
     for unit, length in _UNITS:
@@ -174,14 +183,14 @@ def _y(value: float, height: float) -> float:
 
 
 def grey_png(shares: Floats) -> str:
-    """Shares from 0 (white) to 1 (nearly black) as a data: address of a PNG, rows from top to bottom; 16 shades."""
+    """Draws shares from 0 (white) to 1 (dark blue), rows from top to bottom, in 16 shades; returns a data URL of a PNG."""
     levels = np.round(shares * 15).astype(np.uint8)
     rows, columns = levels.shape
     if columns % 2:
         levels = np.pad(levels, ((0, 0), (0, 1)))
     packed = (levels[:, 0::2] << 4) | levels[:, 1::2]
     data = np.insert(packed, 0, 0, axis=1).tobytes()
-    # A palette from white to a dark blue, so that print without colours has as many shades.
+    # A palette from white to dark blue; its shades also differ in black-and-white print.
     palette = bytes(round(255 + (dark - 255) * level / 15) for level in range(16) for dark in (0, 52, 92))
     header = struct.pack(">IIBBBBB", columns, rows, 4, 3, 0, 0, 0)
     parts = (b"IHDR", header), (b"PLTE", palette), (b"IDAT", zlib.compress(data, 9)), (b"IEND", b"")

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formats numbers, shares and durations as text for reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def number(value: float | None) -> str:
-    """1,234,567; two or three figures of what is no whole number; - for what is not known."""
+    """A number with thousands separators, two or three digits if it is not whole (1,234,567; 12.3; 0.45); - for None."""
     if value is None:
         return "-"
     if value == int(value) or abs(value) >= 1000:
@@ -14,13 +14,13 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def counted(amount: float | None, one: str) -> str:
-    """1 job, 2,000 jobs; 1 processor, 2 processors."""
-    return f"{number(amount)} {one if amount == 1 else one + 's'}"
+def counted(amount: float | None, noun: str) -> str:
+    """A number with a noun in the singular or plural: 1 job, 2,000 jobs."""
+    return f"{number(amount)} {noun if amount == 1 else noun + 's'}"
 
 
 def percent(share: float | None) -> str:
-    """12.3 %; something that is rounded to nothing is told as such."""
+    """A share from 0 to 1 as per cent (12.3 %); < 0.1 % for a share above 0 that would be rounded to 0.0 %; - for None."""
     if share is None:
         return "-"
     if 0 < share < 0.0005:
@@ -29,7 +29,7 @@ def percent(share: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """40 s, 6 min, 2 h 10 min, 3 d 4 h, 340 d: rounded, two units at most."""
+    """Seconds as rounded text with at most two units: 40 s, 6 min, 2 h 10 min, 3 d 4 h, 340 d; - for None."""
     if seconds is None:
         return "-"
     if seconds < _MINUTE:
@@ -48,5 +48,5 @@ def _joined(*parts: tuple[int, str]) -> str:
 
 
 def value(amount: float | None, unit: str) -> str:
-    """A figure with its unit: "s", "share" or none."""
+    """A value formatted by its unit: "s" as a duration, "share" as per cent, "" as a number."""
     return {"s": duration, "share": percent, "": number}[unit](amount)

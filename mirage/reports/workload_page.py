@@ -1,4 +1,4 @@
-"""The page about a workload: what is said, in which order, and the numbers beside each picture."""
+"""The page of a workload: its texts, pictures and tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mirage.reports.workload_pictures import MOST_SIZES, TOP, WEEKDAYS, size_wor
 from mirage.workloads.characterise import LEVELS, Characterisation
 from mirage.workloads.workload_figures import FIGURES
 
-# Rows of Table 4.1: sizes until they are this share of the jobs, but no more than MOST_ROWS.
+# The table of sizes ends when its sizes have this share of the jobs, or at this number of rows.
 _NEARLY_ALL, _MOST_ROWS = 0.9, 12
-# What of a header is shown: a log's text may be of any length.
+# Longest text and largest number of labels of the log's header that are shown.
 _LONGEST, _MOST_LABELS = 2000, 40
-# Seconds below which it matters for the days of the week how many of each there are.
+# Seconds; in shorter workloads the numbers of Mondays, Tuesdays, ... differ noticeably.
 _FEW_WEEKS = 28 * 86400
-# Levels of the table of distributions.
+# Levels in the table of distributions.
 _SHOWN_LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -31,14 +31,21 @@ def page(
     header: Mapping[str, str],
     notes: Mapping[str, int],
 ) -> str:
-    """The page as HTML. name: of the workload; facts: where it is from; header: of the log; notes: its oddities, counted."""
+    """The page as HTML.
+
+    name: name of the workload
+    pictures: by name, see `workload_pictures.pictures`
+    facts: origin of the workload
+    header: header of the log
+    notes: number of jobs by oddity of the log
+    """
     return render(
         "workload.html.j2",
         name=name,
         summary=summary(workload),
         key_figures=key_figures(workload),
         sections=list(_sections(workload, pictures)),
-        facts=Table("Where it is from", ("", ""), list(facts.items())),
+        facts=Table("Source", ("", ""), list(facts.items())),
         oddities=_oddities(notes, workload.left_out),
         header=_header(header),
     )
@@ -46,36 +53,36 @@ def page(
 
 def summary(workload: Characterisation) -> list[str]:
     """The workload in a few sentences."""
-    told = workload.figures
-    sentences = [f"{counted(told['jobs'], 'job')} for {counted(told['processors'], 'processor')}"]
-    if told["span"]:
-        sentences[0] += f", submitted within {duration(told['span'])}"
+    figures = workload.figures
+    sentences = [f"{counted(figures['jobs'], 'job')} for {counted(figures['processors'], 'processor')}"]
+    if figures["span"]:
+        sentences[0] += f", submitted within {duration(figures['span'])}"
     dates = _dates(workload)
     sentences[0] += f" ({dates})." if dates else "."
-    if told["one_processor_jobs"] is not None:
-        of_service = told["one_processor_service"]
-        takes = "" if of_service is None else f" and take {percent(of_service)} of the service units (processors x run time)"
+    if figures["one_processor_jobs"] is not None:
+        service = figures["one_processor_service"]
+        uses = "" if service is None else f" and use {percent(service)} of the service units (processors x run time)"
         sentences.append(
-            f"Jobs on one processor are {percent(told['one_processor_jobs'])} of all{takes}; "
-            f"half of the jobs have up to {counted(told['size_median'], 'processor')}."
+            f"Jobs on one processor are {percent(figures['one_processor_jobs'])} of all jobs{uses}; "
+            f"half of the jobs have up to {counted(figures['size_median'], 'processor')}."
         )
-    if told["run_time_median"] is not None:
-        asked = told["requested_time_median"]
+    if figures["run_time_median"] is not None:
+        requested = figures["requested_time_median"]
         sentences.append(
-            f"Half of the jobs run for up to {duration(told['run_time_median'])}"
-            + (f" and ask for up to {duration(asked)}." if asked else ".")
+            f"Half of the jobs run for up to {duration(figures['run_time_median'])}"
+            + (f" and request up to {duration(requested)}." if requested else ".")
         )
-    if told["offered_load"] is not None:
-        used = told["utilisation"]
+    if figures["offered_load"] is not None:
+        used = figures["utilisation"]
         sentences.append(
-            f"The jobs ask for {percent(told['offered_load'])} of the machine"
-            + ("." if used is None else f"; by the record {percent(used)} of it was in use.")
+            f"The offered load is {percent(figures['offered_load'])} of the machine"
+            + ("." if used is None else f"; the recorded utilisation is {percent(used)}.")
         )
     return sentences
 
 
 def key_figures(workload: Characterisation) -> list[Table]:
-    """Every figure that the log tells, in two tables."""
+    """Two tables with all known figures."""
     names = list(FIGURES)
     split = names.index("run_time_mean")
     tables = []
@@ -86,7 +93,7 @@ def key_figures(workload: Characterisation) -> list[Table]:
 
 
 def _dates(workload: Characterisation) -> str:
-    """From when to when jobs were submitted."""
+    """Dates of the first and last submission; "" if unknown."""
     span = workload.figures["span"]
     if workload.begin is None or span is None:
         return ""
@@ -95,7 +102,7 @@ def _dates(workload: Characterisation) -> str:
 
 
 def _sections(workload: Characterisation, pictures: Mapping[str, Picture]) -> Iterable[Section]:
-    """The page's sections; one of which the log knows nothing says why."""
+    """The page's sections, with the reasons for missing data."""
     contents: dict[str, tuple[list[Part | None], tuple[str, ...]]] = {
         "Sizes": ([_sizes(workload, pictures), _common_sizes(workload), _classes(workload, pictures)], ("sizes", "service")),
         "Submissions": ([_hours(workload, pictures), _weekdays(workload, pictures)], ("hours", "weekdays")),
@@ -122,14 +129,14 @@ def _share(part: float, whole: float) -> str:
 def _sizes(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part | None:
     if "sizes" not in pictures:
         return None
-    words = f"How many jobs have each size. {pictures['sizes'].description}"
+    words = f"Number of jobs by size. {pictures['sizes'].description}"
     if workload.sizes.height > MOST_SIZES:
-        words += f" Drawn are the {MOST_SIZES} most common sizes."
+        words += f" The picture shows the {MOST_SIZES} most common sizes."
     return Part(words, pictures["sizes"])
 
 
 def _common_sizes(workload: Characterisation) -> Part | None:
-    """Table 4.1."""
+    """The table of the most common sizes (Table 4.1 of the thesis)."""
     total = _total(workload.sizes["jobs"])
     if not total:
         return None
@@ -143,13 +150,13 @@ def _common_sizes(workload: Characterisation) -> Part | None:
     if seen < total:
         rows.append(
             (
-                f"all of {counted(workload.sizes.height - len(rows), 'other size')}",
+                f"{counted(workload.sizes.height - len(rows), 'other size')}",
                 number(total - seen),
                 _share(total - seen, total),
             )
         )
     table = Table("Most common sizes", ("processors", "jobs", "share of the jobs"), rows)
-    return Part(f"In all {counted(workload.sizes.height, 'size')}.", table=table)
+    return Part(f"{counted(workload.sizes.height, 'different size')} in total.", table=table)
 
 
 def _classes(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part | None:
@@ -185,7 +192,7 @@ def _weekdays(workload: Characterisation, pictures: Mapping[str, Picture]) -> Pa
     rows = [(WEEKDAYS[day - 1], number(jobs), _share(jobs, total)) for day, jobs in workload.weekdays.iter_rows()]
     words = pictures["weekdays"].description
     if (workload.figures["span"] or 0) < _FEW_WEEKS:
-        words += " Within so short a time some days come more often than others."
+        words += " In so short a workload some days of the week occur more often than others."
     return Part(words, pictures["weekdays"], Table("Submissions by day of the week", ("day", "jobs", "share"), rows))
 
 
@@ -198,13 +205,13 @@ def _times(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part 
         "run_time_service": ("run time, of service units", duration),
         "requested_time": ("requested time", duration),
         "wait": ("recorded wait", duration),
-        "interval": ("between submissions", duration),
+        "interval": ("interval between submissions", duration),
     }
-    known = {name: shown for name, shown in columns.items() if workload.distribution[name].null_count() == 0}
+    known = {name: column for name, column in columns.items() if workload.distribution[name].null_count() == 0}
     levels = [workload.distribution.row(round(level * LEVELS), named=True) for level in _SHOWN_LEVELS]
-    rows = [(f"{100 * row['level']:.0f} %", *(told(row[name]) for name, (_, told) in known.items())) for row in levels]
+    rows = [(f"{100 * row['level']:.0f} %", *(text_of(row[name]) for name, (_, text_of) in known.items())) for row in levels]
     headings = ("share of the jobs", *(f"{heading}, up to" for heading, _ in known.values()))
-    words = f"How many jobs run, or ask, for no longer than a time. {pictures['times'].description}"
+    words = f"Cumulative distributions of run times and requested times. {pictures['times'].description}"
     return Part(words, pictures["times"], Table("Distributions", headings, rows))
 
 
@@ -213,11 +220,13 @@ def _requests(workload: Characterisation, pictures: Mapping[str, Picture]) -> Pa
         return None
     total = _total(workload.requests["jobs"])
     rows = [
-        (duration(asked), number(asked), number(jobs), _share(jobs, total))
-        for asked, jobs in workload.requests.head(2 * TOP).iter_rows()
+        (duration(requested), number(requested), number(jobs), _share(jobs, total))
+        for requested, jobs in workload.requests.head(2 * TOP).iter_rows()
     ]
     popular = percent(workload.figures["popular_requests"])
-    words = f"{counted(workload.requests.height, 'requested time')}; the ten most popular make up {popular} of the jobs."
+    words = (
+        f"{counted(workload.requests.height, 'different requested time')}; {popular} of the jobs have one of the ten most frequent."
+    )
     return Part(words, pictures["requests"], Table("Requested times", ("time", "seconds", "jobs", "share"), rows))
 
 
@@ -242,8 +251,8 @@ def _load(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part |
         rows.append(
             (f"{date:%Y-%m-%d %H:%M}" if date else f"{number(begin)} s", duration(end - begin), percent(offered), percent(used))
         )
-    words = f"Service units submitted, and those in use, over what the machine has. {pictures['load'].description}"
-    return Part(words, pictures["load"], Table("Load over time", ("from", "for", "offered", "in use"), rows))
+    words = f"Service units submitted, and in use, as shares of the machine's capacity. {pictures['load'].description}"
+    return Part(words, pictures["load"], Table("Load over time", ("from", "length", "offered load", "utilisation"), rows))
 
 
 def _users(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part | None:
@@ -262,9 +271,9 @@ def _users(workload: Characterisation, pictures: Mapping[str, Picture]) -> Part 
 def _oddities(notes: Mapping[str, int], left_out: Mapping[str, int]) -> Table:
     rows = [(f"left out: {reason}", number(count)) for reason, count in left_out.items()]
     rows += [(note.replace("_", " "), number(count)) for note, count in notes.items()]
-    return Table("What is odd in the whole log, and what was left out: number of jobs", ("oddity", "jobs"), rows)
+    return Table("Oddities of the whole log, and jobs left out", ("oddity", "jobs"), rows)
 
 
 def _header(header: Mapping[str, str]) -> Table:
     rows = [(label[:80], text[:_LONGEST] + (" ..." if len(text) > _LONGEST else "")) for label, text in header.items()]
-    return Table("What the log says of itself", ("label", "text"), rows[:_MOST_LABELS])
+    return Table("Header of the log", ("label", "text"), rows[:_MOST_LABELS])

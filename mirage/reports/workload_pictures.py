@@ -1,4 +1,4 @@
-"""The pictures of a workload: Figures 4.1 and 4.2 of the thesis this project comes from, and others."""
+"""Draws the pictures of a workload, among them Figures 4.1 and 4.2 of the thesis that this project is based on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirage.reports.pictures import Picture, draw
 from mirage.reports.words import counted, duration, number, percent
 from mirage.workloads.characterise import LEVELS, Characterisation
 
-# So many sizes are drawn; a picture with more of them is no clearer.
+# Largest number of sizes that are drawn.
 MOST_SIZES = 400
 TOP = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -20,9 +20,9 @@ _JOBS, _SERVICE = "jobs", "service units"
 
 
 def pictures(workload: Characterisation) -> dict[str, Picture]:
-    """All pictures that the workload's data allow, by name; `missing` tells of the others."""
-    has = set(workload.missing)
-    drawn = {
+    """The pictures for which the workload has data, by name; `workload.missing` has the reasons for the others."""
+    missing = set(workload.missing)
+    drawings = {
         "sizes": (sizes, {"sizes"}),
         "service": (classes, {"sizes", "service"}),
         "hours": (hours, {"hours"}),
@@ -33,11 +33,11 @@ def pictures(workload: Characterisation) -> dict[str, Picture]:
         "load": (load, {"offered"}),
         "users": (users, {"users"}),
     }
-    return {name: draw_it(workload) for name, (draw_it, needs) in drawn.items() if not needs & has}
+    return {name: draw_it(workload) for name, (draw_it, needs) in drawings.items() if not needs & missing}
 
 
 def sizes(workload: Characterisation) -> Picture:
-    """Figure 4.1: jobs of each size."""
+    """Number of jobs by size (Figure 4.1 of the thesis)."""
     table = workload.sizes.top_k(MOST_SIZES, by="jobs").sort("size").with_columns(floor=pl.lit(theme.FLOOR))
     largest, most = table["size"].max(), table["jobs"].max()
     assert isinstance(largest, int) and isinstance(most, int)
@@ -60,26 +60,26 @@ def sizes(workload: Characterisation) -> Picture:
         f"{counted(workload.sizes.height, 'size')} from {number(workload.sizes['size'].min())} to {counted(largest, 'processor')}. "  # type: ignore[arg-type]
         f"The most common is {number(common[0])}: {counted(common[1], 'job')}, {percent(share)}."
     )
-    return draw(_plot(stems + heads), "sizes", "Jobs of each size", description)
+    return draw(_plot(stems + heads), "sizes", "Jobs by size", description)
 
 
 def classes(workload: Characterisation) -> Picture:
-    """Table 4.2: where the service units go, beside where the jobs are."""
+    """Shares of jobs and of service units by class of sizes (Table 4.2 of the thesis)."""
     table = workload.classes
     words = [size_words(low, high) for low, high in table.select("lowest", "highest").iter_rows()]
     shares = _two_shares(table, words)
     chart = _paired_bars(shares, words, "processors of a job")
     largest = table.row(by_predicate=None, index=int(table["service"].arg_max() or 0))
     description = (
-        f"Jobs on one processor are {percent(workload.figures['one_processor_jobs'])} of the jobs and take "
-        f"{percent(workload.figures['one_processor_service'])} of the service units. Most service units, "
-        f"{percent(largest[3] / table['service'].sum())}, go to jobs of {size_words(largest[0], largest[1])} processors."
+        f"Jobs on one processor are {percent(workload.figures['one_processor_jobs'])} of the jobs and use "
+        f"{percent(workload.figures['one_processor_service'])} of the service units. The class with most service units, "
+        f"{percent(largest[3] / table['service'].sum())}, is that of {size_words(largest[0], largest[1])} processors."
     )
     return draw(chart, "service", "Jobs and service units by size", description)
 
 
 def hours(workload: Characterisation) -> Picture:
-    """Figure 4.2: submissions over the day."""
+    """Submissions by hour of the day (Figure 4.2 of the thesis)."""
     table = workload.hours.select("hour", share=pl.col("jobs") / pl.col("jobs").sum())
     axis = alt.Axis(values=list(range(0, 25, 3)), title="hour of the day", grid=False)
     x = alt.X("hour:Q", axis=axis, scale=alt.Scale(domain=[0, 24], nice=False))
@@ -91,14 +91,14 @@ def hours(workload: Characterisation) -> Picture:
     )
     top, low = table.sort("share").row(-1), table.sort("share").row(0)
     description = (
-        f"Most are submitted from {top[0]} to {top[0] + 1} h ({percent(top[1])}), fewest from {low[0]} to {low[0] + 1} h "
-        f"({percent(low[1])}). The line is what every hour would have if all were alike, {percent(1 / 24)}."
+        f"Most jobs are submitted from {top[0]} to {top[0] + 1} h ({percent(top[1])}), fewest from {low[0]} to {low[0] + 1} h "
+        f"({percent(low[1])}). The line is the share of each hour if all were equal, {percent(1 / 24)}."
     )
     return draw(_plot(bars + _level(1 / 24)), "hours", "Submissions by hour of the day", description)
 
 
 def weekdays(workload: Characterisation) -> Picture:
-    """The same over the week."""
+    """Submissions by day of the week."""
     shares = (workload.weekdays["jobs"] / workload.weekdays["jobs"].sum()).to_list()
     table = pl.DataFrame({"day": WEEKDAYS, "share": shares})
     bars = (
@@ -109,8 +109,8 @@ def weekdays(workload: Characterisation) -> Picture:
             y=alt.Y("share:Q", axis=theme.percent_axis("share of the submissions"), scale=theme.from_zero()),
         )
     )
-    told = ", ".join(f"{day} {percent(share)}" for day, share in zip(WEEKDAYS, shares, strict=True))
-    return draw(_plot(bars + _level(1 / 7)), "weekdays", "Submissions by day of the week", f"{told}. The line is a seventh.")
+    text = ", ".join(f"{day} {percent(share)}" for day, share in zip(WEEKDAYS, shares, strict=True))
+    return draw(_plot(bars + _level(1 / 7)), "weekdays", "Submissions by day of the week", f"{text}. The line is one seventh.")
 
 
 def times(workload: Characterisation) -> Picture:
@@ -130,40 +130,40 @@ def times(workload: Characterisation) -> Picture:
         .mark_line(interpolate="step-after")
         .encode(
             x=alt.X("seconds:Q", axis=x_axis, scale=x_scale),
-            y=alt.Y("level:Q", axis=theme.percent_axis("share that is not longer"), scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("level:Q", axis=theme.percent_axis("share up to this time"), scale=alt.Scale(domain=[0, 1])),
             color=alt.Color("of:N", scale=colours, legend=alt.Legend(direction="vertical", symbolStrokeWidth=2.5)),
             strokeDash=alt.StrokeDash("of:N", scale=dashes),
             order="level:Q",
         )
     )
     middle = table.row(LEVELS // 2, named=True)
-    told = [f"Half of the jobs run for up to {duration(middle['run_time'])}"]
+    medians = [f"Half of the jobs run for up to {duration(middle['run_time'])}"]
     if middle["run_time_service"] is not None:
-        told.append(f"half of the service units are of jobs that run for up to {duration(middle['run_time_service'])}")
+        medians.append(f"half of the service units are of jobs that run for up to {duration(middle['run_time_service'])}")
     if middle["requested_time"] is not None:
-        told.append(f"half of the jobs ask for up to {duration(middle['requested_time'])}")
+        medians.append(f"half of the jobs request up to {duration(middle['requested_time'])}")
     title = "Run times and requested times" if middle["requested_time"] is not None else "Run times"
-    return draw(_plot(chart), "times", title, f"{'; '.join(told)}.")
+    return draw(_plot(chart), "times", title, f"{'; '.join(medians)}.")
 
 
 def requests(workload: Characterisation) -> Picture:
-    """The most popular requested times."""
+    """Shares of the jobs with the most frequent requested times."""
     total = workload.requests["jobs"].sum()
     table = workload.requests.head(TOP)
     words = [duration(seconds) for seconds in table["requested_time"]]
-    # Two that are rounded to the same words are told apart by their seconds.
+    # Times with the same rounded text are shown in seconds.
     words = [
         word if words.count(word) == 1 else f"{number(seconds)} s"
         for word, seconds in zip(words, table["requested_time"], strict=True)
     ]
-    rows = pl.DataFrame({"asked": words, "share": (table["jobs"] / total).to_list()}).with_columns(
-        told=pl.col("share").map_elements(percent, return_dtype=pl.String)
+    rows = pl.DataFrame({"requested": words, "share": (table["jobs"] / total).to_list()}).with_columns(
+        text=pl.col("share").map_elements(percent, return_dtype=pl.String)
     )
     bars = (
         alt.Chart(rows)
         .mark_bar()
         .encode(
-            y=alt.Y("asked:N", sort=words, axis=alt.Axis(title="requested time", ticks=False, domain=False)),
+            y=alt.Y("requested:N", sort=words, axis=alt.Axis(title="requested time", ticks=False, domain=False)),
             x=alt.X(
                 "share:Q",
                 axis=alt.Axis(labelExpr=f"datum.value > 1 ? '' : {theme.PERCENT}", title="share of the jobs", tickCount=5),
@@ -171,14 +171,14 @@ def requests(workload: Characterisation) -> Picture:
             ),
         )
     )
-    chart = bars + bars.mark_text(align="left", dx=4).encode(text="told:N")
-    told = ", ".join(f"{word} {share}" for word, share in rows.select("asked", "told").iter_rows())
-    description = f"{counted(workload.requests.height, 'requested time')}; the most popular: {told}."
-    return draw(_plot(chart, height=22 * max(4, len(words))), "requests", "Most popular requested times", description)
+    chart = bars + bars.mark_text(align="left", dx=4).encode(text="text:N")
+    top = ", ".join(f"{word} {share}" for word, share in rows.select("requested", "text").iter_rows())
+    description = f"{counted(workload.requests.height, 'different requested time')}; the most frequent: {top}."
+    return draw(_plot(chart, height=22 * max(4, len(words))), "requests", "Most frequent requested times", description)
 
 
 def accuracy(workload: Characterisation) -> Picture:
-    """Run time over requested time."""
+    """Distribution of run time over requested time."""
     table = workload.accuracy.with_columns(share=pl.col("jobs") / pl.col("jobs").sum()).with_columns(
         at_limit=pl.col("highest").is_null(), highest=pl.col("highest").fill_null(1.05)
     )
@@ -200,10 +200,10 @@ def accuracy(workload: Characterisation) -> Picture:
         )
     )
     description = (
-        f"Half of the jobs use up to {percent(workload.figures['accuracy_median'])} of the time that they ask for; "
-        f"{percent(workload.figures['at_limit'])} run for all of it, or longer (the last bar)."
+        f"Half of the jobs use up to {percent(workload.figures['accuracy_median'])} of their requested time; "
+        f"{percent(workload.figures['at_limit'])} run for all of it or longer (the last bar)."
     )
-    return draw(_plot(chart), "accuracy", "How much of the requested time is used", description)
+    return draw(_plot(chart), "accuracy", "Use of the requested time", description)
 
 
 def load(workload: Characterisation) -> Picture:
@@ -211,7 +211,7 @@ def load(workload: Characterisation) -> Picture:
     table = workload.load
     series = {"offered load": "offered", "recorded utilisation": "utilisation"}
     series = {words: name for words, name in series.items() if table[name].count()}
-    # A step holds until the next one; the last one until the end.
+    # Each value holds until the next one, the last one until the end.
     steps = pl.concat([table, table.tail(1).with_columns(begin="end")])
     at, axis, kind = _instants(workload, steps["begin"])
     rows = pl.concat(steps.select(at=at, share=pl.col(name), of=pl.lit(words)) for words, name in series.items())
@@ -228,17 +228,17 @@ def load(workload: Characterisation) -> Picture:
             strokeDash=alt.StrokeDash("of:N", scale=dashes),
         )
     )
-    told = [f"In stretches of {duration(table['end'][0] - table['begin'][0])}"]
+    ranges = [f"In intervals of {duration(table['end'][0] - table['begin'][0])}"]
     for words, name in series.items():
-        told.append(f"{words} from {percent(_float(table[name].min()))} to {percent(_float(table[name].max()))}")
-    overall = f"offered load of the whole is {percent(workload.figures['offered_load'])}"
+        ranges.append(f"{words} from {percent(_float(table[name].min()))} to {percent(_float(table[name].max()))}")
+    overall = f"the offered load over the whole time is {percent(workload.figures['offered_load'])}"
     return draw(
-        _plot(lines + _level(1)), "load", "Load over time", f"{', '.join(told)}; {overall}. The line is all of the machine."
+        _plot(lines + _level(1)), "load", "Load over time", f"{', '.join(ranges)}; {overall}. The line is the machine's capacity."
     )
 
 
 def _instants(workload: Characterisation, seconds: pl.Series) -> tuple[pl.Series, alt.Axis, str]:
-    """Seconds of the log for an axis: as dates, if they are known, else counted; the axis; its kind."""
+    """Seconds of the log as values of an axis (dates if known, else days or hours), the axis, and its type in altair."""
     first, last = workload.local.date(seconds[0]), workload.local.date(seconds[-1])
     if first is not None and last is not None:
         dates = pl.select(workload.local.local(pl.lit(seconds))).to_series()
@@ -248,25 +248,25 @@ def _instants(workload: Characterisation, seconds: pl.Series) -> tuple[pl.Series
 
 
 def users(workload: Characterisation) -> Picture:
-    """The users with most jobs."""
+    """Shares of jobs and of service units of the users with most jobs."""
     known = workload.users.filter(pl.col("user").is_not_null())
     table = known.head(TOP)
     words = [str(user) for user in table["user"]]
     shares = _two_shares(table, words, of=known)
     description = (
-        f"{counted(known.height, 'user')}; the one with most jobs submits {percent(workload.figures['top_user_jobs'])} of them"
+        f"{counted(known.height, 'user')}; the one with most jobs submits {percent(workload.figures['top_user_jobs'])} of the jobs"
     )
-    description += f", the first {TOP} {percent(workload.figures['top_ten_users_jobs'])}." if known.height > TOP else "."
+    description += f", the first {TOP} users {percent(workload.figures['top_ten_users_jobs'])}." if known.height > TOP else "."
     return draw(_paired_bars(shares, words, "user"), "users", "Users with most jobs", description)
 
 
 def size_words(lowest: int, highest: int) -> str:
-    """A class of sizes: 1, 3 to 4."""
+    """The text of a class of sizes: 1, 3 to 4."""
     return number(lowest) if lowest == highest else f"{number(lowest)} to {number(highest)}"
 
 
 def _two_shares(table: pl.DataFrame, words: list[str], of: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Rows of words, share and of (jobs or service units) of a table with both; shares of the whole table `of`."""
+    """Rows with the columns words, share, of ("jobs" or "service units"): shares of `table` in the totals of `of`."""
     whole = table if of is None else of
     parts = []
     for series, column in ((_JOBS, "jobs"), (_SERVICE, "service")):
@@ -278,7 +278,7 @@ def _two_shares(table: pl.DataFrame, words: list[str], of: pl.DataFrame | None =
 
 
 def _paired_bars(shares: pl.DataFrame, words: list[str], title: str) -> Any:
-    """A bar for the share of the jobs and one for that of the service units, in each row."""
+    """Two bars per row: share of the jobs and share of the service units."""
     colours, _ = theme.series_colours([_JOBS, _SERVICE])
     chart = (
         alt.Chart(shares)
@@ -294,7 +294,7 @@ def _paired_bars(shares: pl.DataFrame, words: list[str], title: str) -> Any:
 
 
 def _level(share: float) -> Any:
-    """A dashed line across the picture."""
+    """A horizontal dashed line at a share."""
     return alt.Chart(pl.DataFrame({"share": [share]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.2).encode(y="share:Q")
 
 
@@ -303,5 +303,5 @@ def _plot(chart: Any, height: int = theme.HEIGHT) -> Any:
 
 
 def _float(value: Any) -> float:
-    """What polars gives for the least or largest of a column of numbers."""
+    """The result of polars' min or max as a number; 0 for null."""
     return float(value or 0.0)

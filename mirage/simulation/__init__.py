@@ -1,1 +1,1 @@
-"""Simulated schedulers, without Slurm."""
+"""Simulated schedulers, without Slurm, and the export of schedules in Batsim's format."""

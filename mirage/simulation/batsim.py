@@ -1,9 +1,9 @@
-"""Writing a schedule as Batsim writes it, so that tools made for Batsim's output (evalys among them) read it.
+"""Writes a schedule in the format of Batsim's jobs.csv, for tools that read Batsim's output, such as evalys.
 
-The columns are those of Batsim's jobs.csv (Batsim's documentation, "Output files", "Jobs"). One of them,
-`allocated_resources`, says on which processors a job ran. A run knows only how many they were, so the numbers are
-made up here: at its start a job is given the lowest processors that are free then. They are consistent, for no two jobs
-have one at the same time, and their count is real; which they are means nothing.
+The columns are documented in Batsim's documentation, "Output files", "Jobs". Column `allocated_resources` lists the processors of a
+job. The records of a run have only their number, so the list is generated: at its start a job gets the free processors with the
+lowest numbers. The number of processors is real, and no two jobs have the same processor at the same time; the numbers themselves
+have no meaning.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slurm_mirage.base.files import write_atomically
 _Whole = npt.NDArray[np.int64]
 _Real = npt.NDArray[np.float64]
 
-# From so many jobs on, compiling the assignment takes less time than it saves.
+# With at least this many jobs, compiling the assignment takes less time than it saves.
 _COMPILED_FROM = 20_000
 
-# So many jobs are made text at a time: the text takes far more memory than the numbers.
+# Number of jobs converted to text at a time; the text needs far more memory than the numbers.
 _ROWS = 200_000
 
-# Slurm's words for how a job ended in Batsim's words.
+# Slurm's job states as Batsim's.
 _FINAL_STATES = {
     "COMPLETED": "COMPLETED_SUCCESSFULLY",
     **dict.fromkeys(["TIMEOUT", "DEADLINE"], "COMPLETED_WALLTIME_REACHED"),
@@ -41,12 +41,11 @@ _FINAL_STATES = {
 def write_batsim(jobs: pl.DataFrame, path: Path | str, workload_name: str) -> None:
     """Writes a schedule (columns id, submit, start, end, processors, requested, state of `metrics.JOBS_SCHEMA`) as CSV.
 
-    A row a job, in the same order; times in seconds with at most six decimals, nothing where unknown. As in Batsim a
-    job's execution lasts from its start to its end, with what time it was suspended. A job that never started is
-    REJECTED, one that has not ended RUNNING; both have nothing in the columns that they have no value for, nor has the
-    stretch of a job of 0 s. A job that ended, nobody knows how, has no final state.
+    The file has a row per job in the same order; times are in seconds with at most six decimals; unknown values are empty. As in
+    Batsim, the execution time is end - start, including suspensions. The final state is REJECTED for a job that never started,
+    RUNNING for one that has not ended, and empty if unknown. The stretch of a job of 0 s is empty.
 
-    The file appears complete or not at all. Raises WrongUse if it cannot be written.
+    The file is written atomically. Raises WrongUse if it cannot be written.
     """
     path = Path(path)
     intervals = _intervals(jobs)
@@ -95,13 +94,13 @@ def _table(jobs: pl.DataFrame, workload_name: str, allocated: pl.Series) -> pl.D
 
 
 def _shortest(values: pl.Series) -> pl.Series:
-    """Numbers as whole ones, if they all are, so that 5 is not written as 5.0."""
+    """The values rounded to six decimals, as integers if all are whole, so that 5 is not written as 5.0."""
     values = values.round(6)
     return values.cast(pl.Int64) if (values == values.floor()).all() else values
 
 
 class _Intervals(NamedTuple):
-    """Of each job those from `first` to before `after` in `low` and `high`, its lowest and highest processors."""
+    """Intervals of processors: those of job i are low[k] to high[k] for k from first[i] to after[i] - 1."""
 
     first: _Whole
     after: _Whole
@@ -110,7 +109,7 @@ class _Intervals(NamedTuple):
 
 
 def _intervals(jobs: pl.DataFrame) -> _Intervals:
-    """The processors of each job; none for jobs that did not run or whose number of processors is unknown."""
+    """Assigns processors to the jobs; jobs that did not run or have an unknown number of processors get none."""
     ran = (pl.col("end") >= pl.col("start")) & (pl.col("processors") > 0)
     count = jobs.select(pl.when(ran).then("processors").fill_null(0)).to_series().to_numpy()
     start, end = (jobs[name].to_numpy() for name in ("start", "end"))
@@ -127,7 +126,7 @@ def _intervals(jobs: pl.DataFrame) -> _Intervals:
 
 
 def _texts(intervals: _Intervals, begin: int, end: int) -> pl.Series:
-    """The intervals of the jobs in rows from begin to before end, as Batsim writes them (`0-3 7`)."""
+    """The intervals of the jobs in rows begin to end - 1 as text in Batsim's form (`0-3 7`)."""
     first, after = intervals.first[begin:end], intervals.after[begin:end]
     several = after - first
     row = np.repeat(np.arange(end - begin), several)
@@ -144,13 +143,15 @@ def _texts(intervals: _Intervals, begin: int, end: int) -> pl.Series:
 
 
 def _assign(starts: _Whole, ends: _Whole, start: _Real, end: _Real, count: _Whole) -> tuple[_Whole, _Whole, _Whole, _Whole]:
-    """The members of `_Intervals`.
+    """Assigns to each job, at its start, the free processors with the lowest numbers; returns the members of `_Intervals`.
 
-    starts: the jobs in the order in which they start; ends: those with a duration, in the order in which they end; a
-    job that ends when another starts has given its processors back by then. start, end, count: of each job.
+    starts: indices of the jobs in order of their starts
+    ends: indices of the jobs with a duration above 0 in order of their ends; a job that ends at the instant at which another starts
+        releases its processors first
+    start, end, count: start, end and number of processors of each job
 
-    What is free are intervals too, kept from the highest to the lowest, none touching another: the lowest is the last,
-    from which is taken. The highest goes on for ever. Runs as it is or compiled by numba, hence no other containers.
+    Free processors are disjoint, not adjacent intervals in descending order, so that the lowest is the last; the highest has no
+    upper bound. The function uses arrays only, so that it also runs compiled by numba.
     """
     first, after = np.zeros(len(count), np.int64), np.zeros(len(count), np.int64)
     low, high = np.empty(1024, np.int64), np.empty(1024, np.int64)
@@ -160,7 +161,7 @@ def _assign(starts: _Whole, ends: _Whole, start: _Real, end: _Real, count: _Whol
     for job in starts:
         while done < len(ends) and end[ends[done]] <= start[job]:
             for i in range(first[ends[done]], after[ends[done]]):
-                # The place of the next free interval below, in free_low[1 : last + 1], which falls.
+                # Binary search for the next lower free interval in free_low[1 : last + 1], which is in descending order.
                 lower, upper = 1, last + 1
                 while lower < upper:
                     middle = (lower + upper) // 2
@@ -196,7 +197,7 @@ def _assign(starts: _Whole, ends: _Whole, start: _Real, end: _Real, count: _Whol
             needed -= taken
             used += 1
             if end[job] == start[job]:
-                place -= 1  # it has them for no time: they stay free
+                place -= 1  # a job without duration: its processors stay free
             elif low[used - 1] + taken > free_high[place]:
                 place -= 1
                 last -= 1

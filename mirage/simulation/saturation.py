@@ -1,7 +1,7 @@
-"""The average load of a machine whose queue never runs empty, against the accuracy of estimates: simulated, without Slurm.
+"""Simulates the average load of a machine whose queue never runs empty, by the accuracy of run time estimates, without Slurm.
 
-Polyakov and Dubenskaya, "Improving the load of supercomputers based on job migration using container virtualization" (GRID 2018),
-figure 2. What they do not say, and what was decided instead, is in docs/simulation.md.
+Reproduces figure 2 of Polyakov and Dubenskaya, "Improving the load of supercomputers based on job migration using container
+virtualization" (GRID 2018). docs/simulation.md lists the details that the paper does not give, and the choices made here.
 """
 
 from __future__ import annotations
@@ -20,52 +20,56 @@ from mirage.workloads.models import estimates
 
 MODEL = "lomonosov"
 _DAY = 86400
-_LONGEST = 15 * _DAY  # the longest job of the model
-# Slot-seconds of a job of the model on average, if its size tells nothing of its run time; only a first guess.
-_USUAL = 7.5 * 255 * 60
+_LONGEST = 15 * _DAY  # longest job of the model
+# Rough mean of processor seconds per job of the model, if size and run time were independent.
+_MEAN_WORK = 7.5 * 255 * 60
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is simulated: each repetition, accuracy and number of waiting jobs, with rescheduling and without."""
+    """Parameters of the study: each repetition, accuracy and number of waiting jobs is simulated with and without rescheduling."""
 
     processors: int = 512
     days: float = 180
     warmup_days: float = 15
-    """Simulated before, and not measured: as long as the longest job."""
+    """Days simulated before the measurement; as long as the longest job."""
     repetitions: int = 10
     accuracies: tuple[float, ...] = tuple(step / 10 for step in range(11))
     waiting: tuple[int, ...] = (10, 50, 100)
-    """Jobs in the queue, always that many: one that starts is followed by a new one."""
+    """Constant number of jobs in the queue: when one starts, a new one is submitted."""
     seed: int = 1
 
     @property
     def begin(self) -> float:
-        """When the measurement begins, in seconds."""
+        """Begin of the measurement in seconds."""
         return self.warmup_days * _DAY
 
     @property
     def end(self) -> float:
+        """End of the measurement in seconds."""
         return (self.warmup_days + self.days) * _DAY
 
     def seed_of(self, repetition: int) -> int:
-        """All schedules of a repetition are of the same jobs, so that they can be compared."""
+        """The random seed of a repetition. All schedules of a repetition have the same jobs, so that they can be compared."""
         return 1000 * self.seed + repetition
 
 
 def measure(study: Study, threads: int, progress: Callable[[int, int], None]) -> pl.DataFrame:
-    """A row a schedule: repetition, accuracy, waiting, rescheduling, load. `progress` is told how many are done, of how many."""
+    """Simulates all schedules; returns a row per schedule: repetition, accuracy, waiting, rescheduling, load.
+
+    `progress` is called with the number of finished schedules and that of all schedules.
+    """
     tasks = [(repetition, accuracy) for repetition in range(study.repetitions) for accuracy in study.accuracies]
     each = 2 * len(study.waiting)
-    # Threads suffice: the compiled scheduler does not hold the interpreter's lock.
+    # Threads suffice: the compiled scheduler releases the interpreter's lock.
     with ThreadPoolExecutor(threads) as pool:
-        left = {pool.submit(_loads, study, *task) for task in tasks}
+        pending = {pool.submit(_loads, study, *task) for task in tasks}
         rows: list[tuple[int, float, int, bool, float]] = []
-        while left:
-            done, left = wait(left, return_when=FIRST_COMPLETED)
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for task in done:
                 rows += task.result()
-            progress(each * (len(tasks) - len(left)), each * len(tasks))
+            progress(each * (len(tasks) - len(pending)), each * len(tasks))
     names = ["repetition", "accuracy", "waiting", "rescheduling", "load"]
     return pl.DataFrame(rows, schema=names, orient="row").sort(names[:-1])
 
@@ -81,11 +85,11 @@ def _loads(study: Study, repetition: int, accuracy: float) -> list[tuple[int, fl
 
 
 def _jobs(study: Study, seed: int) -> pl.DataFrame:
-    """So many that the queue does not run empty before the end, whatever the schedule."""
-    # Were all started by then, the machine had done their work, but for what is left of those that run.
+    """Generates enough jobs for the queue not to run empty before the end under any schedule."""
+    # An upper bound of the work of all jobs that can have started by the end: some of them run for up to _LONGEST after it.
     work = study.processors * (study.end + _LONGEST)
     spare = max(study.waiting)
-    count = spare + math.ceil(1.2 * work / _USUAL)
+    count = spare + math.ceil(1.2 * work / _MEAN_WORK)
     while True:
         jobs = models.generate(MODEL, count, seed, study.processors)
         done = (jobs["allocated_processors"] * jobs["run_time"]).cum_sum()
@@ -96,7 +100,7 @@ def _jobs(study: Study, seed: int) -> pl.DataFrame:
 
 
 def load(jobs: pl.DataFrame, study: Study, waiting: int, rescheduling: bool) -> float:
-    """Share of the machine that is busy within the study's days under conservative backfilling, of jobs in an SWF frame."""
+    """Mean utilisation (0 to 1) within the measured days under conservative backfilling; `jobs` is an SWF frame."""
     width, run, expected = (jobs[name].to_numpy() for name in ("allocated_processors", "run_time", "requested_time"))
     at_once = np.zeros(jobs.height)
     start = schedule(at_once, width, run, expected, study.processors, "conservative", compress=rescheduling, depth=waiting)
@@ -105,7 +109,10 @@ def load(jobs: pl.DataFrame, study: Study, waiting: int, rescheduling: bool) -> 
 
 
 def summary(loads: pl.DataFrame) -> pl.DataFrame:
-    """Over the repetitions: mean, and the 95 % interval of the mean (Student's t; null for a single repetition)."""
+    """Mean load over the repetitions with its 95 % confidence interval (Student's t; null for a single repetition).
+
+    `loads` is the result of `measure`; columns are rescheduling, waiting, accuracy, mean, low, high, repetitions.
+    """
     from scipy.stats import t
 
     keys = ["rescheduling", "waiting", "accuracy"]

@@ -1,8 +1,8 @@
-"""Schedules of simple schedulers, without Slurm: first come first served, EASY and conservative backfilling.
+"""Simulates simple schedulers without Slurm: first come, first served, EASY and conservative backfilling.
 
-Definitions, decisions and what is left out are in docs/simulation.md. Import this where it is used: numba takes a moment to load,
-and some seconds to compile at the first call (it keeps the result in __pycache__). All of it is in one file, because numba does not
-see that a function of another file has changed.
+docs/simulation.md has definitions, decisions and limits. Import this module inside of functions: loading numba takes a moment, and
+the first call compiles for some seconds (cached in __pycache__). All compiled functions are in this file, because numba's cache
+does not notice changes of functions in other files.
 """
 
 from __future__ import annotations
@@ -33,16 +33,20 @@ def schedule(
     compress: bool = True,
     depth: int | None = None,
 ) -> Times:
-    """When each job starts; NaN for one that was cancelled while it waited.
+    """The start of each job; NaN for a job that was cancelled while it waited.
 
-    Arrays hold a job each, in order of submission, which is the order of the queue. submit: instants; runtime, estimate: how long
-    the job runs, and how long the scheduler expects (seconds, or any other unit, the same for all); machine: processors. An
-    estimate below the run time is taken as the run time: limits are extended (OVERRUN=extend), nothing is killed. cancel:
-    instants at which jobs are taken back, whether they wait or run (infinity: never).
+    Arrays have an element per job, in order of submission, which is the order of the queue. All times have the same unit.
 
-    policy: "fcfs", "easy" (Lifka 1995) or "conservative" (Mu'alem and Feitelson 2001). For conservative backfilling only:
-    compress: whether reservations move when a job ends early; depth: how many waiting jobs have reservations at most, others
-    have to wait until the scheduler looks at them (None: all).
+    submit: instants of submission
+    processors: number of processors
+    runtime, estimate: run time, and run time expected by the scheduler. An estimate below the run time is raised to the run time:
+        limits are extended (OVERRUN=extend), no job is killed
+    machine: processors of the machine
+    policy: "fcfs", "easy" (Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995) or "conservative" (Mu'alem and Feitelson,
+        "Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling", TPDS 2001)
+    cancel: instants at which waiting or running jobs are cancelled; infinity: never
+    compress: for conservative backfilling, whether reservations move when a job ends early
+    depth: for conservative backfilling, the largest number of waiting jobs with reservations; None: no limit
 
     Raises WrongUse for another policy, and for a job that cannot be scheduled.
     """
@@ -62,30 +66,30 @@ def schedule(
 
 
 def _check(submit: Times, width: Numbers, runtime: Times, estimate: Times, leave: Times, machine: int) -> None:
-    """WrongUse for the first job that no scheduler could do anything with."""
+    """Raises WrongUse for the first job that cannot be scheduled."""
     if not submit.size == width.size == runtime.size == estimate.size == leave.size:
         raise ValueError("arrays of different lengths")
     conditions = (
-        ("runs for no time", ~((runtime > 0) & np.isfinite(runtime))),
+        ("has no run time", ~((runtime > 0) & np.isfinite(runtime))),
         ("has no estimate", ~np.isfinite(estimate)),
         ("has no submission time", ~np.isfinite(submit)),
         ("is submitted before the one before it", np.diff(submit, prepend=-np.inf) < 0),
-        (f"needs processors that are not there (from 1 to {machine})", (width < 1) | (width > machine)),
+        (f"needs a number of processors that is not from 1 to {machine}", (width < 1) | (width > machine)),
         ("is cancelled before its submission", ~(leave >= submit)),
     )
-    for words, wrong in conditions:
+    for reason, wrong in conditions:
         if wrong.any():
-            raise WrongUse(f"schedule: job {int(wrong.argmax()) + 1} {words}")
+            raise WrongUse(f"schedule: job {int(wrong.argmax()) + 1} {reason}")
 
 
-# What is free from now on, if estimates hold, is kept as steps: free[i] processors from times[i] to times[i - 1], the first step
-# being the last in time and without end. So what has passed falls off the arrays' end, where most changes are, too. Neighbours
-# always differ.
+# The profile of free processors, as far as estimates hold, is a list of steps in descending order of time: free[i] processors from
+# times[i] to times[i - 1]; step 0 has no end. Steps that have passed are dropped at the end of the arrays, where most changes are,
+# too. Adjacent steps have different numbers of processors.
 
 
 @njit(cache=True, nogil=True)
 def _step(times: Times, free: Numbers, steps: int, instant: float) -> tuple[int, int]:
-    """The index of the step that begins at this instant, which is made if need be, and the number of steps."""
+    """The index of the step that begins at `instant`, which is inserted if necessary, and the new number of steps."""
     low, high = 0, steps - 1
     while low < high:
         middle = (low + high) // 2
@@ -103,7 +107,7 @@ def _step(times: Times, free: Numbers, steps: int, instant: float) -> tuple[int,
 
 @njit(cache=True, nogil=True)
 def _join(times: Times, free: Numbers, steps: int, index: int) -> int:
-    """Take the beginning of a step away, if nothing changes there; the number of steps."""
+    """Merges step `index` with the one before it in time if both have as many processors; returns the new number of steps."""
     if index + 1 >= steps or free[index] != free[index + 1]:
         return steps
     for i in range(index, steps - 1):
@@ -113,7 +117,7 @@ def _join(times: Times, free: Numbers, steps: int, index: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _give(times: Times, free: Numbers, steps: int, begin: float, end: float, processors: int) -> int:
-    """Give processors back for a time (or take them: below 0); the number of steps."""
+    """Adds `processors` (below 0: removes them) from `begin` to `end`; returns the new number of steps."""
     after, steps = _step(times, free, steps, end)
     first, steps = _step(times, free, steps, begin)
     for i in range(after + 1, first + 1):
@@ -123,9 +127,9 @@ def _give(times: Times, free: Numbers, steps: int, begin: float, end: float, pro
 
 @njit(cache=True, nogil=True)
 def _earliest(times: Times, free: Numbers, steps: int, now: float, width: int, length: float, until: float) -> float:
-    """The earliest instant from now on at which `width` processors are free for this length, or become so at `until`.
+    """The earliest instant from `now` on from which `width` processors are free for `length`, or until `until`.
 
-    `until` is where a job has its reservation already: from there on its own processors are free for it.
+    `until` is the start of the job's present reservation: from there on the job's own processors are available to it.
     """
     start = now
     for i in range(steps - 1, -1, -1):
@@ -147,18 +151,21 @@ def _in_turn(
     machine: int,
     backfill: bool,
 ) -> Times:
-    """First come first served; with `backfill`, EASY."""
+    """The starts under first come, first served, or, with `backfill`, EASY. Parameters as in `schedule`.
+
+    leave: instants of cancellation; leavers: jobs that are cancelled, in order of these instants
+    """
     jobs = submit.size
     start = np.full(jobs, np.nan)
     ends = [(np.inf, -1)]
     free = machine
     times, expected, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1
     times[0], expected[0] = -np.inf, machine
-    # The queue is a ring through `nobody`, which stands before its first and after its last job.
-    nobody = jobs
-    behind, before = np.full(jobs + 1, nobody), np.full(jobs + 1, nobody)
+    # The queue is a doubly linked ring; `sentinel` is the element before its first and after its last job.
+    sentinel = jobs
+    behind, before = np.full(jobs + 1, sentinel), np.full(jobs + 1, sentinel)
     submitted = left = 0
-    while submitted < jobs or behind[nobody] != nobody:
+    while submitted < jobs or behind[sentinel] != sentinel:
         now = ends[0][0]
         if submitted < jobs:
             now = min(now, submit[submitted])
@@ -172,19 +179,19 @@ def _in_turn(
             if backfill and start[job] + estimate[job] > now:
                 steps = _give(times, expected, steps, now, start[job] + estimate[job], width[job])
         while submitted < jobs and submit[submitted] <= now:
-            last = before[nobody]
+            last = before[sentinel]
             behind[last], before[submitted] = submitted, last
-            before[nobody] = submitted
+            before[sentinel] = submitted
             submitted += 1
         while left < leavers.size and leave[leavers[left]] <= now:
             job = leavers[left]
             if np.isnan(start[job]):
                 behind[before[job]], before[behind[job]] = behind[job], before[job]
             left += 1
-        # Until the first job that has to wait, spare processors are those that are free.
+        # Before the first job that has to wait, all free processors are spare.
         in_time, spare, waits = np.inf, free, False
-        job = behind[nobody]
-        while job != nobody and free > 0:
+        job = behind[sentinel]
+        while job != sentinel and free > 0:
             if width[job] <= free and (now + estimate[job] <= in_time or width[job] <= spare):
                 start[job] = now
                 free -= width[job]
@@ -197,7 +204,7 @@ def _in_turn(
             elif not backfill:
                 break
             elif not waits:
-                # The one reservation: of the first in the queue. Only running jobs are in the steps, so they only rise.
+                # The only reservation is that of the first job in the queue. The profile has running jobs only, so it never falls.
                 waits = True
                 i = steps - 1
                 while expected[i] < width[job]:
@@ -219,7 +226,10 @@ def _conservative(
     compress: bool,
     depth: int,
 ) -> Times:
-    """Conservative backfilling: every job has a reservation, which only ever moves to an earlier time."""
+    """The starts under conservative backfilling: every job has a reservation, which can only move to an earlier time.
+
+    Parameters as in `schedule`; leave: instants of cancellation; leavers: jobs that are cancelled, in order of these instants.
+    """
     jobs = submit.size
     start, planned = np.full(jobs, np.nan), np.full(jobs, np.nan)
     ends = [(np.inf, -1)]
@@ -229,13 +239,13 @@ def _conservative(
     submitted = left = 0
     now, soonest = submit[0] if jobs else 0.0, np.inf
     while submitted < jobs or queued:
-        then = min(ends[0][0], soonest)
+        event = min(ends[0][0], soonest)
         if submitted < jobs and queued < depth:
-            # One that the scheduler has not looked at may have been submitted long ago.
-            then = min(then, max(now, submit[submitted]))
+            # The next job beyond the depth limit may have been submitted long ago.
+            event = min(event, max(now, submit[submitted]))
         if left < leavers.size:
-            then = min(then, leave[leavers[left]])
-        now = then
+            event = min(event, leave[leavers[left]])
+        now = event
         while steps > 1 and times[steps - 2] <= now:
             steps -= 1
         gave = False

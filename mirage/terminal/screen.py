@@ -11,36 +11,56 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+# Without a terminal: seconds without any line before a live line is written. Each live line doubles them, up to the longest. CI
+# systems end a program that writes nothing for ten minutes.
+BETWEEN_LINES, LONGEST_BETWEEN_LINES = 30.0, 300.0
+
 
 class Screen:
     """Writes to a terminal, or to a file or pipe, where the live line is an ordinary one now and then."""
 
-    def __init__(self, stream: TextIO | None = None, between_lines: float = 10.0) -> None:
+    def __init__(self, stream: TextIO | None = None, between_lines: float = BETWEEN_LINES) -> None:
         self.stream = stream or sys.stdout
         self.is_terminal = self.stream.isatty()
         self.between_lines = between_lines
         self._live = False
         self._last_text = ""
-        self._last_time = float("-inf")
+        self._begin_interval(between_lines)
 
     def say(self, text: str) -> None:
         """A line that stays."""
         self.clear()
         self._write(f"{text}\n")
+        self._begin_interval(self.between_lines)
 
-    def live(self, text: str, *, always: bool = False) -> None:
-        """A line that the next one replaces; without a terminal one every `between_lines` seconds, or `always`."""
+    def say_in_log(self, text: str) -> None:
+        """A line that stays where there is no terminal. A terminal has shown it as it happened."""
+        if not self.is_terminal:
+            self.say(self._titled(text))
+
+    def live(self, text: str, in_log: str | None = None) -> None:
+        """A line that the next one replaces.
+
+        Without a terminal it is an ordinary line, and written only when nothing else has been for a while.
+        in_log: what is written then instead of `text`.
+        """
         if self.is_terminal:
             width = shutil.get_terminal_size().columns - 1
-            self._write(f"\r\x1b[K{text[:width]}")
+            self._write(f"\r\x1b[K{self._titled(text)[:width]}")
             self._live = True
             return
-        now = time.monotonic()
-        if always:
-            self._write(f"{text}\n")
-        elif text != self._last_text and now - self._last_time >= self.between_lines:
-            self._write(f"{text}\n")
-            self._last_text, self._last_time = text, now
+        line = self._titled(text if in_log is None else in_log)
+        if line != self._last_text and time.monotonic() - self._interval_began >= self._interval:
+            self._write(f"{line}\n")
+            self._last_text = line
+            self._begin_interval(min(2 * self._interval, LONGEST_BETWEEN_LINES))
+
+    def _titled(self, text: str) -> str:
+        """What is written of `text`: other screens say first what it is about."""
+        return text
+
+    def _begin_interval(self, seconds: float) -> None:
+        self._interval, self._interval_began = seconds, time.monotonic()
 
     def clear(self) -> None:
         """Take the live line away."""

@@ -1,4 +1,4 @@
-"""Reading CSV files that a run has left: whatever somebody has done to them, an error names the file and the line."""
+"""Reads the CSV files of a run into data frames; an error names the file and the line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from slurm_mirage.base.errors import WrongUse
 
 
 def read_csv(path: Path, schema: Mapping[str, pl.DataType], knob: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
-    """The columns of `schema`, empty fields as null; `optional` ones may be missing. `knob`: what has led to the file.
+    """The file as a data frame with the columns of `schema`; empty fields are null. Columns named in `optional` may be missing
+    and are null then. `knob` is the knob that named the file; messages begin with it.
 
-    Raises WrongUse with the line for what is not of the schema.
+    Raises WrongUse with the line number for a missing column or a value of another type.
     """
     check_lines(path, knob)
     try:
@@ -31,15 +32,15 @@ def read_csv(path: Path, schema: Mapping[str, pl.DataType], knob: str, optional:
         bad = frame[column].is_null() & text[column].is_not_null()
         if bad.any():
             row = bad.arg_true()[0]
-            wanted = "true or false" if kind == pl.Boolean else "a number"
-            raise WrongUse(f"{knob}: {path} line {row + 2}: {column} {text[column][row]!r} is not {wanted}")
+            expected = "true or false" if kind == pl.Boolean else "a number"
+            raise WrongUse(f"{knob}: {path} line {row + 2}: {column} {text[column][row]!r} is not {expected}")
     return frame
 
 
 def check_lines(path: Path, knob: str) -> None:
-    """Raises WrongUse for the first line that has not as many fields as the heading, and for a file that is not to be read.
+    """Raises WrongUse for the first line whose number of fields differs from the heading's, and for a file that cannot be read.
 
-    polars would take a short line as one that ends with empty fields.
+    polars accepts a short line and fills the missing fields with nulls.
     """
     try:
         with path.open(newline="", errors="surrogateescape") as stream:
@@ -47,8 +48,7 @@ def check_lines(path: Path, knob: str) -> None:
             columns = len(next(lines, []))
             for fields in lines:
                 if len(fields) != columns:
-                    told = f"has {len(fields)} fields, the heading has {columns}"
-                    raise WrongUse(f"{knob}: {path} line {lines.line_num}: {told}")
+                    raise WrongUse(f"{knob}: {path} line {lines.line_num}: has {len(fields)} fields, the heading has {columns}")
     except csv.Error as error:
         raise WrongUse(f"{knob}: {path} line {lines.line_num}: {error}") from error
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Reading a log's file as text, plain or gzip, without trusting it: what is no text is refused early.
+"""Reads a log file as text, plain or gzip, and refuses a file that is not text.
 
-The file is read, and unpacked, in pieces that are checked one by one. So a file of 2 GB without a line break, or a
-small gzip file that unpacks to no end, costs a few MiB and not the machine's memory.
+The file is read and unpacked in pieces, and each piece is checked. A file of 2 GB without a line break, or a small gzip file that
+unpacks to a very large one, is therefore refused after a few MiB, before it fills the memory.
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ import numpy as np
 from slurm_mirage.base.errors import WrongUse
 
 LONGEST_LINE = 1 << 20
-"""Bytes. Lines of SWF have some 100; in sacct's the command line of a job is the longest part."""
+"""Bytes. Lines of SWF have about 100; the longest part of a line of sacct is the job's command line."""
 
 LARGEST_TEXT = 4 << 30
-"""Bytes, unpacked: some 60 million jobs in SWF, of which tables and metrics would not fit into 32 GiB."""
+"""Bytes, unpacked: about 60 million jobs in SWF, whose tables and metrics need more than 32 GiB of memory."""
 
-_PIECE = LONGEST_LINE  # no longer than a line may be, so that a piece holds no line that is too long by itself
+_PIECE = LONGEST_LINE  # not longer, so that no line within a single piece can be too long
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
 
 
 @dataclass(frozen=True)
 class LogText:
-    """data: the text, unpacked, without byte order mark; sha256: of the file as it is, packed or not."""
+    """The content of a log file.
+
+    data: the unpacked text without byte order mark
+    sha256: checksum of the file itself, packed or not
+    """
 
     data: bytes
     sha256: str
@@ -43,7 +47,7 @@ class _Source(Protocol):
 
 
 class _Hashed:
-    """A binary file to be read only, of which all that is read is hashed, by another thread."""
+    """A readable binary file; a second thread computes the SHA-256 of everything read from it."""
 
     def __init__(self, file: BinaryIO, pool: ThreadPoolExecutor) -> None:
         self._file, self._pool = file, pool
@@ -56,16 +60,16 @@ class _Hashed:
 
 
 def load(path: Path | str) -> LogText:
-    """The file's text; gzip is known by its content, not by its name.
+    """Reads a file, plain or gzip; gzip is recognised by the content, not by the name.
 
-    Raises WrongUse, with the line where there is one, if the file cannot be read, is no text or empty, has a line
+    Raises WrongUse, with the line number where possible, if the file cannot be read, is not text, is empty, has a line
     longer than `LONGEST_LINE` or more text than `LARGEST_TEXT`.
     """
     try:
         with Path(path).open("rb") as file, ThreadPoolExecutor(1) as pool:
             raw = _Hashed(file, pool)
             packed = file.peek(2).startswith(b"\x1f\x8b")
-            # GzipFile asks a file for nothing but read, and for its name if it was not given one.
+            # GzipFile calls only the file's read, and asks for its name unless a name is given.
             source = gzip.GzipFile("", "rb", fileobj=cast(BinaryIO, raw)) if packed else raw
             data = b"".join(_checked(source, str(path)))
     except OSError as error:
@@ -79,22 +83,20 @@ def load(path: Path | str) -> LogText:
 
 
 def _checked(source: _Source, name: str) -> Iterator[bytes]:
-    """The source's pieces, each after it was looked at."""
+    """Yields the source's pieces, each after its check for control characters, long lines and total size."""
     size = lines = 0
-    begun = 0  # bytes so far of the line that the next piece goes on with
+    begun = 0  # bytes read so far of the line that continues in the next piece
     while piece := _next(source, name, lines + 1):
         ends = piece.count(b"\n")
         if np.count_nonzero(np.frombuffer(piece, np.uint8) < 32) != ends:
             _refuse_control(piece, name, lines + 1)
         first = piece.find(b"\n") if ends else len(piece)
         if begun + first > LONGEST_LINE:
-            raise WrongUse(f"TRACE: {name} line {lines + 1}: is longer than {LONGEST_LINE} bytes, which no line of a log is")
+            raise WrongUse(f"TRACE: {name} line {lines + 1}: is longer than {LONGEST_LINE} bytes, the most that a line may have")
         begun = len(piece) - piece.rfind(b"\n") - 1 if ends else begun + len(piece)
         size, lines = size + len(piece), lines + ends
         if size > LARGEST_TEXT:
-            raise WrongUse(
-                f"TRACE: {name} line {lines + 1}: a log of more than {LARGEST_TEXT >> 30} GiB is too large to be read here"
-            )
+            raise WrongUse(f"TRACE: {name} line {lines + 1}: the log is too large, it has more than {LARGEST_TEXT >> 30} GiB")
         yield piece
 
 
@@ -106,11 +108,12 @@ def _next(source: _Source, name: str, line: int) -> bytes:
 
 
 def _refuse_control(piece: bytes, name: str, line: int) -> None:
-    """WrongUse if there is a control character that is no blank; the piece begins in this line."""
+    """Raises WrongUse if the piece, which begins in line `line`, has a control character other than white space."""
     rest = piece.translate(None, _CONTROL)
     if len(rest) == len(piece):
         return
     at = next(position for position, byte in enumerate(piece) if byte in _CONTROL)
-    where = f"{name} line {line + piece.count(10, 0, at)}"
-    told = f"is not a text file (it has the byte 0x{piece[at]:02x}); it may be SWF or sacct -P output, plain or gzip"
-    raise WrongUse(f"TRACE: {where}: {told}")
+    raise WrongUse(
+        f"TRACE: {name} line {line + piece.count(10, 0, at)}: is not a text file (it has the byte 0x{piece[at]:02x}); "
+        "it may be SWF or sacct -P output, plain or gzip"
+    )

@@ -1,8 +1,7 @@
-"""Reading what `sacct -P` or `sacct -p` prints, with any set of columns in any order (sacct(1)), as SWF.
+"""Converts output of `sacct -P` or `sacct -p`, with any set of columns in any order (sacct(1)), to SWF.
 
-What sacct says of a job and SWF has a field for is kept. Times become seconds since the first submission;
-names of users, groups, partitions and QOS become numbers in alphabetical order (the header says which
-partition and QOS).
+Every field of SWF that sacct's output has is filled. Times become seconds since the first submission. Names of users, groups,
+partitions and QOS become numbers in alphabetical order; the header lists the names of partitions and QOS.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ import polars as pl
 from mirage.traces import log_text, swf
 from mirage.traces.sacct_table import DURATION, MEMORY, date, read_table
 
-# How a job ended, as SWF says it.
+# Slurm's final job states as SWF's status.
 _STATUS = {
     "COMPLETED": 1,
     "CANCELLED": 5,
     **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0),
     **dict.fromkeys(["REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
 }
-# States of jobs that have not ended, even if sacct gives an end: with --truncate it is that of the time asked for.
+# States of jobs that have not ended. sacct --truncate prints an end for them too: the end of the requested time.
 _LIVE = (
     "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
     "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE",
@@ -32,11 +31,11 @@ _USED = (
     *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
 )  # fmt: skip
-# Of which columns the additional ones of the frame come.
+# Source columns of the frame's additional columns.
 _ADDED = {"suspended": ("Suspended",), "nodes": ("AllocNodes", "NNodes", "AllocTRES")}
 _ARRAYS = ("array_job", "array_task", "array_limit")
-# sbatch takes any beginning of a long option that no other has, and the word after an option as its value. A bare number after -d
-# is left to scripts, which have options of their own.
+# sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
+# it may be an option of the job script.
 _DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
 _ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|$)"
 
@@ -44,21 +43,24 @@ _ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|
 def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """Reads `sacct -P` or `-p` text, plain or gzip.
 
-    Needed are the columns JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of
-    AllocCPUS, NCPUS, ReqCPUS, AllocTRES and ReqTRES; docs/formats.md says which others are used if there.
+    Required columns: JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of AllocCPUS, NCPUS, ReqCPUS,
+    AllocTRES and ReqTRES. docs/formats.md lists the optional ones.
 
-    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the oddities
-    found, counted. What SWF has no field for comes in further columns, if sacct's output has it: `suspended`, seconds
-    (`run_time` is without them, as sacct's Elapsed is), `nodes`, allocated, -1 if none or unknown; where there are arrays, null of
-    other jobs, `array_job`, `array_task` (JobID 7_3: 7 and 3) and `array_limit`, tasks that may run at once; and where there are
-    dependencies `dependency`, as sbatch was given it, null of other jobs. Raises WrongUse, with the line number, for what cannot
-    be read with certainty.
+    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the number of jobs by oddity. The
+    frame has these additional columns where sacct's output has their source:
+
+    suspended: seconds; not part of `run_time`, like sacct's Elapsed
+    nodes: allocated nodes; -1 if none or unknown
+    array_job, array_task, array_limit: 7 and 3 for JobID 7_3, and the most tasks that may run at once; null for other jobs
+    dependency: the value of sbatch's --dependency; null for other jobs
+
+    Raises WrongUse, with the line number, for a line that cannot be read unambiguously.
     """
     return parse_sacct(log_text.load(path).data, str(path))
 
 
 def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
-    """`read_sacct` of a file's content; `name` is what errors call the file."""
+    """Parses the content of a file as `read_sacct` does; error messages call the file `name`."""
     table = read_table(data, name)
     facts = _facts(table.jobs)
     known = facts.filter(pl.col("submit").is_not_null())
@@ -82,7 +84,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
 
 
 def _duration(column: str) -> pl.Expr:
-    """Seconds; null for UNLIMITED, Partition_Limit and nothing."""
+    """A column of durations in seconds; null for UNLIMITED, Partition_Limit and an empty field."""
     parts = pl.col(column).str.extract_groups(f"^{DURATION}$")
     days, hours, minutes, seconds = (parts.struct.field(part).cast(pl.Float64) for part in "1234")
     return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
@@ -97,12 +99,12 @@ def _whole(column: str, pattern: str) -> pl.Expr:
 
 
 def _resource(column: str, kind: str) -> pl.Expr:
-    """Of trackable resources (`cpu=16,mem=4000M,node=2`) those of a kind."""
+    """The amount of one kind (`cpu`) in a column of trackable resources (`cpu=16,mem=4000M,node=2`)."""
     return pl.col(column).str.extract(rf"(?:^|,){kind}=([0-9]{{1,15}})(?:,|$)").cast(pl.Float64)
 
 
 def _scaled(number: pl.Expr, unit: pl.Expr, units: str) -> pl.Expr:
-    """A number with a unit (1K is 1024), in the unit of nothing."""
+    """Multiplies a number by its unit, a letter of `units`: each is 1024 times the one before, the first is 1."""
     powers = {letter: 1024.0**power for power, letter in enumerate(units)}
     return number.cast(pl.Float64) * unit.replace_strict(powers, default=1.0, return_dtype=pl.Float64)
 
@@ -117,7 +119,7 @@ def _first_above_0(*values: pl.Expr) -> pl.Expr:
 
 
 def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
-    """kB that were requested per processor."""
+    """Requested memory per processor in kB."""
     parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
     number, unit, each = (parts.struct.field(part) for part in "123")
     memory = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
@@ -125,20 +127,20 @@ def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
     parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:,|$)")
     number, unit = parts.struct.field("1"), parts.struct.field("2")
     of_job = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
-    # ReqMem may be 0: all of a node's, which ReqTRES says in numbers.
+    # ReqMem=0 means all memory of a node; ReqTRES has the amount.
     return _first_above_0(asked, of_job / processors)
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """What is used of each job, as numbers, null where unknown.
+    """The values of each job as numbers, null where unknown.
 
-    `over`: it has ended; `unused`: it was cancelled while it waited. For the latter sacct gives no start, or, in older
-    versions, the end as the start. `several`: the line is of an array's tasks that wait, however many they are.
+    Boolean columns: `over`: the job has ended; `unused`: it was cancelled while it waited (sacct prints no start then, or, in
+    older versions, the end as the start); `several`: the line stands for all waiting tasks of an array.
     """
     col = pl.col
     rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in rows.columns)
     state = col("State").str.extract(r"^([A-Z_]+|\?)")
-    # A state that was cut off (OUT_OF_ME+) is the one that begins so.
+    # A truncated state (OUT_OF_ME+) is the state with that prefix.
     cut = {word[:9]: word for word in _STATES}
     state = pl.when(col("State").str.ends_with("+")).then(state.replace(cut)).otherwise(state)
     allocated = _first_above_0(_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))
@@ -151,7 +153,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             state=state,
             number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
             several=col("JobID").str.contains("[", literal=True),
-            # The parts of a heterogeneous job (7+0) are found by its number too.
+            # The components of a heterogeneous job (7+0) can be referred to by its number too.
             array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
             array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
             array_limit=pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$")),
@@ -178,7 +180,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts as SWF columns and the additional ones; the wait of a job that never ran is its time in the queue."""
+    """The SWF columns and the additional ones; the wait of a job that never ran is its time in the queue."""
     col, when = pl.col, pl.when
     ran = ~col("unused")
     columns = {
@@ -202,7 +204,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:
-    """The SWF header: when the log begins, and which number is which queue (QOS) and partition."""
+    """The SWF header: Unix time of the first submission, and the names of queues (QOS) and partitions by number."""
     first = facts.select(pl.col("submit").min()).item()
     header = {"UnixStartTime": f"{first:.0f}", "Conversion": "from sacct; its times, taken as UTC"}
     for label, column in (("Queue", "QOS"), ("Partition", "Partition")):

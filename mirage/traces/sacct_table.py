@@ -1,7 +1,7 @@
-"""What `sacct -P` or `sacct -p` printed as a table of text: the fields that are used, of jobs, checked.
+"""Splits output of `sacct -P` or `sacct -p` into a table of text with the columns that are used, a row per job, and checks it.
 
-A `|` or a line break inside a field (both occur in SubmitLine, which says what the user typed) shifts what follows.
-They are put back where that can be done in one way only.
+A `|` or a line break inside a field shifts the fields after it; both occur in SubmitLine, the command that the user typed. Such
+lines are repaired if there is exactly one way to do so.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]
 DURATION = r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 """Days, hours, minutes, seconds of `[[D-]HH:]MM:SS[.mmm]`."""
 MEMORY = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)([nc]?)"
-"""Number, unit (none: M), and of what: n of a node, c of a processor, as before 21.08; else of the job."""
+"""Number, unit (default M), and n (per node) or c (per processor), printed before Slurm 21.08; else for the whole job."""
 _NO_DATE = ("Unknown", "None", "")
 _DATES = ("Submit", "Start", "End")
 
-# What a column's text looks like, where sacct(1) fixes it. All of them tell where fields are when a `|`
-# inside free text has shifted columns; the ones in _USED are checked in every line.
+# Regular expressions of the columns whose form sacct(1) defines. All of them are used to find the fields of a line in which a `|`
+# inside free text has shifted the columns; those in _USED are checked in every line.
 _FORMS = {
     **dict.fromkeys(["Submit", "Eligible", "Start", "End"], f"{_DATE}|{'|'.join(_NO_DATE)}"),
     **dict.fromkeys(["Elapsed", "CPUTime", "Suspended", "Reserved", "Planned"], f"{DURATION}|INVALID|"),
@@ -53,50 +53,51 @@ _USED = (
     "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes",
     "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
 )  # fmt: skip
-# Taken as well, but where its text ends decides nothing: two ways to undo a `|` may differ in it.
+# SubmitLine is read as well, but two ways to repair a line may differ in it.
 _TAKEN = (*_USED, "SubmitLine")
-_NEEDED = (
+_REQUIRED = (
     ("JobID", "JobIDRaw"),
     ("Submit",),
     ("Start",),
     ("End", "Elapsed", "ElapsedRaw"),
     ("AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES"),
 )
-_MOST_COLUMNS = 300  # sacct of Slurm 24.05 knows some 120
-_MOST_LINES = 1000  # of one job's, that line breaks in its fields make
-_MOST_BARS = 100  # in one line that is mended: each is a choice of where a field ends
+_MOST_COLUMNS = 300  # sacct of Slurm 24.05 has about 120
+_MOST_LINES = 1000  # lines of one job, split by line breaks in its fields
+_MOST_BARS = 100  # surplus bars in a line to be repaired; the number of ways grows with them
 _LIKE_A_DATE = "; SLURM_TIME_FORMAT, if set, may be standard, %s or '%FT%T%z'"
 
 
 @dataclass(frozen=True)
 class SacctTable:
-    """jobs: columns `line` and those of `_TAKEN` that there are; all of them but `line` are text.
+    """A row per job.
 
-    notes: oddities of the text, each with the number of lines
+    jobs: column `line` (number in the file) and, as text, those columns of `_TAKEN` that the output has
+    notes: number of lines by oddity
     """
 
     jobs: pl.DataFrame
     notes: dict[str, int]
 
 
-# Of polars.read_csv: every field as it is.
+# Options of polars.read_csv: every field as unchanged text.
 _AS_TEXT: dict[str, Any] = {
     "has_header": False, "quote_char": None, "empty_string_is_null": False, "encoding": "utf8-lossy",
 }  # fmt: skip
 
-# Goes before a text, because polars.read_csv unpacks what begins like one of the packed formats that it knows: `x^` is one.
+# Put before the text, because polars.read_csv unpacks data that begin with the signature of a compressed format, such as `x^`.
 _LINE_0 = b"\n"
 
 
 def read_table(data: bytes, name: str) -> SacctTable:
-    """Jobs as sacct printed them; WrongUse, with the line, for what has not sacct's form. Errors call the file `name`."""
-    # A separator that no text has makes a line one field.
+    """Parses sacct's output; error messages call the file `name`. Raises WrongUse, with the line, if it is not sacct's output."""
+    # A separator that occurs in no text keeps each line in one field.
     lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
     _, first, heading = lines.row(0)
     columns = _columns(heading, f"TRACE: {name} line {first}:")
     used = {column: columns.index(column) for column in _TAKEN if column in columns}
-    # The heading comes again where several outputs were put into one file.
+    # The heading is repeated if the file holds several outputs.
     lines = lines.filter(pl.col("text") != heading)
     bars = heading.count("|")
     lines = lines.with_columns(bars=pl.col("text").str.count_matches("|", literal=True))
@@ -120,16 +121,16 @@ def read_table(data: bytes, name: str) -> SacctTable:
 
 def _columns(heading: str, where: str) -> list[str]:
     columns = heading.removesuffix("|").split("|")
-    missing = [" or ".join(names) for names in _NEEDED if not set(names) & set(columns)]
+    missing = [" or ".join(names) for names in _REQUIRED if not set(names) & set(columns)]
     if missing:
         raise WrongUse(f"{where} the heading of sacct's output lacks {', '.join(missing)}")
     if len(columns) > _MOST_COLUMNS:
-        raise WrongUse(f"{where} the heading has {len(columns)} columns, sacct's output may have {_MOST_COLUMNS}")
+        raise WrongUse(f"{where} the heading has {len(columns)} columns, at most {_MOST_COLUMNS} are supported")
     return columns
 
 
 def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFrame:
-    """`line` and the used fields of lines that have so many fields."""
+    """Column `line` and the used fields of lines with exactly `count` fields."""
     if lines.height == 0:
         return pl.DataFrame(schema={"line": pl.UInt32, **dict.fromkeys(used, pl.String)})
     text = io.BytesIO()
@@ -142,9 +143,10 @@ def _split(lines: pl.DataFrame, count: int, used: dict[str, int]) -> pl.DataFram
 
 
 def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complete: bool) -> tuple[pl.DataFrame, int]:
-    """The lines without those that go on with the last field of the line before, whose rest nobody uses, and in how many places.
+    """Drops lines that only continue the last field of the line before, which is free text; returns the number of places, too.
 
-    They have no bar, as no other line but one that is cut off: the file's last, if it does not end in a line break.
+    Such lines have no bar. The only other line without a bar is a truncated last line of a file that does not end in a line
+    break.
     """
     if bars == len(columns) or columns[-1] not in _FREE or columns[0] in _FREE:
         return lines, 0
@@ -157,9 +159,9 @@ def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complet
 
 
 def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Line, note and fields of those lines that have not as many bars as the heading has.
+    """Yields line number, oddity and fields of lines whose number of bars differs from the heading's, after their repair.
 
-    Lines with fewer are put together with the ones that follow, as long as these have fewer too.
+    A line with fewer bars is joined with the lines after it, as long as these have fewer bars too.
     """
     begun: list[str] = []
     begin = end = has = 0
@@ -190,29 +192,29 @@ def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> It
 
 def _too_few(line: int, begun: list[str], columns: list[str], name: str) -> WrongUse:
     has = begun[0].count("|") + 1
-    told = f"has {has} fields, the heading has {len(columns)}; is a line break inside a field, or the file cut off?"
-    return WrongUse(f"TRACE: {name} line {line}: {told}")
+    return WrongUse(
+        f"TRACE: {name} line {line}: has {has} fields, the heading has {len(columns)}; "
+        "there may be a line break inside a field, or the file may be truncated"
+    )
 
 
 def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
-    """The line's fields, those that a `|` inside free text has split put together again.
+    """Joins the fields that a `|` inside free text (nearly always SubmitLine) has split, and returns the line's fields.
 
-    Nearly always SubmitLine is the one, but any free text may be. The way taken is the only one under which
-    every column of a fixed form has that form; WrongUse if there is none, or several that differ in a column
-    that is used.
+    Every column of a fixed form must have that form afterwards. Raises WrongUse if no way to join them fulfils this, or if
+    several do that differ in a used column.
     """
     ways = _ways(fields, columns) if len(fields) <= len(columns) + _MOST_BARS else []
     if len(ways) == 1:
         return ways[0]
-    told = "a '|' inside a field; no single way to undo it fits, so leave out that column"
-    raise WrongUse(f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: {told}")
+    raise WrongUse(
+        f"TRACE: {name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: a '|' inside a field cannot be "
+        "removed unambiguously; print sacct's output without that column"
+    )
 
 
 def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
-    """Ways to share the fields among the columns; of those that agree on the columns used, the first.
-
-    Two are enough to know that there is more than one.
-    """
+    """Ways to assign the fields to the columns, at most two; of those that agree on the used columns only the first."""
 
     @cache
     def rest(column: int, start: int) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -220,22 +222,22 @@ def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
             return {(): ()} if start == len(fields) else {}
         spare = len(fields) - start - (len(columns) - column)
         form = _FORMS.get(columns[column])
-        found: dict[tuple[str, ...], tuple[str, ...]] = {}
+        ways: dict[tuple[str, ...], tuple[str, ...]] = {}
         for more in range(spare + 1 if columns[column] in _FREE else 1):
             text = "|".join(fields[start : start + more + 1])
             if form and not re.fullmatch(form, text):
                 continue
             for key, texts in rest(column + 1, start + more + 1).items():
-                found.setdefault((text, *key) if columns[column] in _USED else key, (text, *texts))
-            if len(found) > 1:
+                ways.setdefault((text, *key) if columns[column] in _USED else key, (text, *texts))
+            if len(ways) > 1:
                 break
-        return found
+        return ways
 
     return [list(way) for way in rest(0, 0).values()]
 
 
 def _check(jobs: pl.DataFrame, name: str) -> None:
-    """WrongUse with the first line in which a column that is used has not the form that sacct gives it, but may be empty."""
+    """Raises WrongUse with the first line in which a used column does not have sacct's form. Only job numbers must not be empty."""
     for column in [column for column in jobs.columns if column in _FORMS]:
         fits = pl.col(column).str.contains(f"^(?:{_FORMS[column]})$")
         if column in _DATES:
@@ -244,11 +246,11 @@ def _check(jobs: pl.DataFrame, name: str) -> None:
         if bad.height:
             line, text = bad.select("line", column).row(0)
             hint = _LIKE_A_DATE if column in _DATES else ""
-            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} is not what sacct prints there{hint}")
+            raise WrongUse(f"TRACE: {name} line {line}: {column} {text[:40]!r} does not have the form that sacct prints{hint}")
 
 
 def date(column: str) -> pl.Expr:
-    """Seconds since 1970 of a date (taken as UTC if it does not say its zone) or of Unix time; null if it is none."""
+    """A column of dates (UTC unless they name a zone) or Unix times as Unix time; null for other text."""
     text = pl.col(column).str
     local = text.slice(0, 19).str.replace(" ", "T", literal=True).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
     sign = pl.when(text.slice(19, 1) == "-").then(-1).when(text.slice(19, 1) == "+").then(1)

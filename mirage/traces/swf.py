@@ -1,11 +1,11 @@
-"""Standard Workload Format 2.2: reading logs as they are found, writing them as they should be.
+"""Reads and writes logs in Standard Workload Format 2.2. The reader also accepts common deviations from the format.
 
-The format is that of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov, "Experience with using the
-Parallel Workloads Archive", JPDC 2014): one job a line, 18 numbers separated by white space, -1 for
-unknown, `;` begins a comment, `; Label: value` at the top is the header.
+The format is that of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov, "Experience with using the Parallel Workloads
+Archive", JPDC 2014): a line per job, 18 numbers separated by white space, -1 for unknown values; `;` begins a comment; lines
+`; Label: value` at the top are the header.
 
-The frame that `read_swf` returns and `write_swf` takes has the 18 columns of `SCHEMA`, in the file's order
-and units (seconds, kB per processor), with -1 where the file says -1.
+The frame that `read_swf` returns and `write_swf` takes has the 18 columns of `SCHEMA`, in the file's order and units (seconds, kB
+per processor), with -1 for unknown values.
 """
 
 from __future__ import annotations
@@ -51,32 +51,30 @@ SCHEMA: dict[str, pl.DataType] = {
 COLUMNS = list(SCHEMA)
 _SUBMIT = COLUMNS.index("submit")
 
-# Of polars.read_csv.
+# Options of polars.read_csv.
 _AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefix": ";", "quote_char": None}
 _PIECE = 1 << 18
-_PACKED = 4  # gzip's level: a third of the time of level 6, for 7 % more bytes
+_GZIP_LEVEL = 4  # takes a third of the time of level 6, for 7 % more bytes
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
-_LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
+_LARGEST = 2.0**53  # a float holds every whole number up to this one
 
 
 def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
     """Reads an SWF log, plain or gzip.
 
-    Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; the lines of a
-    label that occurs several times, or goes on over several lines, are joined by newlines) and the oddities
-    found, each with the number of jobs it concerns (see docs/formats.md). Raises WrongUse, with the line
-    number, for what is not SWF.
+    Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; several lines of one label are joined
+    by newlines) and the number of jobs by oddity (docs/formats.md). Raises WrongUse, with the line number, if the file is not SWF.
     """
     return parse_swf(log_text.load(path).data, str(path))
 
 
 def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
-    """`read_swf` of a file's content; `name` is what errors call the file."""
-    # The CSV reader would unpack what begins like one of the packed formats that it knows, some of which are text.
+    """Parses the content of a file as `read_swf` does; error messages call the file `name`."""
+    # The CSV reader unpacks data that begin with the signature of a compressed format; some of these signatures are text.
     if re.match(rb"\s*[^-+.0-9;\s]", data):
-        raise _told(data, name, 0)
+        raise _line_error(data, name, 0)
     frame = _strict(data)
     notes: dict[str, int] = {}
     if frame is None:
@@ -87,9 +85,9 @@ def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dic
 
 
 def _strict(text: bytes) -> pl.DataFrame | None:
-    """The jobs, if every line is 18 numbers between single blanks, whole where SWF wants them, or a comment; else None.
+    """The jobs, if every line is a comment or 18 numbers separated by single blanks, integers where SWF requires them; else None.
 
-    That is the fast way: the text goes to a CSV reader as it is, and most logs need no other.
+    Fast: the CSV reader parses the text directly. This is enough for most logs.
     """
     try:
         frame = pl.read_csv(text, schema=SCHEMA, **_AS_CSV)
@@ -99,7 +97,7 @@ def _strict(text: bytes) -> pl.DataFrame | None:
 
 
 def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The jobs of any SWF, and the oddities that only the text shows; WrongUse with the line if it is none."""
+    """The jobs of any SWF text, and the oddities that only the text shows. Raises WrongUse with the line if it is not SWF."""
     text = _tidied(data)
     frame = _strict(text)
     if frame is not None:
@@ -122,7 +120,7 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
     real = fields.select(COLUMNS)
     fault = _fault(real)
     if fault is not None:
-        raise _told(data, name, fault)
+        raise _line_error(data, name, fault)
     whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
     notes = {
         "extra_columns": fields.height - fields["extra"].null_count(),
@@ -132,16 +130,16 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
 
 
 def _tidied(data: bytes) -> bytes:
-    """The text with one blank between fields, none around a line and no empty line.
+    """The text with single blanks between fields, without blanks around lines and without empty lines.
 
-    Some lines at a time, so that they and the masks of them stay in the processor's cache.
+    Works on pieces of the text, so that a piece and its masks stay in the processor's cache.
     """
     pieces = []
     start = 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + _PIECE) + 1 or data.find(b"\n", start) + 1 or len(data)
         piece = np.frombuffer(data[start:end].translate(_BLANKS), np.uint8)
-        # Of a run of blanks the last, or a line break after it, stays; then nothing stays that follows a line break.
+        # First keep the last blank of each run, or the line break after it; then drop blanks and line breaks after a line break.
         space, line_break = piece == 32, piece == 10
         keep = ~space
         keep[:-1] |= ~(space | line_break)[1:]
@@ -156,9 +154,9 @@ def _tidied(data: bytes) -> bytes:
 
 
 def _fault(frame: pl.DataFrame) -> int | None:
-    """The first row with a field that is missing, no number, not finite or too large, or with a submission before second 0.
+    """Index of the first row with a field that is missing, not a finite number or too large, or with a submission before second 0.
 
-    None if there is none. -1 is unknown also for a submission.
+    None if all rows are valid. A submission of -1 is valid: unknown.
     """
     col = pl.col(COLUMNS)
     lowest, highest, total = (frame.lazy().select(of).collect().row(0) for of in (col.min(), col.max(), col.sum()))
@@ -174,8 +172,8 @@ def _fault(frame: pl.DataFrame) -> int | None:
     return frame.select(bad).to_series().arg_max()
 
 
-def _told(data: bytes, name: str, row: int) -> WrongUse:
-    """What is wrong in the line of this row. Slow, but needed at most once."""
+def _line_error(data: bytes, name: str, row: int) -> WrongUse:
+    """The error for the line of this row, which is not a job in SWF. Slow, but called at most once per file."""
     lines = ((n, line) for n, line in enumerate(io.BytesIO(data), 1) if line.lstrip()[:1] not in (b"", b";"))
     number, line = next(islice(lines, row, None))
     where = f"TRACE: {name} line {number}:"
@@ -185,13 +183,13 @@ def _told(data: bytes, name: str, row: int) -> WrongUse:
             return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF")
         if position == _SUBMIT + 1 and float(field) < -1:
             return WrongUse(
-                f"{where} field {position} ({field[:30]!r}) is a negative time: no submission is before the log's second 0"
+                f"{where} field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0"
             )
     return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18")
 
 
 def oddities(frame: pl.DataFrame) -> dict[str, int]:
-    """Numbers of jobs that break the format's rules in the ways in which real logs do."""
+    """Number of jobs by deviation from the format that occurs in real logs (docs/formats.md)."""
     col = pl.col
     overrun = (col("requested_time") > 0) & (col("run_time") > col("requested_time"))
     counts: dict[str, int] = frame.select(
@@ -214,10 +212,10 @@ def oddities(frame: pl.DataFrame) -> dict[str, int]:
 
 
 def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> None:
-    """Writes the jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2, gzip if the name ends in .gz.
+    """Writes the jobs (columns of `SCHEMA`, others are ignored) as SWF 2.2, compressed by gzip if the name ends in .gz.
 
-    The header is as `swf_header.header_text` completes it. Whole numbers are written as such, others with at most three
-    decimals, nulls as -1. The file appears complete or not at all, and the same jobs give the same bytes.
+    `swf_header.header_text` completes the header. Integers are written without decimals, other numbers with at most three, nulls
+    as -1. The file is written atomically, and the same jobs give the same bytes. Raises WrongUse if it cannot be written.
     """
     path = Path(path)
     text = io.BytesIO()
@@ -225,13 +223,13 @@ def write_swf(frame: pl.DataFrame, header: dict[str, str], path: Path | str) -> 
     frame.select(_printed(frame[c]) for c in COLUMNS).write_csv(text, separator=" ", include_header=False, quote_style="never")
     data = text.getvalue()
     try:
-        write_atomically(path, gzip.compress(data, _PACKED, mtime=0) if path.suffix == ".gz" else data)
+        write_atomically(path, gzip.compress(data, _GZIP_LEVEL, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         raise WrongUse(f"OUT: {path}: cannot be written ({error.strerror})") from error
 
 
 def _printed(column: pl.Series) -> pl.Series:
-    """Numbers as integers, if all are whole, so that they are written fast; else as text."""
+    """The column as integers if all values are whole, which are written fast; else as text."""
     column = column.fill_null(-1)
     if column.dtype.is_integer():
         return column

@@ -1,4 +1,4 @@
-"""The header of a log in Standard Workload Format: `; Label: value` lines before the first job.
+"""Reads and writes the header of a log in Standard Workload Format: lines `; Label: value` before the first job.
 
 The labels are those of version 2.2 of the format (Parallel Workloads Archive, "The Standard Workload Format").
 """
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-# In the standard's order, in which they are written.
+# In the order of the standard, which is also the order in the file.
 LABELS = (
     "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
     "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime",
@@ -21,13 +21,13 @@ LABELS = (
 )  # fmt: skip
 
 EPOCH = 5e8
-"""Submissions later than this (1985 in Unix time) are dates, not seconds since the log's beginning."""
+"""Submission times above this (1985 in Unix time) are Unix times, not seconds since the log's beginning."""
 
 _LABEL = re.compile(r"\s*([A-Z][A-Za-z]*)\s*:(?:\s+(.*)|)$")
 
 
 def read_header(data: bytes) -> dict[str, str]:
-    """Labels and values before the first job; text without a label belongs to the label above it."""
+    """Labels and values before the first job. Text without a label is added to the label above it, in a line of its own."""
     header: dict[str, list[str]] = {}
     label = "Note"
     for raw in io.BytesIO(data):
@@ -37,21 +37,21 @@ def read_header(data: bytes) -> dict[str, str]:
                 break
             continue
         text = line.lstrip(";").rstrip()
-        found = _LABEL.match(text)
-        if found:
-            label, text = found[1], found[2] or ""
+        labelled = _LABEL.match(text)
+        if labelled:
+            label, text = labelled[1], labelled[2] or ""
         if text.strip():
             header.setdefault(label, []).append(text.strip())
     return {label: "\n".join(lines) for label, lines in header.items()}
 
 
 def header_text(frame: pl.DataFrame, header: dict[str, str]) -> str:
-    """The header's lines for these jobs, the standard's labels first and in its order.
+    """The header's lines for these jobs: first the labels of the standard in its order, then others.
 
-    Version, MaxJobs (jobs, without the lines that are parts of a job) and MaxRecords (lines) are set to what is
-    written. Added if the header lacks them are UnixStartTime (0: not known), MaxProcs and MaxNodes (the widest job),
-    MaxRuntime (the longest that a job ran or was allowed to), and, if UnixStartTime is known, StartTime and EndTime (the
-    last end), in the zone that the header names, else in UTC.
+    Version, MaxJobs (jobs, without lines of partial executions) and MaxRecords (lines) are replaced by the values for these jobs.
+    Labels that the header lacks are added: UnixStartTime (0: unknown), MaxProcs and MaxNodes (size of the largest job), MaxRuntime
+    (longest run time or requested time), and, if UnixStartTime is known, StartTime and EndTime (last end), in the header's time
+    zone or UTC.
     """
     widest = frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
     longest = frame.select(pl.max_horizontal("run_time", "requested_time").max()).item()
@@ -66,7 +66,7 @@ def header_text(frame: pl.DataFrame, header: dict[str, str]) -> str:
 
 
 def _dates(frame: pl.DataFrame, header: dict[str, str]) -> dict[str, str]:
-    """StartTime and EndTime, as date(1) prints them; empty if nobody knows when second 0 was."""
+    """StartTime and EndTime in the form of date(1); empty if the Unix time of second 0 is unknown."""
     begin = _seconds(header.get("UnixStartTime"))
     col = pl.col
     known = frame.select(first=col("submit").min(), last=(col("submit") + col("wait").clip(0) + col("run_time").clip(0)).max()).row(
@@ -77,7 +77,7 @@ def _dates(frame: pl.DataFrame, header: dict[str, str]) -> dict[str, str]:
     try:
         start, end = (datetime.fromtimestamp(begin + second, _zone(header)) for second in (0, known[1]))
     except (OverflowError, ValueError, OSError):
-        return {}  # no date of the calendar
+        return {}  # outside of the calendar
     return {label: f"{when:%a %b %d %H:%M:%S %Z %Y}" for label, when in (("StartTime", start), ("EndTime", end))}
 
 
@@ -90,5 +90,5 @@ def _zone(header: dict[str, str]) -> tzinfo:
 
 
 def _seconds(value: str | None) -> int | None:
-    found = re.match(r"-?[0-9]{1,15}(?![0-9])", value or "")
-    return int(found[0]) if found else None
+    number = re.match(r"-?[0-9]{1,15}(?![0-9])", value or "")
+    return int(number[0]) if number else None

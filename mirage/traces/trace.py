@@ -1,4 +1,4 @@
-"""Reading a workload log of any known format; its content decides which, not its name."""
+"""Reads a workload log in SWF or sacct format; the content decides which, not the name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slurm_mirage.base.errors import WrongUse
 
 @dataclass(frozen=True)
 class Trace:
-    """A log as read.
+    """The content of a log.
 
-    frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; sacct may add columns `suspended` and `nodes`)
+    frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; `sacct.read_sacct` lists the columns that sacct adds)
     header: SWF header, label to value
-    notes: the log's oddities, each with the number of jobs that it concerns
+    notes: number of jobs by oddity of the log
     format: "swf" or "sacct"
-    sha256: of the file as it is, packed or not
+    sha256: checksum of the file itself, packed or not
     """
 
     frame: pl.DataFrame
@@ -32,8 +32,7 @@ class Trace:
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
 
-        Without MaxProcs it is taken to have as many processors as the widest job, without MaxNodes its nodes
-        are unknown (None).
+        Defaults: without MaxProcs the processors of the largest job, without MaxNodes None.
         """
         widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max())
         processors = _number(self.header.get("MaxProcs")) or max(1, int(widest.item()))
@@ -41,7 +40,7 @@ class Trace:
 
 
 def read_trace(path: Path | str) -> Trace:
-    """Reads an SWF log or what `sacct -P` printed, plain or gzip. Raises WrongUse for anything else."""
+    """Reads an SWF log or output of `sacct -P`, plain or gzip. Raises WrongUse for any other content."""
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
     parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct}[kind]
@@ -50,18 +49,18 @@ def read_trace(path: Path | str) -> Trace:
 
 
 def _kind(data: bytes, name: str) -> str:
-    """The format, by the first line that is neither blank nor an SWF comment; WrongUse if that is of none."""
-    found = re.search(rb"^[ \t\r]*([^;\s].*)$", data, re.MULTILINE)
-    if found is None or re.match(rb"[-+.\d]+(\s|$)", found[1]):
+    """The format, decided by the first line that is neither blank nor an SWF comment. Raises WrongUse if it is of neither."""
+    content = re.search(rb"^[ \t\r]*([^;\s].*)$", data, re.MULTILINE)
+    if content is None or re.match(rb"[-+.\d]+(\s|$)", content[1]):
         return "swf"
-    if {b"JobID", b"JobIDRaw"} & set(found[1].strip().split(b"|")):
+    if {b"JobID", b"JobIDRaw"} & set(content[1].strip().split(b"|")):
         return "sacct"
-    line = data.count(b"\n", 0, found.start(1)) + 1
-    start = found[1][:30].decode("utf-8", "replace")
+    line = data.count(b"\n", 0, content.start(1)) + 1
+    start = content[1][:30].decode("utf-8", "replace")
     raise WrongUse(f"TRACE: {name} line {line}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID")
 
 
 def _number(value: str | None) -> int | None:
-    """The number that a header's value begins with (`128 (and 2 for service)`), if it is above 0."""
-    found = re.match(r"\d+", value or "")
-    return int(found[0]) or None if found else None
+    """The number at the beginning of a header's value (128 for `128 (and 2 for service)`); None if there is none above 0."""
+    number = re.match(r"\d+", value or "")
+    return int(number[0]) or None if number else None

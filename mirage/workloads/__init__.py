@@ -1,1 +1,1 @@
-"""Workloads: selection from logs, models, characterisation, and what is submitted."""
+"""Workloads: selection from logs, workload models, characterisation, and preparation of the jobs to submit."""

@@ -1,7 +1,7 @@
-"""What a workload is like: sizes, service units, submissions, run times, estimates, load, users.
+"""Characterises a workload by tables and figures: sizes, service units, submissions, run times, estimates, load, users.
 
-The tables behind Figures 4.1 and 4.2 and Tables 4.1 and 4.2 of the thesis this project comes from, for any log, and what
-a reader wants to know besides. Definitions are in docs/workload-report.md. A service unit is a second of a processor.
+They include the data of Figures 4.1 and 4.2 and Tables 4.1 and 4.2 of the thesis that this project is based on, for any log.
+docs/workload-report.md has the definitions. A service unit is one processor second.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from mirage.workloads.load_over_time import load_over_time
 from mirage.workloads.workload_figures import figures_of, missing_from
 from slurm_mirage.base.errors import WrongUse
 
-# Distributions are told at steps of half a per cent.
+# Distributions are given at steps of half a per cent.
 LEVELS = 200
-# Classes of accuracy: a twentieth of the requested time each, and one for all that ran for at least that long.
+# Classes of run time over requested time: each a twentieth wide, and one more for 1 and above.
 ACCURACY_CLASSES = 20
 
 
 @dataclass(frozen=True)
 class Characterisation:
-    """What a workload is like. Times are seconds of the trace, service units processor seconds.
+    """Tables and figures of a workload. Times are seconds of the trace, service units processor seconds.
 
-    figures: the values of workload_figures.FIGURES, None where the log does not tell
-    missing: what the log does not tell, under the name of the table, and why, in words
-    left_out: lines that are no jobs of their own, by reason
-    begin: first submission; None without any
-    local: the clock by which hours and dates are told
-    sizes: size, jobs, service; one row for each size
-    classes: lowest, highest (sizes), jobs, service; each class reaches up to the next power of two, empty ones are there
-    hours: hour (0 to 23), jobs; weekdays: weekday (1 Monday to 7), jobs
-    distribution: level (0 to 1) and, for each quantity, the least value that a share `level` of the jobs does not exceed;
-        run_time_service: of the service units, not of the jobs. Columns size, run_time, run_time_service,
-        requested_time, wait, interval; null where nothing is known
-    requests: requested_time, jobs; most popular first
+    figures: the values of workload_figures.FIGURES; None if the log lacks the data
+    missing: why a table or figure lacks data, a sentence by name of the table
+    left_out: number of lines that are not jobs of their own, by reason
+    begin: first submission; None if no job has one
+    local: time zone of hours and dates
+    sizes: size, jobs, service; a row per size
+    classes: lowest, highest (sizes), jobs, service; each class ends with a power of two; empty classes have a row, too
+    hours: hour (0 to 23), jobs
+    weekdays: weekday (1 Monday to 7), jobs
+    distribution: level (0 to 1) and columns size, run_time, run_time_service, requested_time, wait, interval, each the smallest
+        value that a share `level` of the jobs (run_time_service: of the service units) does not exceed; null if unknown
+    requests: requested_time, jobs; most frequent first
     accuracy: lowest, highest (run time over requested time; highest null: no bound), jobs
-    load: begin, end, offered, utilisation; shares of what the machine has in that stretch; no rows: not known
-    users: user (null: unknown), jobs, service; most jobs first
+    load: begin, end, offered, utilisation (shares of the machine's capacity in that interval); no rows if unknown
+    users: user (null: unknown), jobs, service; users with most jobs first
     """
 
     figures: dict[str, float | None]
@@ -64,7 +64,7 @@ class Characterisation:
         return {name: getattr(self, name) for name in names}
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, tables by column."""
+        """The content as a JSON object; tables are objects of columns."""
         tables = {name: table.to_dict(as_series=False) for name, table in self.tables().items()}
         clock = {"second_0_in_unix_time": self.local.begin, "zone": self.local.zone, "offset": self.local.offset}
         return {
@@ -78,15 +78,15 @@ class Characterisation:
 
 
 def characterise(frame: pl.DataFrame, processors: int, local: LocalTime | None = None) -> Characterisation:
-    """The tables and figures of the jobs in an SWF frame, in any order, on a machine of `processors` processors.
+    """Computes the tables and figures of the jobs in an SWF frame, in any order, on a machine of `processors` processors.
 
-    -1 and other impossible values are unknown; each table is of the jobs of which it knows what it needs. Raises WrongUse
-    if there is no job.
+    Values of -1 and other impossible values are unknown. Each table uses the jobs that have all the values it needs. Raises
+    WrongUse if there is no job.
     """
     clock = local or LocalTime()
     jobs = _jobs(frame)
     if jobs.is_empty():
-        raise WrongUse("TRACE: holds no job of which anything could be told")
+        raise WrongUse("TRACE: holds no job that could be characterised")
     left_out = {"partial execution": frame.height - jobs.height} if jobs.height < frame.height else {}
     sizes = jobs.filter(pl.col("size").is_not_null()).group_by("size").agg(_count_of_jobs(), _service()).sort("size")
     requested = jobs.filter(pl.col("requested_time").is_not_null())
@@ -111,9 +111,9 @@ def characterise(frame: pl.DataFrame, processors: int, local: LocalTime | None =
 
 
 def _jobs(frame: pl.DataFrame) -> pl.DataFrame:
-    """The jobs, null for what is not known, without partial executions (status 2 to 4), which have a line for the whole.
+    """The jobs with null for unknown values, without partial executions (status 2 to 4): the whole job has a line of its own.
 
-    A job cancelled before it started has neither a run time nor a wait, only a time after which it was given up.
+    A job cancelled before its start has neither a run time nor a wait; its recorded wait is the time until the cancellation.
     """
     col, when = pl.col, pl.when
     lines = frame.filter(~col("status").is_between(2, 4))
@@ -139,7 +139,7 @@ def _service() -> pl.Expr:
 
 
 def _classes(sizes: pl.DataFrame) -> pl.DataFrame:
-    """Sizes 1, 2, 3 to 4, 5 to 8, ...; the last class ends with the largest size there is."""
+    """Jobs and service units by classes of sizes 1, 2, 3 to 4, 5 to 8, ...; the last class ends with the largest size."""
     schema = {"lowest": pl.Int64, "highest": pl.Int64, "jobs": pl.Int64, "service": pl.Float64}
     rows: list[list[float]] = []
     for size, jobs, service in sizes.iter_rows():
@@ -156,10 +156,10 @@ def _classes(sizes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count(values: pl.DataFrame, name: str, of: range) -> pl.DataFrame:
-    """How often each of the values `of` occurs."""
+    """Number of occurrences in column `name` for each value of the range `of`, also 0."""
     every = pl.DataFrame({name: of}, schema={name: pl.Int8})
-    found = values.group_by(name).agg(_count_of_jobs())
-    return every.join(found, on=name, how="left").sort(name).with_columns(pl.col("jobs").fill_null(0))
+    counts = values.group_by(name).agg(_count_of_jobs())
+    return every.join(counts, on=name, how="left").sort(name).with_columns(pl.col("jobs").fill_null(0))
 
 
 def _distribution(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -179,7 +179,7 @@ def _distribution(jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _quantiles(values: pl.Series) -> list[Any]:
-    """The value at each level: the k-th smallest of n, with the least k that is at least level x n."""
+    """The quantile at each level: the k-th smallest of n values, with the smallest k of at least level x n."""
     known = values.drop_nulls().sort()
     if known.is_empty():
         return [None] * (LEVELS + 1)
@@ -188,7 +188,7 @@ def _quantiles(values: pl.Series) -> list[Any]:
 
 
 def _weighted_quantiles(pairs: pl.DataFrame) -> list[Any]:
-    """The same of values (first column) that count as much as the second column says."""
+    """The quantile of the values (first column) at each level, weighted by the second column."""
     value, weight = pairs.columns
     known = pairs.filter(pl.col(weight) > 0).group_by(value).agg(pl.col(weight).sum()).sort(value)
     if known.is_empty():
@@ -200,9 +200,9 @@ def _weighted_quantiles(pairs: pl.DataFrame) -> list[Any]:
 
 
 def _accuracy(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Jobs by run time over requested time, in classes that hold their lower bound."""
+    """Number of jobs by class of run time over requested time; the lower bound belongs to the class."""
     both = jobs.filter(pl.col("run_time").is_not_null() & pl.col("requested_time").is_not_null())
-    # Multiplied first: whole numbers stay exact, and a bound belongs where it should.
+    # Multiplication before division keeps whole numbers exact, so that values on a bound get into the right class.
     number = (pl.col("run_time") * ACCURACY_CLASSES / pl.col("requested_time")).floor().clip(0, ACCURACY_CLASSES)
     counts = _count(both.select(number=number.cast(pl.Int8)), "number", range(ACCURACY_CLASSES + 1))
     below = pl.col("number") < ACCURACY_CLASSES

@@ -1,20 +1,18 @@
-"""Dependencies of jobs as sbatch was given them (--dependency), and what is played of them.
+"""Computes the dependencies with which jobs are submitted, from those of the log (--dependency of sbatch).
 
-In a log a dependency has a history: the jobs that it names have ended in some way, and the one that has it ran or did not. Jobs
-that are played all end well, so what is played is not the condition but what it came to:
+In the log it is known how the jobs that a dependency names ended, and whether the dependent job ran. In the emulation all jobs
+complete. Jobs are therefore submitted with the outcome of a dependency, not with its original condition:
 
-* A job that ran had its conditions fulfilled. It is submitted with `afterany`, whatever the type: it starts when the others have
-  ended, however they do, and never waits for ever. (Slurm lifts it too when it has forgotten the others, MinJobAge after their end,
-  where since 23.02 it would refuse `afterok`.)
-* A job that was cancelled while it waited, because (or although) a condition could not be fulfilled any more, is never started:
-  `never`.
-* `after` (the others have started, or so many minutes ago) stays.
+* A job that ran had its conditions fulfilled. `afterok`, `afternotok` and `aftercorr` become `afterany`: the job starts when the
+  others have ended, in whatever state, and cannot wait forever. (MinJobAge after their end slurmctld no longer knows these jobs;
+  it then treats `afterany` as fulfilled, but since 23.02 refuses `afterok`.)
+* A job that was cancelled while it waited for a condition that was not fulfilled never starts: `never`.
+* `after` (the others have started, or started some minutes ago) is kept.
 
-SWF has something else, a preceding job and the time that its user thought before the next was submitted: such a job is submitted
-when that one has ended, so it is the replay that waits.
+SWF has a preceding job and a think time instead: the replay submits such a job that long after the end of the preceding job.
 
-What a job is played with is text in a plan: `never`, or `afterany:12:14,after:15+2` with the log's numbers of the jobs, `?` in the
-place of `,` where one is enough.
+In the plan a dependency is text: `never`, or `afterany:12:14,after:15+2` with job numbers of the log, with `?` instead of `,` if
+one of the conditions is enough.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _TARGET = re.compile(r"(?P<job>[1-9]\d{0,14})(_(?P<task>\d{1,15}|\*))?(\+(?P<min
 
 @dataclass(frozen=True)
 class Target:
-    """A job that is waited for: its number, the task where it is one of an array, and minutes after its start (`after` only)."""
+    """A job that a condition names: its number, the task if it is one of an array, and minutes after its start (`after` only)."""
 
     job: int
     task: int | None = None
@@ -44,7 +42,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Condition:
-    """Jobs that are waited for, and until when: one of `_TYPES`."""
+    """A condition of a dependency: its type, one of `_TYPES`, and the jobs that it names."""
 
     kind: str
     targets: tuple[Target, ...]
@@ -52,15 +50,18 @@ class Condition:
 
 @dataclass(frozen=True)
 class Dependency:
-    """Conditions, of which all or any one must be fulfilled."""
+    """The conditions of a dependency; all must be fulfilled, or, with `one_is_enough`, one of them."""
 
     conditions: tuple[Condition, ...]
     one_is_enough: bool = False
 
 
 def parse(text: str) -> Dependency:
-    """What `--dependency` says; without a type (`7`, `7,8`) it is afterany. ValueError for what cannot be played from a log:
-    `singleton`, `expand`, `afterburstbuffer`, and what sbatch would not take."""
+    """Parses the value of `--dependency`; the default type (`7`, `7,8`) is afterany.
+
+    Raises ValueError for types that cannot be reproduced from a log (`singleton`, `expand`, `afterburstbuffer`) and for text that
+    sbatch would refuse.
+    """
     if "," in text and "?" in text:
         raise ValueError(f"{text!r}: both ',' and '?'")
     return Dependency(tuple(_condition(part) for part in re.split("[,?]", text)), "?" in text)
@@ -71,21 +72,21 @@ def _condition(text: str) -> Condition:
     if kind.isdecimal() or "_" in kind:
         kind, rest = "afterany", [kind, *rest]
     if kind not in _TYPES or not rest:
-        raise ValueError(f"{text!r}: none of {', '.join(_TYPES)} with numbers of jobs")
+        raise ValueError(f"{text!r}: not one of {', '.join(_TYPES)} with job numbers")
     return Condition(kind, tuple(_target(word) for word in rest))
 
 
 def _target(text: str) -> Target:
     match = _TARGET.match(text)
     if match is None:
-        raise ValueError(f"{text!r}: not the number of a job")
+        raise ValueError(f"{text!r}: not a job number")
     task = match["task"]
     return Target(int(match["job"]), int(task) if task and task != "*" else None, int(match["minutes"] or 0))
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be known of a job of a log. Instants are seconds of the trace, None if not known."""
+    """A job of a log. Instants are seconds of the trace, None if unknown."""
 
     id: int
     number: int
@@ -98,13 +99,13 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a workload in its order, found by the numbers that users know: of a job, of an array, of one of its tasks."""
+    """The jobs of a workload in order of submission, indexed by job number, array job and array task."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
         self._places: dict[tuple[int, int | None], list[int]] = {}
         for place, job in enumerate(jobs):
-            # A task has a number of its own too (JobIDRaw), and the last one has the array's.
+            # A task also has a number of its own (JobIDRaw); the last task has that of the array.
             keys: set[tuple[int, int | None]] = {(job.number, None)}
             if job.array_job is not None:
                 keys |= {(job.array_job, None), (job.array_job, job.array_task)}
@@ -112,7 +113,7 @@ class Jobs:
                 self._places.setdefault(key, []).append(place)
 
     def before(self, place: int, target: Target, kind: str) -> list[Job]:
-        """Those of `target` that come before the job in that place; a task waits by aftercorr for its own counterpart."""
+        """Jobs of `target` that come before the job at `place`. For aftercorr a task depends on the task with the same index."""
         task = target.task
         if kind == "aftercorr" and task is None and self._jobs[place].array_task is not None:
             own = self._jobs[place].array_task
@@ -121,23 +122,22 @@ class Jobs:
 
 
 def resolve(jobs: pl.DataFrame, factor: float) -> tuple[pl.Series, dict[str, int]]:
-    """What each job is played with (empty: no dependency), and counts of jobs by what became of theirs.
+    """The dependency with which each job is submitted ("" for none), and the number of jobs by outcome of their dependencies.
 
-    `jobs`: in the order of submission, an SWF frame with the columns that sacct adds, `id`, `ran` and `preset`
-    (`workload.Workload`).
-    `factor`: by which times are shrunk.
+    jobs: SWF frame in order of submission, with the columns that sacct adds, and `id`, `ran` and `preset` (`workload.Workload`)
+    factor: virtual seconds per trace second
     """
     counts: Counter[str] = Counter()
     if "dependency" not in jobs.columns:
         return pl.Series("dependency", [""] * jobs.height, pl.String), {}
     known = _jobs(jobs)
     index = Jobs(known)
-    played = [""] * jobs.height
+    resolved = [""] * jobs.height
     for place, (text, preset) in enumerate(jobs.select("dependency", "preset").iter_rows()):
         if text and preset != RUNNING:
-            played[place], outcomes = _played(text, place, known[place], index, factor)
+            resolved[place], outcomes = _resolve_one(text, place, known[place], index, factor)
             counts.update(outcomes)
-    return pl.Series("dependency", played, pl.String), dict(counts)
+    return pl.Series("dependency", resolved, pl.String), dict(counts)
 
 
 def _jobs(jobs: pl.DataFrame) -> list[Job]:
@@ -157,28 +157,28 @@ def _jobs(jobs: pl.DataFrame) -> list[Job]:
     return [Job(*row) for row in rows.iter_rows()]
 
 
-def _played(text: str, place: int, job: Job, jobs: Jobs, factor: float) -> tuple[str, set[str]]:
-    """What a job is played with, and what became of the dependency that the log has."""
+def _resolve_one(text: str, place: int, job: Job, jobs: Jobs, factor: float) -> tuple[str, set[str]]:
+    """The dependency with which a job is submitted, and the outcomes of its dependency in the log (names of counts)."""
     try:
         dependency = parse(text)
     except ValueError:
         return "", {"dependencies_unknown"}
     outcomes: set[str] = set()
     conditions: list[tuple[str, list[tuple[Job, int]]]] = []
-    early = 0
+    contradicted = 0
     for condition in dependency.conditions:
-        found = [(target, jobs.before(place, target, condition.kind)) for target in condition.targets]
-        if not all(others for _, others in found):
+        matches = [(target, jobs.before(place, target, condition.kind)) for target in condition.targets]
+        if not all(others for _, others in matches):
             outcomes.add("dependencies_outside")
-        others = [(other, target.minutes) for target, listed in found for other in listed]
-        kept = [one for one in others if condition.kind == "after" or not _before_its_end(job, one[0])]
-        early += len(kept) < len(others)
+        others = [(other, target.minutes) for target, listed in matches for other in listed]
+        kept = [(other, minutes) for other, minutes in others if condition.kind == "after" or not _started_before_end(job, other)]
+        contradicted += len(kept) < len(others)
         conditions.append((condition.kind, kept))
     either = dependency.one_is_enough
     if outcomes and either:
-        return "", outcomes  # what is not there may have been the one that was enough
+        return "", outcomes  # a job outside of the selection may have fulfilled the one condition that was enough
     parts = [part for kind, others in conditions if (part := _part(kind, others, factor))]
-    if early and not (either and parts):
+    if contradicted and not (either and parts):
         outcomes.add("dependencies_contradicted")
     if not parts:
         return "", outcomes
@@ -188,23 +188,24 @@ def _played(text: str, place: int, job: Job, jobs: Jobs, factor: float) -> tuple
     return ("?" if either else ",").join(parts), outcomes | {"dependencies"}
 
 
-def _before_its_end(job: Job, other: Job) -> bool:
-    """Whether a job started before the other ended: somebody took the dependency away meanwhile. sacct has whole seconds."""
+def _started_before_end(job: Job, other: Job) -> bool:
+    """Whether a job started over 1 s (sacct's resolution) before the other ended: the dependency was removed meanwhile."""
     return job.start is not None and other.end is not None and job.start < other.end - 1
 
 
 def _part(kind: str, others: Iterable[tuple[Job, int]], factor: float) -> str:
+    """The text of a condition in the plan; `others`: the jobs that it names, each with minutes after its start; "" without any."""
     if kind != "after":
         return "".join(("afterany", *(f":{number}" for number in dict.fromkeys(other.id for other, _ in others)))) if others else ""
-    words = []
+    targets = []
     for other, minutes in others:
         delay = round(minutes * factor)
-        words.append(f":{other.id}+{delay}" if delay else f":{other.id}")
-    return "".join(("after", *dict.fromkeys(words))) if words else ""
+        targets.append(f":{other.id}+{delay}" if delay else f":{other.id}")
+    return "".join(("after", *dict.fromkeys(targets))) if targets else ""
 
 
 def _unfulfilled(kind: str, others: Sequence[tuple[Job, int]]) -> bool:
-    """Whether a condition was not fulfilled by the way in which the others ended."""
+    """Whether the final states of the other jobs did not fulfil a condition."""
     statuses = [other.status for other, _ in others]
     if kind in ("afterok", "aftercorr"):
         return any(status in (0, 5) for status in statuses)
@@ -212,31 +213,38 @@ def _unfulfilled(kind: str, others: Sequence[tuple[Job, int]]) -> bool:
 
 
 def waiting(window: pl.DataFrame, depend: str, factor: float) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Adds `dependency`, `follows` and `think_virtual`; and counts of jobs by what became of what the log says."""
-    nothing, no_time = pl.lit(None, pl.Int64), pl.lit(None, pl.Float64)
+    """Adds the columns `dependency`, `follows` and `think_virtual` (`workload.Workload`); and the number of jobs by outcome.
+
+    depend: "keep", "think" or "none" (`workload.prepare`)
+    factor: virtual seconds per trace second
+    """
+    no_job, no_time = pl.lit(None, pl.Int64), pl.lit(None, pl.Float64)
     if depend == "think":
         return _following(window, factor)
     counts: dict[str, int] = {}
-    found = pl.Series("dependency", [""] * window.height, pl.String)
+    resolved = pl.Series("dependency", [""] * window.height, pl.String)
     if depend == "keep":
-        found, counts = resolve(window, factor)
-    return window.with_columns(found, follows=nothing, think_virtual=no_time), counts
+        resolved, counts = resolve(window, factor)
+    return window.with_columns(resolved, follows=no_job, think_virtual=no_time), counts
 
 
 def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The same of SWF's fields 17 and 18. A job whose preceding one does not come before it here, or whose think time is not known,
-    keeps its own instant; so do presets, which are there already."""
+    """Adds the columns `dependency`, `follows` and `think_virtual` from SWF's fields 17 and 18; and the number of jobs by outcome.
+
+    A job keeps its own instant of submission if it is a preset job, if its preceding job is not selected or does not come before
+    it, or if its think time is unknown.
+    """
     col = pl.col
     places = window.with_row_index("place")
     before = places.unique("job_number", keep="first").select(preceding_job="job_number", follows="id", place_before="place")
     joined = places.join(before, on="preceding_job", how="left", maintain_order="left")
     named = (col("preceding_job") > 0) & (col("preset") == "")
-    there = (col("place_before") < col("place")).fill_null(False)
-    holds = named & there & (col("think_time") >= 0)
+    selected = (col("place_before") < col("place")).fill_null(False)
+    holds = named & selected & (col("think_time") >= 0)
     counts = {
         "following": joined.filter(holds).height,
-        "following_outside": joined.filter(named & ~there).height,
-        "think_time_unknown": joined.filter(named & there & (col("think_time") < 0)).height,
+        "following_outside": joined.filter(named & ~selected).height,
+        "think_time_unknown": joined.filter(named & selected & (col("think_time") < 0)).height,
     }
     added = joined.with_columns(
         dependency=pl.lit(""),
@@ -247,7 +255,10 @@ def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[
 
 
 def arrays(window: pl.DataFrame) -> dict[str, int]:
-    """Tasks of arrays, which are played as jobs of their own; and how many of them had to take turns, which is not played."""
+    """Number of array tasks, of arrays, and of tasks under a limit of simultaneous tasks.
+
+    Tasks are submitted as jobs of their own; the limit is not reproduced.
+    """
     if "array_task" not in window.columns:
         return {}
     tasks = window.filter(pl.col("array_task").is_not_null())

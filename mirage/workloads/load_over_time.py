@@ -1,21 +1,23 @@
-"""How much of a machine was asked for, and how much of it was busy, over the time of a log."""
+"""Computes offered load and recorded utilisation of a machine over the time of a log."""
 
 from __future__ import annotations
 
 import polars as pl
 
-# Lengths of the stretches over which load is told; at most _MOST of them.
+# Lengths in seconds of the intervals; a log is divided into at most _MOST of them.
 _STEPS = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400)
 _MOST = 100
 
 
 def load_over_time(jobs: pl.DataFrame, processors: int) -> pl.DataFrame:
-    """Columns begin, end (seconds of the log), offered, utilisation (shares of what the machine has between them).
+    """Offered load and utilisation in intervals of equal length, from the first to the last submission.
 
-    jobs: columns submit, wait, run_time, size, service (size x run time), null where unknown. offered: service units of
-    the jobs submitted then; utilisation: processors busy by the record, null if no job has one. The stretches are
-    equal, but the last is up to half a one longer or shorter, because it ends with the last submission. No rows if
-    nothing is known, or all was submitted at once.
+    `jobs` has the columns submit, wait, run_time, size, service (size x run time), null where unknown.
+
+    Returns the columns begin, end (seconds of the log), offered (service units of the jobs submitted in the interval) and
+    utilisation (recorded processor seconds in use; null if no job has a recorded wait), both as shares of the machine's processor
+    seconds in the interval. The last interval is up to half an interval longer or shorter, as it ends with the last submission.
+    There are no rows if no service units are known, or if all jobs were submitted at the same instant.
     """
     schema = dict.fromkeys(["begin", "end", "offered", "utilisation"], pl.Float64)
     known = jobs.filter(pl.col("submit").is_not_null() & pl.col("service").is_not_null())
@@ -27,29 +29,32 @@ def load_over_time(jobs: pl.DataFrame, processors: int) -> pl.DataFrame:
     count = max(1, round(span / step))
     edges = [k * step for k in range(count)] + [span]
 
-    def stretch(time: pl.Expr) -> pl.Expr:
+    def interval(time: pl.Expr) -> pl.Expr:
         inside = (time / step).floor().clip(0, count - 1)
         return pl.when(time >= span).then(pl.lit(float(count))).otherwise(inside).cast(pl.Int64)
 
-    submitted = known.group_by(stretch(pl.col("submit") - first).clip(0, count - 1).alias("k")).agg(pl.col("service").sum())
+    submitted = known.group_by(interval(pl.col("submit") - first).clip(0, count - 1).alias("k")).agg(pl.col("service").sum())
     offered = dict(submitted.iter_rows())
     start = pl.col("submit") + pl.col("wait") - first
     ran = known.filter(pl.col("wait").is_not_null()).select("size", start=start, end=start + pl.col("run_time"))
     starts, ends = (
-        ran.group_by(stretch(pl.col(at)).alias("k")).agg(pl.col("size").sum(), area=(pl.col("size") * pl.col(at)).sum())
+        ran.group_by(interval(pl.col(at)).alias("k")).agg(pl.col("size").sum(), area=(pl.col("size") * pl.col(at)).sum())
         for at in ("start", "end")
     )
     busy = [_area_before(starts, edges, k) - _area_before(ends, edges, k) for k in range(count + 1)]
     rows = []
     for k in range(count):
-        has = processors * (edges[k + 1] - edges[k])
-        used = (busy[k + 1] - busy[k]) / has if ran.height else None
-        rows.append((first + edges[k], first + edges[k + 1], offered.get(k, 0.0) / has, used))
+        capacity = processors * (edges[k + 1] - edges[k])
+        used = (busy[k + 1] - busy[k]) / capacity if ran.height else None
+        rows.append((first + edges[k], first + edges[k + 1], offered.get(k, 0.0) / capacity, used))
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _area_before(changes: pl.DataFrame, edges: list[float], k: int) -> float:
-    """Processor seconds up to edge k, if what changed before it (k, size, area = sum of size x time) had stayed."""
+    """Processor seconds up to edge k of the processors that changed before it.
+
+    `changes` has, for each interval k, the sum of sizes (`size`) and of size x time (`area`) of the changes in it.
+    """
     before = changes.filter(pl.col("k") < k).select(pl.col("size", "area").sum())
     size, area = before.row(0)
     return float(size * edges[k] - area)

@@ -1,7 +1,7 @@
-"""Routing: which job of a workload goes to which partition, by the rules of a scheduler configuration (configs/NAME.yml).
+"""Assigns jobs to partitions and QOS by the routing rules of a scheduler configuration (configs/NAME.yml).
 
-A rule names a partition, a QOS or both, and the jobs it is for; a job takes the first rule that it fulfils in every word, and the
-cluster's defaults if it fulfils none, or for what its rule does not name.
+A rule names a partition, a QOS or both, and conditions. The first rule whose conditions a job fulfils applies to it. Without such a
+rule, and for what the rule does not name, the cluster's defaults apply.
 
     routing:
       - {partition: urgent, queues: [3]}
@@ -9,12 +9,12 @@ cluster's defaults if it fulfils none, or for what its rule does not name.
       - {qos: high, users: [12]}
       - {partition: urgent, share: 0.1}
 
-| word | the rule is for |
+| condition | jobs that fulfil it |
 |---|---|
 | `queues`, `users`, `groups` | jobs with one of these numbers in the log's field of that name |
-| `min_processors`, `max_processors` | jobs of that size, both ends included |
-| `min_requested`, `max_requested` | jobs that ask for that long, in seconds of the trace, both ends included |
-| `share` | that share of all jobs, picked by job number and SEED: the same jobs in every run of a workload |
+| `min_processors`, `max_processors` | jobs of that size, bounds included |
+| `min_requested`, `max_requested` | jobs with that requested time, in seconds of the trace, bounds included |
+| `share` | that share of all jobs, chosen by job number and SEED: the same jobs in every run of a workload |
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _BOUNDS = {
     "max_requested": ("requested", pl.Expr.le),
 }
 GOALS = ("partition", "qos")
-"""What a rule names for its jobs."""
-_WORDS = (*GOALS, *_MEMBERSHIP, *_BOUNDS, "share")
+"""What a rule can assign to jobs."""
+_KEYS = (*GOALS, *_MEMBERSHIP, *_BOUNDS, "share")
 
 
 def check(rules: Any, partitions: Sequence[str], where: str, qos: Sequence[str] = ()) -> list[Mapping[str, Any]]:
-    """The rules as they can be used; WrongUse, which begins with `where`, for the first that cannot.
+    """Returns the rules if they are valid; raises WrongUse for the first invalid one. The message begins with `where`.
 
     `partitions` and `qos` are the names of the configuration's partitions and QOS.
     """
@@ -53,21 +53,21 @@ def check(rules: Any, partitions: Sequence[str], where: str, qos: Sequence[str] 
 
 
 def _fault(rule: Mapping[str, Any], partitions: Sequence[str], qos: Sequence[str]) -> str:
-    """What is wrong with a rule; empty: nothing."""
-    unknown = [word for word in rule if word not in _WORDS]
+    """Describes what is wrong with a rule; "" if it is valid."""
+    unknown = [key for key in rule if key not in _KEYS]
     if unknown:
-        return f"{unknown[0]!r} is none of its words, which are {', '.join(_WORDS)}"
+        return f"{unknown[0]!r} is none of the keys {', '.join(_KEYS)}"
     if ("partition" in rule or "qos" not in rule) and rule.get("partition") not in partitions:
         return f"partition {rule.get('partition')!r} is none of {', '.join(partitions)}"
     if "qos" in rule and rule["qos"] not in qos:
         return f"qos {rule['qos']!r} is none of {', '.join(qos)}"
-    for word in _MEMBERSHIP:
-        numbers = rule.get(word, [])
+    for key in _MEMBERSHIP:
+        numbers = rule.get(key, [])
         if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
-            return f"{word} is not a list of whole numbers"
-    for word in _BOUNDS:
-        if word in rule and (isinstance(rule[word], bool) or not isinstance(rule[word], (int, float))):
-            return f"{word} is not a number"
+            return f"{key} is not a list of whole numbers"
+    for key in _BOUNDS:
+        if key in rule and (isinstance(rule[key], bool) or not isinstance(rule[key], (int, float))):
+            return f"{key} is not a number"
     share = rule.get("share", 1)
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         return "share is not a number from 0 to 1"
@@ -75,14 +75,14 @@ def _fault(rule: Mapping[str, Any], partitions: Sequence[str], qos: Sequence[str
 
 
 def routes(jobs: pl.DataFrame, rules: Sequence[Mapping[str, Any]], seed: int, goal: str) -> pl.Series:
-    """The partition or the QOS (one of `GOALS`) of each job, empty for the default one.
+    """The partition or the QOS (`goal`, one of `GOALS`) of each job; "" for the default.
 
-    `jobs`: columns of `workload.Workload.jobs`; `rules`: checked.
+    `jobs` has the columns of `workload.Workload.jobs`; `rules` are those that `check` returned.
     """
     chosen = pl.lit("")
     for number, rule in reversed(list(enumerate(rules))):
-        conditions = [pl.col(column).is_in(rule[word]) for word, column in _MEMBERSHIP.items() if word in rule]
-        conditions += [compare(pl.col(column), rule[word]) for word, (column, compare) in _BOUNDS.items() if word in rule]
+        conditions = [pl.col(column).is_in(rule[key]) for key, column in _MEMBERSHIP.items() if key in rule]
+        conditions += [compare(pl.col(column), rule[key]) for key, (column, compare) in _BOUNDS.items() if key in rule]
         if "share" in rule:
             conditions.append(pl.lit(_picked(jobs["id"], rule["share"], seed, number)))
         fulfilled = pl.all_horizontal(conditions) if conditions else pl.lit(True)
@@ -91,9 +91,10 @@ def routes(jobs: pl.DataFrame, rules: Sequence[Mapping[str, Any]], seed: int, go
 
 
 def _picked(ids: pl.Series, share: float, seed: int, rule: int) -> pl.Series:
-    """Whether each job is in the rule's share: its number, mixed (splitmix64 of Steele, Lea and Flood 2014), as a fraction.
+    """Whether each job belongs to the rule's share.
 
-    By number, not by place, so that a longer stretch of a log has the same jobs in it.
+    The job number is hashed by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014)
+    to a number from 0 to 1. It does not depend on the other jobs, so that a longer selection of a log picks the same jobs.
     """
     import numpy as np
 

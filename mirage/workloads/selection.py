@@ -1,7 +1,6 @@
-"""Which jobs of a log are taken: a window of time, a place in the log, queues, users, a least run time.
+"""Selects jobs of a log by a time window, an offset, a number of jobs, queues, users and a minimum run time.
 
-Whatever reads a log selects by this module, so that the same knobs mean the same jobs in an experiment, in a report, in a
-simulation and in the metrics.
+All readers of logs use this module, so that the same knobs select the same jobs in experiments, reports, simulations and metrics.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace
 from slurm_mirage.base.errors import WrongUse
 
-# So many queues or users are listed in a message.
+# Most queues or users listed in a message.
 _LISTED = 12
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The knobs of a selection; see `take` for what they mean together.
+    """The values of the selection knobs; `take` describes how they work together.
 
-    jobs: how many to take; None: all
-    offset: how many to pass over at the beginning of the log, or of the window
-    min_runtime: seconds of the trace; jobs that ran less are left out
-    begin, end: FROM and TO as given: seconds of the trace, or an ISO date with or without a time, in the log's own zone;
-        jobs submitted from `begin` on and before `end`. Empty: the log's beginning, its end
+    jobs: number of jobs to select; None: all
+    offset: number of jobs to skip at the beginning of the log or of the window
+    min_runtime: seconds of the trace; jobs with a shorter run time are left out
+    begin, end: FROM and TO as given: seconds of the trace, or an ISO date with or without a time, in the log's time zone. Jobs
+        submitted at or after `begin` and before `end` are in the window. Empty: the log's beginning or end
     queues, users: numbers as in the log; queues also by the names in its header (`; Queue: 1 batch`). Empty: all
     """
 
@@ -44,13 +43,13 @@ class Selection:
 
 @dataclass(frozen=True)
 class Taken:
-    """A selection, and what comes before it in the log.
+    """The selected jobs, and the jobs before them in the log.
 
-    jobs: SWF frame of the chosen lines, sorted by submission; those of the same second keep the log's order
-    left_out: lines left out between the first and the last that were looked at, by reason
-    before: lines of the log above the first chosen one, sorted alike, without those that would have been left out
-    instant: seconds of the trace at which the selection begins: FROM, or without one (or with an OFFSET in it) the first
-        chosen submission
+    jobs: SWF frame of the selected jobs, sorted by submission; jobs of the same second keep the log's order
+    left_out: number of jobs left out before the last selected one, by reason
+    before: SWF frame of the jobs before the first selected one, in the same order, without those that the filters leave out
+    instant: seconds of the trace at which the selection begins: FROM, or, without FROM or with an OFFSET, the submission of the
+        first selected job
     """
 
     jobs: pl.DataFrame
@@ -60,24 +59,27 @@ class Taken:
 
 
 def choose(trace: Trace, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The SWF frame of the chosen lines, sorted by submission, stable; and the lines left out among them, counted by reason.
+    """The SWF frame of the selected jobs, sorted by submission (stable), and the number of jobs left out, by reason.
 
-    What lies outside of the window, is passed over by the offset or comes after the last of `jobs` is not counted. Without
-    any choice it is the whole log. Raises WrongUse as `take` does.
+    Jobs outside of the window, skipped by the offset or after the last selected job are not counted. The default selection is the
+    whole log. Raises WrongUse as `take` does.
     """
     taken = take(trace, selection)
     return taken.jobs, taken.left_out
 
 
 def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) -> Taken:
-    """Of the log, sorted by submission, the window is cut out; its first `offset` lines are passed over, whatever they are;
-    of the rest those of other queues and users, the unusable ones and those that ran less than `min_runtime` are left
-    out and counted; `jobs` of what remains are taken. So an offset is the same place of the log under every
-    `min_runtime`, and `jobs` is how many are taken.
+    """Selects jobs of a log, in these steps:
 
-    `unusable`: an expression on an SWF frame, why a line cannot be used, null if it can.
+    1. The log is sorted by submission, and jobs outside of the window are dropped.
+    2. The first `offset` jobs of the window are skipped, whatever they are. An offset is therefore the same place of the log
+       under every other knob.
+    3. Jobs of other queues and users, unusable jobs and those with a run time below `min_runtime` are left out and counted.
+    4. The first `jobs` of the remaining jobs are selected.
 
-    Raises WrongUse, naming the knob, for a choice that leaves nothing or goes beyond the log.
+    `unusable` is an expression on an SWF frame: the reason why a job cannot be used, null if it can.
+
+    Raises WrongUse, which names the knob, if no job remains or a value goes beyond the log.
     """
     _check(selection)
     log = trace.frame
@@ -93,9 +95,9 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
         window = lines.filter(pl.col("submit") >= max(begin or 0.0, 0.0), pl.col("submit") < end)
     chosen, left_out = _first_jobs(_from_offset(window, trace, selection), trace, selection)
     if selection.begin or selection.end:
-        # Neither inside nor outside of a window of time.
-        timeless = lines.filter(pl.col("submit") < 0).height
-        left_out |= {"no submission time": timeless} if timeless else {}
+        # Jobs without a submission time are neither inside nor outside of the window.
+        without_time = lines.filter(pl.col("submit") < 0).height
+        left_out |= {"no submission time": without_time} if without_time else {}
     before = lines.filter(pl.col("place") < chosen["place"][0], pl.col("reason").is_null())
     instant = float(chosen["submit"][0]) if begin is None or selection.offset else begin
     return Taken(chosen.select(log.columns), left_out, before.select(log.columns), instant)
@@ -110,11 +112,11 @@ def _check(selection: Selection) -> None:
         raise WrongUse(f"MIN_RUNTIME: {selection.min_runtime:g} may be 0 or more seconds")
 
 
-# The window.
+# ---- the window ----
 
 
 def _bounds(trace: Trace, selection: Selection) -> tuple[float | None, float]:
-    """FROM and TO in seconds of the trace; None, infinity: not given."""
+    """FROM and TO in seconds of the trace; without them None and infinity."""
     begin = _instant("FROM", selection.begin, trace) if selection.begin else None
     end = _instant("TO", selection.end, trace) if selection.end else inf
     if begin is not None and begin >= end:
@@ -138,73 +140,74 @@ def _instant(knob: str, text: str, trace: Trace) -> float:
 
 
 def _span(trace: Trace) -> str:
-    """When the log's jobs were submitted, in seconds and, if it says so, dates."""
+    """Describes the first and last submission in the log, in seconds of the trace and, if known, as dates."""
     submit = trace.frame["submit"].filter(trace.frame["submit"] >= 0)
     if submit.is_empty():
         return "whose jobs have no submission times"
     first, last = float(submit.min()), float(submit.max())  # type: ignore[arg-type]
-    place = LocalTime.of(trace)
-    dates = [date.isoformat("T", "seconds") for one in (first, last) if (date := place.date(one)) is not None]
+    local = LocalTime.of(trace)
+    dates = [date.isoformat("T", "seconds") for second in (first, last) if (date := local.date(second)) is not None]
     return f"which spans {first:.15g} to {last:.15g}" + (f" ({' to '.join(dates)})" if dates else "")
 
 
-def _words(selection: Selection) -> str:
-    """Where it was looked for jobs."""
+def _searched(selection: Selection) -> str:
+    """Describes the part of the log that was searched for jobs, for messages."""
     knobs = (("FROM", selection.begin), ("TO", selection.end))
     window = "".join(f"{knob}={text}, " for knob, text in knobs if text)
     return f"from {window}OFFSET={selection.offset} on"
 
 
 def _from_offset(window: pl.DataFrame, trace: Trace, selection: Selection) -> pl.DataFrame:
-    """The window without what the offset passes over."""
+    """The window without the jobs that the offset skips."""
     if window.is_empty():
         knob = "FROM" if selection.begin else "TO"
-        place = " ".join(f"{word} {text}" for word, text in (("from", selection.begin), ("before", selection.end)) if text)
-        raise WrongUse(f"{knob}: no job was submitted {place}; it may be within the log, {_span(trace)}")
+        window_text = " ".join(f"{word} {text}" for word, text in (("from", selection.begin), ("before", selection.end)) if text)
+        raise WrongUse(f"{knob}: no job was submitted {window_text}; it may be within the log, {_span(trace)}")
     if selection.offset >= window.height:
-        there = "the window" if selection.begin or selection.end else "the log"
-        raise WrongUse(f"OFFSET: {selection.offset} may be up to {window.height - 1}, {there} has {window.height} jobs")
+        source = "the window" if selection.begin or selection.end else "the log"
+        raise WrongUse(f"OFFSET: {selection.offset} may be up to {window.height - 1}, {source} has {window.height} jobs")
     return window.slice(selection.offset)
 
 
-# What is left out of it.
+# ---- filters ----
 
 
 def queue_names(header: dict[str, str]) -> dict[int, str]:
-    """Names of queues by their numbers: the lines `Queue: 1 batch` of a header."""
-    found = (re.match(r"\s*(\d+)\s*[-=:,]?\s*(\S.*)", line) for line in header.get("Queue", "").splitlines())
-    return {int(match[1]): match[2].strip(" \t[]()'\"") for match in found if match}
+    """Names of queues by number, from the lines `Queue: 1 batch` of a header."""
+    matches = (re.match(r"\s*(\d+)\s*[-=:,]?\s*(\S.*)", line) for line in header.get("Queue", "").splitlines())
+    return {int(match[1]): match[2].strip(" \t[]()'\"") for match in matches if match}
 
 
 def _queues(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
-    """Numbers of these queues, each a number or a name (or its first word)."""
+    """Numbers of the queues `wanted`; each is given as a number, a name or the first word of a name."""
     names = queue_names(trace.header)
     numbers = {word.lower(): number for number, name in reversed(names.items()) for word in (name.split()[0], name)}
-    there = _known(trace, "queue", "QUEUES")
+    existing = _existing(trace, "queue", "QUEUES")
     chosen: list[int] = []
     for queue in wanted:
         number = int(queue) if re.fullmatch(r"-?\d{1,15}", queue) else numbers.get(queue.lower())
-        if number is None or number not in there:
-            told = [f"{one} ({names[one]})" if one in names else str(one) for one in sorted(there)]
-            raise WrongUse(f"QUEUES: the log has no job of the queue {queue!r}; it may be {_listed(told)}")
+        if number is None or number not in existing:
+            possible = [f"{number} ({names[number]})" if number in names else str(number) for number in sorted(existing)]
+            raise WrongUse(f"QUEUES: the log has no job of the queue {queue!r}; it may be {_listed(possible)}")
         chosen.append(number)
     return chosen
 
 
 def _users(trace: Trace, wanted: tuple[str, ...]) -> list[int]:
-    there = _known(trace, "user", "USERS")
+    existing = _existing(trace, "user", "USERS")
     for user in wanted:
-        if not re.fullmatch(r"-?\d{1,15}", user) or int(user) not in there:
-            told = _listed([str(one) for one in sorted(there)])
-            raise WrongUse(f"USERS: the log has no job of the user {user!r}; it may be {told}")
+        if not re.fullmatch(r"-?\d{1,15}", user) or int(user) not in existing:
+            possible = _listed([str(number) for number in sorted(existing)])
+            raise WrongUse(f"USERS: the log has no job of the user {user!r}; it may be {possible}")
     return [int(user) for user in wanted]
 
 
-def _known(trace: Trace, column: str, knob: str) -> set[int]:
-    there = set(trace.frame[column].unique())
-    if there == {-1}:
+def _existing(trace: Trace, column: str, knob: str) -> set[int]:
+    """The values of a column; raises WrongUse if all are unknown."""
+    values = set(trace.frame[column].unique())
+    if values == {-1}:
         raise WrongUse(f"{knob}: the log does not say of which {column} its jobs are")
-    return there
+    return values
 
 
 def _listed(names: list[str]) -> str:
@@ -212,7 +215,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _reason(trace: Trace, selection: Selection, unusable: pl.Expr | None) -> pl.Expr:
-    """Why a line of the window is left out; null: it is not."""
+    """Expression for the reason why a job of the window is left out; null if it is not."""
     col = pl.col
     reasons = [pl.lit(None, pl.String)]
     if selection.queues:
@@ -229,13 +232,13 @@ def _reason(trace: Trace, selection: Selection, unusable: pl.Expr | None) -> pl.
 
 
 def _first_jobs(window: pl.DataFrame, trace: Trace, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The lines without a reason to leave them out, up to `jobs` of them, and the number left out above the last, by reason."""
+    """The first `jobs` jobs without a reason to leave them out, and the number of jobs left out before the last one, by reason."""
     usable = pl.col("reason").is_null()
     count = window.select(usable.sum()).item()
     if count == 0:
         raise WrongUse(_nothing_left(window, selection))
     if selection.jobs is not None and selection.jobs > count:
-        raise WrongUse(f"JOBS: {selection.jobs} may be up to {count}, the log has no more usable jobs {_words(selection)}")
+        raise WrongUse(f"JOBS: {selection.jobs} may be up to {count}, the log has no more usable jobs {_searched(selection)}")
     if selection.jobs is not None:
         window = window.filter(usable.cum_sum() - usable.cast(pl.UInt32) < selection.jobs)
     left_out = window.filter(~usable)["reason"].value_counts().sort("reason")
@@ -243,12 +246,12 @@ def _first_jobs(window: pl.DataFrame, trace: Trace, selection: Selection) -> tup
 
 
 def _nothing_left(window: pl.DataFrame, selection: Selection) -> str:
-    """The knob that leaves nothing of the window, and what it may be."""
+    """The message for a selection without jobs: the knob that excludes the last ones, and its possible values."""
     remaining = window
     for knob, wanted, column in (("QUEUES", selection.queues, "queue"), ("USERS", selection.users, "user")):
-        there = remaining[column].unique().sort()
+        existing = remaining[column].unique().sort()
         remaining = remaining.filter(pl.col("reason").fill_null("") != f"of another {column}")
         if wanted and remaining.is_empty():
-            told = _listed([str(one) for one in there])
-            return f"{knob}: no job {_words(selection)} is of {column} {', '.join(wanted)}; it may be {told}"
-    return f"MIN_RUNTIME: none of the log's jobs {_words(selection)} can be used with {selection.min_runtime:g}"
+            possible = _listed([str(number) for number in existing])
+            return f"{knob}: no job {_searched(selection)} is of {column} {', '.join(wanted)}; it may be {possible}"
+    return f"MIN_RUNTIME: none of the log's jobs {_searched(selection)} can be used with {selection.min_runtime:g}"

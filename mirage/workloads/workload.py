@@ -1,9 +1,8 @@
-"""From a log to what is submitted: selection, presets, sizes, shrinking, time limits, cancellations. Pure;
-nothing is run here.
+"""Prepares the jobs to submit from a log: selection, preset jobs, sizes, shrinking, time limits, cancellations, dependencies.
 
-Time units: trace seconds are the log's own; virtual seconds are what Slurm sees, trace seconds times
-SHRINK/100 (the thesis's factor, which shrinks the gaps between submissions, the requested times and the run
-times alike).
+The functions have no side effects. Time units: trace seconds are the log's; virtual seconds are those that Slurm sees, which are
+trace seconds times SHRINK/100. This factor is that of the thesis that this project is based on; it applies to the intervals between
+submissions, the requested times and the run times.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ from mirage.workloads.presets import CANCELLED, QUEUED, RUNNING, never_ran, pres
 from mirage.workloads.selection import Selection, take
 from slurm_mirage.base.errors import WrongUse
 
-# A limit is rounded up to whole minutes, but not because of the last bits of a product of floats.
+# Tolerance for rounding errors when limits are rounded up to whole minutes.
 _EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is submitted, in this order.
+    """The jobs to submit.
 
-    jobs: one row a job, sorted by submission, preset ones first
-        id (Int64)                the log's job number, or a new one above all others where the log repeats it
-        submit                    trace seconds, as in the log; of a preset job the instant at which the selection begins
+    jobs: a row per job, preset jobs first, then in order of submission
+        id (Int64)                the log's job number, or, if the log repeats it, a new one above all others
+        submit                    trace seconds, as in the log; for a preset job the instant at which the selection begins
         submit_virtual            virtual seconds after the first submission
-        processors                allocated, or if the log does not say, requested; scaled if that was wanted
-        nodes_wanted              whole nodes for these processors, were they the smallest ones; null unless whole nodes are used
-        runtime, runtime_virtual  seconds of execution (of a job that never ran: what it asked for)
-        requested                 trace seconds; if the log does not say, the run time and the slack
+        processors                allocated processors, or, if unknown, requested ones; scaled for SIZES=scale
+        nodes_wanted              number of the smallest nodes that hold these processors; null unless jobs get whole nodes
+        runtime, runtime_virtual  trace and virtual seconds of execution (for a job that never ran: its requested time)
+        requested                 trace seconds; if unknown, the run time plus the slack
         limit_minutes (Int64)     for `sbatch --time`
-        limit_extended            whether that is more than what was requested (OVERRUN=extend)
-        cancel_after_virtual      virtual seconds after submission at which to cancel; null: do not
+        limit_extended            whether the limit is above the requested time (OVERRUN=extend)
+        cancel_after_virtual      virtual seconds from submission to cancellation; null: no cancellation
         ran                       false for a job that was cancelled while it waited
-        preset                    "running" or "queued": what it was when the selection began; "" of the selection itself
-        dependency                what it waits for, by `id`, as dependencies.py writes it; "": nothing
-        follows (Int64)           the job after whose end it is submitted; null: it has an instant of its own
-        think_virtual             virtual seconds from then to its submission; null likewise
-        memory                    kB for each of its processors that were requested; null: unknown
-        partition_name, qos_name  those that sacct names (a list of partitions of a job that could choose); ""
+        preset                    "running" or "queued": state of a preset job when the selection began; "" for other jobs
+        dependency                text for the plan, by `id` (dependencies.py); "": none
+        follows (Int64)           the job after whose end this one is submitted; null: none
+        think_virtual             virtual seconds from that end to the submission; null: none
+        memory                    requested memory in kB per processor; null: unknown
+        partition_name, qos_name  names from sacct (a job may list several partitions); "" if unknown
         status, user, group, executable, queue, partition: as in the log
-    excluded: jobs left out between the first and the last taken, by reason
-    notes: what was changed, each with the number of jobs
-    limits: distinct requested times before, and distinct time limits in minutes after (presets not counted); shrinking makes
-        them fewer, which takes from a backfill scheduler what it orders jobs by
+    excluded: number of jobs left out before the last selected one, by reason
+    notes: number of jobs by kind of change
+    limits: number of distinct requested times before, and of distinct time limits in minutes after the preparation, without preset
+        jobs. Shrinking reduces it, and backfill schedulers depend on the differences between limits
     shrink_percent: as given
-    size_factor: what sizes were multiplied by before they were rounded
+    size_factor: factor of the sizes before rounding
     """
 
     jobs: pl.DataFrame
@@ -64,15 +63,14 @@ class Workload:
     size_factor: float = 1.0
 
     def presets(self) -> int:
-        """How many of the jobs, the first ones, are presets."""
+        """Number of preset jobs; they are the first rows."""
         return self.jobs.filter(pl.col("preset") != "").height
 
     def to_swf(self) -> pl.DataFrame:
-        """What is submitted as an SWF frame, in virtual seconds; prepared again at 100 % it gives the same
-        jobs.
+        """The jobs as an SWF frame in virtual seconds; preparing it with SHRINK=100 gives the same jobs.
 
-        The requested time is the limit given to sbatch. The wait is that until the cancellation (less the run
-        time) for jobs to be cancelled, and unknown for the others.
+        The requested time is the limit given to sbatch. The wait of a job to be cancelled is the time until its cancellation minus
+        the run time; the wait of other jobs is unknown.
         """
         col = pl.col
         ran = pl.when("ran").then("runtime_virtual")
@@ -107,50 +105,45 @@ def prepare(
     preset: str = "none",
     depend: str = "none",
 ) -> Workload:
-    """Selects and shrinks the jobs of a log for a cluster with these `classes` of nodes, each a number of nodes and the
-    processors of each of them.
+    """Prepares the jobs of a log for a cluster.
 
-    The selection is that of `selection.take`. Unusable are jobs without processors, without a submission time,
-    partial executions (status 2 to 4: parts of a job that has a line of its own), and jobs with a run time of 0
-    or unknown that were not cancelled. Those that were cancelled while they waited are submitted, to be
-    cancelled at the recorded time; if that is unknown, they are left out too.
+    selection: see `selection.take`. Unusable are jobs without processors or submission time, partial executions (status 2 to 4:
+        parts of a job that has a line of its own), and jobs that were not cancelled and have a run time of 0 or unknown. Jobs that
+        were cancelled while they waited are submitted and cancelled at the recorded time; they are left out if it is unknown
+    classes: number of nodes and processors per node of each class of nodes
+    slack: virtual seconds that are added to extended limits and to unknown requested times
+    shrink_percent: SHRINK
+    overrun: "extend" gives a job that would not end within its limit with the slack the limit max(requested, run) + slack; "kill"
+        keeps the requested limit
+    whole_nodes: whether jobs get whole nodes
+    sizes: "keep" keeps the sizes; "fit" leaves out jobs that are larger than the cluster; "scale" multiplies sizes by the
+        cluster's processors over those of the log's machine, rounded to the nearest, at least 1, at most the cluster
+    preset: "none", or which preset jobs come first (`presets.presets`), in addition to the selection's `jobs`
+    depend: "keep" uses the dependencies of a log from sacct; "think" uses SWF's fields 17 and 18: a job is submitted think time
+        after the end of its preceding job; "none" uses neither
 
-    `sizes`, for a log of another machine: "keep" takes them as they are; "fit" leaves out the jobs that are wider than
-    the cluster; "scale" multiplies them by the cluster's processors over those of the log's machine, rounded to
-    the nearest, but at least 1. (A job wider than the log's machine becomes one of the whole cluster.)
-
-    `preset`: "none", or which jobs of before the selection come first (`presets.presets`); they come on top of
-    the selection's `jobs`.
-
-    `depend`, which jobs wait for others: "keep" the dependencies that sacct tells of, "think" those of SWF's fields 17 and 18
-    (a job is submitted think time after the end of its preceding job), "none".
-
-    `slack` is in virtual seconds. `overrun`: "extend" gives a job that (with the slack) would not end within
-    its limit the limit max(requested, run) + slack; "kill" leaves the limit as requested.
-
-    Raises WrongUse, naming the knob, for a choice that leaves nothing, goes beyond the log, or holds a job
-    that is wider than the cluster.
+    Raises WrongUse, which names the knob, for an invalid value, if no job remains, or if a job is larger than the cluster.
     """
     _check_knobs(shrink_percent, overrun, sizes)
     if depend == "think" and trace.format == "sacct":
         raise WrongUse("DEPENDENCIES: think is for SWF (fields 17 and 18), and TRACE is sacct's; it may be keep or none")
-    there = sum(count * cpus for count, cpus in classes)
-    taken = take(trace, selection, _unusable(there if sizes == "fit" else None))
+    available = sum(count * cpus for count, cpus in classes)
+    taken = take(trace, selection, _unusable(available if sizes == "fit" else None))
     before, unknown = presets(taken.before, taken.instant, preset)
     window = pl.concat([before, taken.jobs.with_columns(preset=pl.lit(""))])
     window = window.with_columns(processors=_processors(), ran=~never_ran()).with_columns(requests.memory(), *requests.names(trace))
     size_factor, beyond = 1.0, 0
     if sizes == "scale":
         machine = trace.machine()[0]
-        size_factor, (window, beyond) = there / machine, _scale(window, machine, there)
+        size_factor, (window, beyond) = available / machine, _scale(window, machine, available)
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
     limited, waiting = dependencies.waiting(limited, depend, shrink_percent / 100)
     _check_width(limited, classes)
-    wanted = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
+    nodes = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(
-        "id", "submit", "processors", wanted.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
+        "id", "submit", "processors", nodes.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
         "qos_name",
@@ -168,13 +161,13 @@ def prepare(
         **waiting,
         **dependencies.arrays(limited),
     }
-    # What is left of a preset job's request is no request that anybody made.
-    asked = taken.jobs.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
+    # The reduced requested times of preset jobs are not requests of users, so they are not counted.
+    requested_times = taken.jobs.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
     return Workload(
         submitted,
         taken.left_out,
         {reason: count for reason, count in notes.items() if count},
-        {"before": asked, "after": submitted.filter(pl.col("preset") == "")["limit_minutes"].n_unique()},
+        {"before": requested_times, "after": submitted.filter(pl.col("preset") == "")["limit_minutes"].n_unique()},
         shrink_percent,
         size_factor,
     )
@@ -190,12 +183,12 @@ def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:
 
 
 def _processors() -> pl.Expr:
-    """Processors of a job: allocated, or if the log does not say, requested."""
+    """Expression for the processors of a job: allocated, or, if unknown, requested."""
     return pl.when(pl.col("allocated_processors") > 0).then("allocated_processors").otherwise("requested_processors")
 
 
 def _unusable(widest: int | None) -> pl.Expr:
-    """Why a line of a log cannot be submitted; null: it can. `widest`: processors of the cluster, if what is wider is left out."""
+    """Expression for the reason why a job cannot be submitted; null if it can. Jobs with over `widest` processors cannot."""
     col = pl.col
     return (
         pl.when(col("submit") < 0).then(pl.lit("no submission time"))
@@ -207,17 +200,17 @@ def _unusable(widest: int | None) -> pl.Expr:
     )  # fmt: skip
 
 
-def _scale(window: pl.DataFrame, machine: int, there: int) -> tuple[pl.DataFrame, int]:
-    """Processors of a job on `machine` made those on a machine of `there`, and how many jobs were wider than the former."""
+def _scale(window: pl.DataFrame, machine: int, available: int) -> tuple[pl.DataFrame, int]:
+    """Scales job sizes from `machine` processors to `available`; returns the number of jobs larger than the machine, too."""
     processors = pl.col("processors")
     beyond = window.filter(processors > machine).height
-    # Whole numbers all the way: half a processor is rounded up, whatever the factor's last bits are.
-    nearest = (2 * processors.clip(upper_bound=machine) * there + machine) // (2 * machine)
+    # Integer arithmetic rounds half a processor up without errors of floating-point numbers.
+    nearest = (2 * processors.clip(upper_bound=machine) * available + machine) // (2 * machine)
     return window.with_columns(processors=nearest.clip(1)), beyond
 
 
 def _unique(window: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Adds `id`: the job number, or one above all others if it is not positive or has occurred before."""
+    """Adds `id`: the job number, or a number above all others if it is not positive or repeated; and the number of new ones."""
     number = pl.col("job_number")
     fresh = (number < 1) | ~number.is_first_distinct()
     free = pl.max_horizontal(number.max(), 0) + fresh.cum_sum().cast(pl.Int64)
@@ -226,7 +219,7 @@ def _unique(window: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def _shrink(window: pl.DataFrame, factor: float, slack: float) -> pl.DataFrame:
-    """Adds the times: trace seconds with what the log does not say filled in, and virtual seconds."""
+    """Adds the times in trace seconds, with unknown values filled in, and in virtual seconds."""
     col, when = pl.col, pl.when
     unknown = col("requested_time") <= 0
     known_wait = (col("status") == CANCELLED) & (col("wait") >= 0)
@@ -251,34 +244,34 @@ def _limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> 
     def minutes(seconds: pl.Expr) -> pl.Expr:
         return pl.max_horizontal((seconds / 60 - _EPSILON).ceil().cast(pl.Int64), 1)
 
-    asked = minutes(col("requested") * factor)
+    requested = minutes(col("requested") * factor)
     enough = minutes(pl.max_horizontal("requested", "runtime") * factor + slack)
-    reached = col("ran") & (col("runtime_virtual") + slack > asked * 60 + _EPSILON)
+    reached = col("ran") & (col("runtime_virtual") + slack > requested * 60 + _EPSILON)
     extended = reached if overrun == "extend" else pl.lit(False)
-    return window.with_columns(limit_minutes=pl.when(extended).then(enough).otherwise(asked), limit_extended=extended)
+    return window.with_columns(limit_minutes=pl.when(extended).then(enough).otherwise(requested), limit_extended=extended)
 
 
 def _enough_nodes(classes: Sequence[tuple[int, int]]) -> pl.Expr:
-    """Whole nodes that hold a job's processors whichever nodes Slurm takes: as many as are needed of the smallest ones."""
+    """Expression for the number of whole nodes that hold a job's processors on any nodes: counted in the smallest nodes."""
     processors = pl.col("processors")
-    wanted = pl.lit(None, pl.Int64)
+    needed = pl.lit(None, pl.Int64)
     nodes = held = 0
-    for count, cpus in sorted(classes, key=lambda one: one[1]):
-        wanted = pl.when(processors > held).then(nodes + (processors - held + cpus - 1) // cpus).otherwise(wanted)
+    for count, cpus in sorted(classes, key=lambda node_class: node_class[1]):
+        needed = pl.when(processors > held).then(nodes + (processors - held + cpus - 1) // cpus).otherwise(needed)
         nodes, held = nodes + count, held + count * cpus
-    return wanted
+    return needed
 
 
 def _check_width(jobs: pl.DataFrame, classes: Sequence[tuple[int, int]]) -> None:
-    """WrongUse naming the widest job and what would hold it, if it is wider than the cluster."""
+    """Raises WrongUse if the largest job is larger than the cluster; the message says which values would hold it."""
     number, needed = jobs.sort("processors", descending=True, maintain_order=True).select("id", "processors").row(0)
-    there = sum(count * cpus for count, cpus in classes)
-    if needed > there and len(classes) > 1:
+    available = sum(count * cpus for count, cpus in classes)
+    if needed > available and len(classes) > 1:
         raise WrongUse(
-            f"CLASSES: job {number} needs {needed} processors, the cluster has {there}; more or larger nodes would hold it, "
+            f"CLASSES: job {number} needs {needed} processors, the cluster has {available}; more or larger nodes would hold it, "
             "SIZES=fit leaves such jobs out, SIZES=scale makes all of them smaller"
         )
-    if needed > there:
+    if needed > available:
         [(nodes, cpus)] = classes
         raise WrongUse(
             f"CPUS: job {number} needs {needed} processors, the cluster has {cpus * nodes} (NODES={nodes} of "

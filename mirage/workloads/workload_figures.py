@@ -1,4 +1,4 @@
-"""What a workload is like, in single numbers, and what a log does not tell."""
+"""Computes the figures of a workload, and the reasons why tables and figures lack data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import polars as pl
 
 from mirage.traces.local_time import LocalTime
 
-# Name: unit, meaning; in the order in which they are shown.
+# Name: (unit, meaning), in the order of the report.
 FIGURES = {
     "jobs": ("", "jobs"),
     "span": ("s", "first to last submission"),
-    "interval_mean": ("s", "between two submissions, mean"),
+    "interval_mean": ("s", "interval between submissions, mean"),
     "processors": ("", "processors of the machine"),
     "distinct_sizes": ("", "different job sizes"),
     "size_mean": ("", "processors of a job, mean"),
@@ -20,7 +20,7 @@ FIGURES = {
     "one_processor_service": ("share", "service units of jobs on one processor"),
     "power_of_two_jobs": ("share", "jobs whose size is a power of two (1, 2, 4, ...)"),
     "service_hours": ("", "service units, in processor hours"),
-    "offered_load": ("share", "service units submitted over what the machine had meanwhile"),
+    "offered_load": ("share", "offered load: service units submitted over the machine's capacity"),
     "utilisation": ("share", "recorded utilisation, first submission to last end"),
     "users": ("", "users"),
     "top_user_jobs": ("share", "jobs of the user with most jobs"),
@@ -31,9 +31,9 @@ FIGURES = {
     "run_time_variation": ("", "run time, standard deviation over mean"),
     "requested_time_median": ("s", "requested time, median"),
     "requested_values": ("", "different requested times"),
-    "popular_requests": ("share", "jobs that ask for one of the ten most popular of them"),
+    "popular_requests": ("share", "jobs with one of the ten most frequent requested times"),
     "accuracy_median": ("share", "run time over requested time, median"),
-    "at_limit": ("share", "jobs that ran for their requested time, or longer"),
+    "at_limit": ("share", "jobs that ran for their requested time or longer"),
     "wait_mean": ("s", "recorded wait, mean"),
     "wait_median": ("s", "recorded wait, median"),
 }
@@ -69,12 +69,12 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
             )
         ),
     ).row(0, named=True)
-    one = sizes.filter(col("size") == 1)
+    single = sizes.filter(col("size") == 1)
     powers = sizes.filter((col("size") & (col("size") - 1)) == 0)
     values |= {
         "distinct_sizes": sizes.height,
-        "one_processor_jobs": _share(one["jobs"], sizes["jobs"]),
-        "one_processor_service": _share(one["service"], sizes["service"]),
+        "one_processor_jobs": _share(single["jobs"], sizes["jobs"]),
+        "one_processor_service": _share(single["service"], sizes["service"]),
         "power_of_two_jobs": _share(powers["jobs"], sizes["jobs"]),
         "size_median": middle["size"],
         "run_time_median": middle["run_time"],
@@ -93,7 +93,7 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
 
 
 def _over(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
-    """part / whole, null without a whole."""
+    """part / whole; null unless whole is above 0."""
     return pl.when(whole > 0).then(part / whole)
 
 
@@ -103,23 +103,24 @@ def _share(part: pl.Series, whole: pl.Series) -> float | None:
 
 
 def missing_from(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], local: LocalTime) -> dict[str, str]:
-    """What the log does not tell, by table."""
+    """Sentences that say which data the log lacks, by name of the table or figure."""
     known = {name: jobs.height - jobs[name].null_count() for name in jobs.columns}
     submitted = tables["hours"]["jobs"].sum() > 0
     reasons = {
         "sizes": not known["size"] and "The log does not say how many processors the jobs had.",
         "service": not jobs["service"].sum() and "There are no service units: no job has both a size and a run time above 0.",
-        "hours": not submitted and "The log has no submission times that could be told as hours.",
+        "hours": not submitted and "The log has no submission times from which hours could be computed.",
         "weekdays": (not submitted or local.begin is None)
-        and "Days of the week cannot be told: the log does not say on which date it begins.",
+        and "Days of the week are unknown: the log does not say on which date it begins.",
         "run_time": not known["run_time"] and "The log has no run times.",
         "requested_time": not known["requested_time"] and "The log has no requested times.",
         "accuracy": not tables["accuracy"]["jobs"].sum()
-        and "How much of the requested time is used cannot be told: that needs run times and requested times.",
+        and "Use of the requested time is unknown: it needs run times and requested times.",
         "wait": not known["wait"] and "The log has no waiting times.",
-        "offered": tables["load"].is_empty() and "Load over time needs sizes, run times and submissions over some time.",
+        "offered": tables["load"].is_empty()
+        and "Load over time is unknown: it needs sizes, run times and different submission times.",
         "utilisation": not tables["load"]["utilisation"].count()
-        and "Recorded utilisation cannot be told: it needs waiting times, sizes and run times.",
-        "users": not known["user"] and "The log does not say whose the jobs are.",
+        and "Recorded utilisation is unknown: it needs waiting times, sizes and run times.",
+        "users": not known["user"] and "The log does not name the users of the jobs.",
     }
     return {name: reason for name, reason in reasons.items() if reason}

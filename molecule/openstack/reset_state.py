@@ -1,4 +1,4 @@
-"""`reset_state.py CLOUD SERVER STATE`: have nova say that a server is `active`, or in `error`, as an administrator may."""
+"""`reset_state.py CLOUD SERVER STATE`: sets the state of a server to `active` or `error`, with administrator rights."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts the source archive of Debian's package of Slurm into FOLDER, as slurm.orig.tar: fetch_source.sh FOLDER
-# The host's own list of sources stays as it is: apt is given another one, of the same places (but security's), and keeps its files here.
+# fetch_source.sh FOLDER: downloads the source archive of Debian's Slurm package to FOLDER/slurm.orig.tar.
+# The host's list of sources is not changed: apt gets a separate list with the same mirrors (without security) and keeps its files in FOLDER.
 set -eu
 folder=$1
 mkdir -p "$folder/apt/lists/partial" "$folder/apt/none"

@@ -1,1 +1,1 @@
-"""Hosts for tests: Debian machines with systemd, sshd and addresses of their own, on one machine that runs as root."""
+"""Creates hosts for tests on one machine: Debian containers with systemd, sshd and their own addresses. Needs root."""

@@ -1,4 +1,4 @@
-"""Making a bed, having it do things, and removing it."""
+"""Creates, changes and removes test beds."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from contextlib import suppress
 from slurm_mirage.base.files import locked_folder, write_atomically
 
 from . import layout, machines, network, trees
+from .commands import BedError, run, say
 from .layout import Bed, Host
-from .words import BedError, run, say
 
-# Not the user's own configuration, agent and known hosts; and connections of its own, which end with the bed.
+# Ignores the user's SSH configuration, agent and known hosts. The shared connections end with the bed.
 _SSH = (
     "-F none -o IdentitiesOnly=yes -o UserKnownHostsFile={folder}/known_hosts "
     "-o ControlMaster=auto -o ControlPersist=60s -o ControlPath={folder}/ssh-%C "
-    # A host that lost its power is noticed.
+    # Detects hosts that are down.
     "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
 )
 
 
 def up(name: str, release: str, names: Sequence[str]) -> Bed:
-    """Make the bed, or add to it the hosts that it does not have, and boot those that do not run."""
+    """Create the bed, or add missing hosts to it, and boot the hosts that do not run."""
     tree = trees.tree(trees.Recipe(release))
     with locked_folder(layout.root()):
         bed = layout.load(name) or layout.new(name, release, [])
         if bed.release != release:
-            raise BedError(f"bed {name} is there with {bed.release}; take it down first")
+            raise BedError(f"bed {name} already exists with {bed.release}; remove it first (down {name})")
         asked = names or bed.names or layout.HOSTS
         bed.names += [host for host in asked if host not in bed.names]
         bed.save()
@@ -62,7 +62,7 @@ def _write_inventory(bed: Bed) -> None:
         "ansible_become": "true",
         "ansible_ssh_private_key_file": bed.key,
         "ansible_ssh_common_args": f'"{_SSH.format(folder=bed.folder)}"',
-        # In place of Ansible's own, which compress what goes over the bridge.
+        # Replaces Ansible's default options, which use compression.
         "ansible_ssh_args": "-oBatchMode=yes",
         "ansible_python_interpreter": "/usr/bin/python3",
     }
@@ -73,12 +73,12 @@ def _write_inventory(bed: Bed) -> None:
 def get(name: str) -> Bed:
     bed = layout.load(name)
     if bed is None:
-        raise BedError(f"there is no bed {name}")
+        raise BedError(f"bed {name} does not exist")
     return bed
 
 
 def boot(bed: Bed, host: Host) -> None:
-    """Start a host that was shut down or killed; it finds its files as they were."""
+    """Start a host that was shut down or killed. Its files are unchanged."""
     if not machines.runs(host):
         machines.stop([host], 0)
         machines.start(host)
@@ -86,48 +86,48 @@ def boot(bed: Bed, host: Host) -> None:
 
 
 def down(name: str) -> None:
-    """Remove the bed, and whatever there is of it, from this machine; the tree stays. Nothing to do is not an error."""
+    """Remove the bed, also an incomplete one, from this machine. The file tree stays. A missing bed is not an error."""
     with locked_folder(layout.root()):
         bed = layout.load(name)
         if bed is not None:
-            _hang_up(bed)
+            _close_connections(bed)
             machines.stop(bed.hosts)
             network.remove(bed)
             machines.remove_files(bed)
         folder = layout.root() / name
         if folder.exists():
             shutil.rmtree(folder)
-        _leave()
+        _remove_empty_folders()
     say(f"bed {name}: removed")
 
 
-def _leave() -> None:
-    """Remove the folder of all beds with the last of them."""
+def _remove_empty_folders() -> None:
+    """Remove the folders of all beds if they are empty."""
     for place in (layout.settings().parent, layout.root()):
         with suppress(OSError):
             place.rmdir()
 
 
-def _hang_up(bed: Bed) -> None:
-    """End the connections that Ansible keeps open."""
+def _close_connections(bed: Bed) -> None:
+    """Close the SSH connections that Ansible keeps open."""
     for path in bed.folder.glob("ssh-*"):
         with suppress(BedError):
             run("ssh", "-F", "none", "-o", f"ControlPath={path}", "-O", "exit", "bed")
 
 
 def leftovers() -> list[str]:
-    """What is on this machine of beds that are not there (any more)."""
-    # Not of one that is being removed just now.
+    """Return descriptions of everything on this machine that belongs to removed beds."""
+    # The lock excludes a bed that is being removed at the moment.
     with locked_folder(layout.root()):
-        found = _found()
-        _leave()
+        found = _find_leftovers()
+        _remove_empty_folders()
     return found
 
 
-def _found() -> list[str]:
+def _find_leftovers() -> list[str]:
     beds = layout.all_beds()
-    there = {bed.number for bed in beds}
-    gone = [Bed("", number, "", [], {}) for number in range(1, layout.NUMBERS + 1) if number not in there]
+    existing = {bed.number for bed in beds}
+    gone = [Bed("", number, "", [], {}) for number in range(1, layout.NUMBERS + 1) if number not in existing]
     tables, bridges, folders = network.tables(), {bed.bridge for bed in gone}, [bed.folder for bed in beds]
     found = [f"interface {name}" for bed in gone for name in network.interfaces(bed)]
     found += [f"nftables table {bed.table}" for bed in gone if bed.table in tables]

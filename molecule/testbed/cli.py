@@ -1,4 +1,4 @@
-"""The commands of the test bed."""
+"""Command line of the test bed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import sys
 
 from . import beds, machines, trees
+from .commands import BedError, say
 from .layout import HOSTS, check_name
-from .words import BedError, say
 
 
 def run(arguments: list[str]) -> int:
-    """Do what the command line says; what the machine cannot do is said in one line."""
+    """Run the command. Returns 0, or 1 after printing a one-line error."""
     given = _parser().parse_args(arguments)
     try:
         if os.geteuid() != 0:
-            raise BedError("wrong use: a bed needs root")
+            raise BedError("wrong use: a test bed needs root")
         _do(given)
     except BedError as error:
         print(error, file=sys.stderr)
@@ -25,16 +25,16 @@ def run(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="testbed", description="Hosts for tests, on this machine.")
+    parser = argparse.ArgumentParser(prog="testbed", description="Manages hosts for tests on this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, does in (
-        ("tree", "make the file tree of a release, if it is not there"),
-        ("up", "make a bed, or add hosts to it, and boot its hosts"),
-        ("down", "remove a bed, whatever there is of it"),
+        ("tree", "create the file tree of a release, if it does not exist"),
+        ("up", "create a bed, or add hosts to it, and boot its hosts"),
+        ("down", "remove a bed, also an incomplete one"),
         ("reboot", "shut a host down and boot it"),
-        ("kill", "take a host's power away"),
+        ("kill", "kill a host, as by a power failure"),
         ("boot", "boot a host that was killed"),
-        ("leftovers", "fail when there is something on this machine of a bed that is not there"),
+        ("leftovers", "fail if anything of a removed bed is left on this machine"),
     ):
         command = commands.add_parser(name, help=does)
         if name in ("tree", "up"):
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         if name not in ("tree", "leftovers"):
             command.add_argument("bed", help="the bed's name")
         if name == "up":
-            command.add_argument("--hosts", default="", help=f"the head first ({','.join(HOSTS)}), or more for a bed that is there")
+            command.add_argument("--hosts", default="", help=f"the head first ({','.join(HOSTS)}), or hosts to add to a bed")
         if name in ("reboot", "kill", "boot"):
             command.add_argument("host", help="the host's name")
     return parser

@@ -1,4 +1,4 @@
-"""Names and addresses of a bed: everything that it has on the host is told by its name and its number."""
+"""Defines the names and addresses of a bed. All of them are derived from the bed's name and number."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 
 from slurm_mirage.base.files import read_json, write_json
 
-from .words import BedError
+from .commands import BedError
 
 HOSTS = ["head1", "compute1", "compute2"]
-"""The hosts of a bed, unless others are asked for. A host that has the name of a group, as head, confuses Ansible."""
+"""Default hosts of a bed. A host may not have the name of an Ansible group, such as head."""
 NUMBERS = 250
 
 
 def root() -> Path:
-    """The folder of all beds: MIRAGE_BEDS, or /var/lib/slurm-mirage-beds."""
+    """Return the folder of all beds: MIRAGE_BEDS, or /var/lib/slurm-mirage-beds."""
     return Path(os.environ.get("MIRAGE_BEDS") or "/var/lib/slurm-mirage-beds")
 
 
 def settings() -> Path:
-    """What the beds have set on this machine, in a folder of its own, which is locked while they do."""
+    """Return the file with the kernel settings that beds have changed; its folder is locked during changes."""
     return root() / ".host" / "settings.json"
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host of a bed; `index` counts from 1, the head being the first."""
+    """A host of a bed. `index` counts from 1; the head is the first host."""
 
     bed: Bed
     name: str
@@ -42,7 +42,7 @@ class Host:
 
     @property
     def machine(self) -> str:
-        """systemd-nspawn's name of it. vb-MACHINE is its interface on the host, which may have 15 letters."""
+        """Name of the systemd-nspawn machine. Its interface on this machine is vb-MACHINE (at most 15 characters)."""
         return f"{self.bed.bridge}-{self.index}"
 
     @property
@@ -51,7 +51,7 @@ class Host:
 
     @property
     def tree(self) -> Path:
-        """What it sees as /."""
+        """Folder of the host's root file system."""
         return self.folder / "root"
 
     @property
@@ -61,9 +61,9 @@ class Host:
 
 @dataclass
 class Bed:
-    """A bed as it is written down in its folder, from before anything of it is made until everything is gone.
+    """A bed as recorded in its folder. The record exists before any other part of the bed, and until all of it is removed.
 
-    `processes` tells of each host that runs the systemd-nspawn and the init in it, each as process id and start time.
+    `processes` holds, for each running host, the process id and start time of its systemd-nspawn and of its init.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Bed:
 
     @property
     def table(self) -> str:
-        """Its table of nftables."""
+        """Name of the bed's nftables table."""
         return f"mirage_bed_{self.number:02x}"
 
     @property
@@ -117,7 +117,7 @@ class Bed:
 
 
 def load(name: str) -> Bed | None:
-    """The bed of that name; None when there is none, or only a folder that nothing was made in yet."""
+    """Return the bed of this name; None if it has no record."""
     content: dict[str, Any] | None = read_json(root() / name / "bed.json")
     if content is None:
         return None
@@ -126,12 +126,12 @@ def load(name: str) -> Bed | None:
 
 
 def new(name: str, release: str, names: list[str]) -> Bed:
-    """A bed that is nowhere yet, with a number of its own. Its name decides which, unless another bed has that."""
+    """Return a new bed with a free number, which is derived from the name if possible. Raises BedError if none is free."""
     taken = {bed.number for bed in all_beds()}
     first = zlib.crc32(name.encode()) % NUMBERS
     free = [number for number in ((first + step) % NUMBERS + 1 for step in range(NUMBERS)) if number not in taken]
     if not free:
-        raise BedError(f"there are {NUMBERS} beds already")
+        raise BedError(f"all {NUMBERS} numbers of beds are in use; remove a bed")
     return Bed(name, free[0], release, names, {})
 
 
@@ -141,7 +141,7 @@ def all_beds() -> list[Bed]:
 
 
 def check_name(name: str, what: str) -> str:
-    """`name`, if it can be one of a folder, a host and an interface."""
+    """Return `name` if it is valid for folders, hosts and interfaces. Raises BedError otherwise."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,20}", name):
-        raise BedError(f"wrong use: {what} {name!r}: a lower-case letter, then at most 20 letters, digits or hyphens")
+        raise BedError(f"wrong use: {what} {name!r}: must be a lower-case letter, then at most 20 letters, digits or hyphens")
     return name

@@ -1,6 +1,6 @@
-"""The hosts as machines of systemd-nspawn, on a machine whose own first process need not be systemd.
+"""Runs the hosts as systemd-nspawn machines. This machine's init need not be systemd.
 
-Every machine has a control group of its own: without one, the systemd of each would meet the others' processes in its groups.
+Every host has its own control group, because otherwise its systemd would find the processes of other hosts in its groups.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from pathlib import Path
 
 from slurm_mirage.base import processes
 
+from .commands import BedError, run
 from .layout import Bed, Host
 from .trees import ACCOUNT
-from .words import BedError, run
 
 SHUTDOWN = 20
-"""Seconds that a host may take to shut down, before it is killed."""
+"""Seconds after which a host that does not shut down is killed."""
 BOOT = 90
-"""Seconds after which a host without sshd counts as broken."""
+"""Time limit for the start of a host's sshd in seconds."""
 KEPT = [Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export")]
-"""Where systemd-nspawn has a folder for each machine that runs, and leaves it when it is killed."""
+"""Folders with a subfolder for each running machine, which systemd-nspawn does not remove when it is killed."""
 
 
 def mount_points() -> list[Path]:
-    """What is mounted on this machine, in the order of mounting."""
-    # proc(5): blanks in a path are written as \\040; the beds' folders have none.
+    """Return the mount points of this machine in the order of mounting."""
+    # Spaces in a path are encoded as \\040 (proc(5)); the beds' folders have none.
     return [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
 
 
 def prepare_folder(bed: Bed) -> None:
-    """Hosts write to memory: that is fast, works on every file system, and is gone with one call."""
+    """Mount a tmpfs for the hosts' files, which is fast, supports overlayfs everywhere, and is removed by one unmount."""
     bed.machines.mkdir(exist_ok=True)
     if bed.machines not in mount_points():
         run("mount", "-t", "tmpfs", "-o", "mode=0700,size=6g", bed.table, str(bed.machines))
 
 
 def prepare(host: Host, tree: Path, public_key: str) -> None:
-    """Give the host its file system: the shared tree, and above it what is its own."""
+    """Mount the host's root file system: an overlay above the shared tree, with the host's own files."""
     if host.tree in mount_points():
         return
     upper, work = host.folder / "upper", host.folder / "work"
@@ -58,23 +58,23 @@ def prepare(host: Host, tree: Path, public_key: str) -> None:
 def _personalise(host: Host, public_key: str) -> None:
     identity = hashlib.sha256(f"{host.bed.name} {host.name}".encode()).hexdigest()[:32]
     network = f"[Match]\nName=host0\n[Network]\nAddress={host.address}/24\nGateway={host.bed.network}.1\nLinkLocalAddressing=no\n"
-    # 127.0.1.1 is where Debian's installer puts a host's own name.
+    # Debian's installer assigns 127.0.1.1 to the host's own name.
     texts = {
         "etc/hostname": f"{host.name}\n",
         "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n",
         "etc/machine-id": f"{identity}\n",
         "etc/resolv.conf": _name_servers(),
         "etc/systemd/network/10-host0.network": network,
-        # Read by that account's sshd; written by nobody but root.
+        # sshd requires that only root and the account can write this file.
         f"home/{ACCOUNT}/.ssh/authorized_keys": public_key,
     }
     for name, text in texts.items():
         path = host.tree / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A link would lead out of the tree.
+        # An existing symbolic link could point outside of the tree.
         path.unlink(missing_ok=True)
         path.write_text(text)
-    # The bed's key for the host's own end too: ssh then knows the hosts before it meets them.
+    # All hosts of the bed have the same host key, so that known_hosts can be written in advance.
     for suffix, mode in (("", 0o600), (".pub", 0o644)):
         place = host.tree / f"etc/ssh/ssh_host_ed25519_key{suffix}"
         shutil.copy(host.bed.folder / f"host_key{suffix}", place)
@@ -82,7 +82,7 @@ def _personalise(host: Host, public_key: str) -> None:
 
 
 def _name_servers() -> str:
-    """This machine's name servers; those behind a local one of systemd-resolved, which other hosts cannot reach."""
+    """Return this machine's resolv.conf, or systemd-resolved's, if the former has a local name server that hosts cannot reach."""
     for path in (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")):
         with suppress(OSError):
             text = path.read_text()
@@ -92,12 +92,12 @@ def _name_servers() -> str:
 
 
 def start(host: Host) -> None:
-    """Boot the host. It is written down before it runs, so that it is found again whatever happens to this program."""
+    """Boot the host. Its process is recorded before it runs, so that it can be stopped even if this program is killed."""
     command = [
         "systemd-nspawn",
         "--quiet",
         "--boot",
-        # Nobody to register with, where systemd is not the first process.
+        # systemd-machined does not exist where init is not systemd.
         "--register=no",
         "--keep-unit",
         f"--machine={host.machine}",
@@ -109,13 +109,13 @@ def start(host: Host) -> None:
         "--link-journal=no",
         "--console=pipe",
     ]
-    # It waits for a word before it becomes systemd-nspawn, with the same process id and start time, and ends without it.
+    # The shell waits for a line on stdin, then becomes systemd-nspawn with the same process id and start time. Without it, it ends.
     waiting = ["sh", "-c", 'read -r go && exec "$@" </dev/null', "sh", *command]
     with host.console.open("ab") as console:
         process = subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=console, stderr=console, start_new_session=True)
     started = processes.start_time(process.pid)
     if started is None or process.stdin is None:
-        raise BedError(f"{host.name}: it ended before it began")
+        raise BedError(f"{host.name}: systemd-nspawn could not be started")
     host.bed.processes[host.name] = [(process.pid, started)]
     host.bed.save()
     for group in _groups(host):
@@ -126,12 +126,15 @@ def start(host: Host) -> None:
 
 
 def wait_for_ssh(host: Host) -> None:
-    """Wait until the host's sshd answers, and write down the host's init, which systemd-nspawn takes with it when it ends."""
+    """Wait until the host's sshd answers, and record the host's init.
+
+    Raises BedError when the host ends or the time limit is exceeded.
+    """
     deadline = time.monotonic() + BOOT
     while not _answers(host.address):
         nspawn = host.bed.processes[host.name][0]
         if not processes.is_alive(*nspawn):
-            raise BedError(f"{host.name} ended while it booted: {_last_words(host)}")
+            raise BedError(f"{host.name} ended during the boot: {_last_words(host)}")
         if time.monotonic() > deadline:
             raise BedError(f"{host.name}: no sshd at {host.address} after {BOOT} s: {_last_words(host)}")
         time.sleep(0.1)
@@ -161,10 +164,10 @@ def runs(host: Host) -> bool:
 
 
 def stop(hosts: Iterable[Host], patience: float = SHUTDOWN) -> None:
-    """Shut the hosts down, all at a time; what still runs after `patience` seconds is killed. Their files stay."""
+    """Shut down the hosts in parallel, and kill those that still run after `patience` seconds. Their files stay."""
     hosts = list(hosts)
     known = {host.name: host.bed.processes.get(host.name, []) for host in hosts}
-    # SIGTERM to systemd-nspawn is the power button of its machine.
+    # On SIGTERM, systemd-nspawn shuts down its machine.
     supervisors = [pid for found in known.values() for pid, started in found[:1] if processes.is_alive(pid, started)]
     if patience > 0:
         processes.end(supervisors, patience)
@@ -186,7 +189,7 @@ def _wait_until_gone(found: list[tuple[int, int]]) -> None:
 
 
 def group_folders() -> list[Path]:
-    """Where control groups are made: the hierarchy of version 2, and systemd's own of version 1 where there is one."""
+    """Return the folders of the control group hierarchies: version 2, and systemd's of version 1 if it exists."""
     lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     wanted = [line for line in lines if line[2] == "cgroup2" or (line[2] == "cgroup" and "name=systemd" in line[3].split(","))]
     return [Path(line[1]) for line in wanted]
@@ -197,14 +200,14 @@ def _groups(host: Host) -> list[Path]:
 
 
 def supervisors() -> list[tuple[int, Path]]:
-    """Every systemd-nspawn on this machine with a tree of its own: its id and the tree."""
+    """Return the process id and the root folder of every systemd-nspawn with a root folder on this machine."""
     lines = [(pid, processes.command_line(pid)) for pid in processes.parents()]
     words = [(pid, word) for pid, line in lines if "systemd-nspawn" in line for word in line]
     return [(pid, Path(word.partition("=")[2])) for pid, word in words if word.startswith("--directory=")]
 
 
 def _remove_groups(host: Host) -> None:
-    """End whatever is left in the machine's groups, and remove them."""
+    """Kill the remaining processes in the machine's control groups, and remove the groups."""
     for group in _groups(host):
         if not group.exists():
             continue
@@ -212,7 +215,7 @@ def _remove_groups(host: Host) -> None:
             (group / "cgroup.kill").write_text("1\n")
         deadline = time.monotonic() + SHUTDOWN
         while group.exists():
-            # The innermost first. A group whose last process has just been killed is busy for a moment.
+            # The innermost group first. A group stays busy for a moment after its last process was killed.
             for folder, _, _ in os.walk(group, topdown=False):
                 with suppress(OSError):
                     Path(folder).rmdir()
@@ -223,7 +226,7 @@ def _remove_groups(host: Host) -> None:
 
 
 def remove_files(bed: Bed) -> None:
-    """Unmount the hosts' files, and forget what systemd-nspawn keeps elsewhere about a machine that was killed."""
+    """Unmount the hosts' files, and remove systemd-nspawn's files of killed machines."""
     for host in bed.hosts:
         with suppress(FileNotFoundError):
             seen = host.tree.stat()

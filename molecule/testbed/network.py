@@ -1,4 +1,4 @@
-"""A bed's own network: a bridge, whose address the hosts know as their gateway, and a way out through this machine's address."""
+"""Creates and removes a bed's network: a bridge, whose address is the hosts' gateway, and NAT to this machine's networks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from slurm_mirage.farm.host_settings import HostSettings
 
+from .commands import BedError, run
 from .layout import Bed, settings
-from .words import BedError, run
 
 _FORWARDING = "net.ipv4.ip_forward"
 
 
 def _rules(bed: Bed) -> str:
-    """The bed's table: what leaves goes out under this machine's address, in packets that fit its interface."""
+    """Return the bed's nftables table: NAT of outgoing packets, and a maximum segment size that fits the interface."""
     return f"""
         table ip {bed.table} {{
             chain out {{
@@ -31,36 +31,36 @@ def _rules(bed: Bed) -> str:
 
 
 def make(bed: Bed) -> None:
-    """The bridge, its address and the way out, as far as they are missing."""
+    """Create the bridge, its address and the NAT rules as far as they are missing. Raises BedError if forwarding is refused."""
     if not Path("/sys/class/net", bed.bridge).exists():
         run("ip", "link", "add", bed.bridge, "type", "bridge")
     run("ip", "address", "replace", f"{bed.network}.1/24", "dev", bed.bridge)
     run("ip", "link", "set", bed.bridge, "up")
-    # Whatever came before, there is then exactly this table.
+    # Replaces an existing table.
     run("nft", "--file", "-", given=f"table ip {bed.table}\ndelete table ip {bed.table}\n{_rules(bed)}")
     refused = HostSettings(settings()).claim(bed.name, {_FORWARDING: 1})["refused"]
     if refused:
-        raise BedError(f"this machine does not let its hosts out: {_FORWARDING}: {refused[_FORWARDING]}")
+        raise BedError(f"this machine does not forward the hosts' packets: {_FORWARDING}: {refused[_FORWARDING]}")
 
 
 def remove(bed: Bed) -> None:
-    """Undo `make`, or what there is of it; the machine forwards packets afterwards only if it did before the first bed."""
+    """Undo `make`, also if it was interrupted. Packet forwarding is restored after the last bed."""
     HostSettings(settings()).release(bed.name)
     if bed.table in tables():
         run("nft", "delete", "table", "ip", bed.table)
     for name in interfaces(bed):
-        # The other end of a pair may have gone, and taken this one with it, since the list was read.
+        # An interface vanishes with the other end of its pair, which may have been removed meanwhile.
         if Path("/sys/class/net", name).exists():
             run("ip", "link", "delete", name)
 
 
 def interfaces(bed: Bed) -> list[str]:
-    """Interfaces of the bed that there are: those of its hosts, then the bridge."""
+    """Return the existing interfaces of the bed: those of its hosts, then the bridge."""
     found = [path.name for path in Path("/sys/class/net").iterdir()]
     return sorted(name for name in found if name.startswith(f"vb-{bed.bridge}-")) + [bed.bridge] * (bed.bridge in found)
 
 
 def tables() -> list[str]:
-    """Names of this machine's tables for IPv4."""
+    """Return the names of this machine's nftables tables for IPv4."""
     listing: dict[str, Any] = json.loads(run("nft", "--json", "list", "tables", "ip"))
     return [entry["table"]["name"] for entry in listing["nftables"] if "table" in entry]

@@ -1,7 +1,7 @@
-"""The file tree that a bed's hosts share: Debian with what a cluster host needs, made once and kept by its recipe.
+"""Builds the file tree that a bed's hosts share: Debian with the packages of a cluster host.
 
-A tree is named by the digest of its recipe, so that another recipe makes another tree. It is built beside its place and
-renamed when it is whole: an interrupted build leaves nothing that could be taken for a tree. Nothing writes to it later.
+A tree is named by the digest of its recipe. It is built under a temporary name and renamed last, so that an interrupted build
+leaves no incomplete tree. It is never changed later.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from slurm_mirage.base.files import locked_folder
 
-from .words import BedError, run, say
+from .commands import BedError, run, say
 
-# Debian as it comes with an image for the cloud: sudo and a login service (libpam-systemd) belong to what has to be lived with.
+# Debian as in a cloud image, including sudo and the login service (libpam-systemd).
 _SYSTEM = (
     "ca-certificates",
     "dbus",
@@ -33,19 +33,22 @@ _SYSTEM = (
     "systemd-sysv",
 )
 ACCOUNT = "debian"
-"""Who logs in, as in Debian's images: an ordinary account that may use sudo without a password."""
-# What the roles would install on each host otherwise: in the tree it is unpacked once instead of three times in every test.
+"""Account for SSH, as in Debian's images: an unprivileged account with sudo without a password."""
+# Packages that the roles would otherwise install on each host in every test.
 _CLUSTER = ("gcc", "libc6-dev", "make", "munge", "slurm-client", "slurmctld", "slurmd")
-# The packages' own services do not start, as after the roles have installed them; nothing of apt's wakes up during a test.
+# These services are disabled, as by the roles. The timers are masked, so that no apt job runs during a test.
 _SERVICES = ("munge", "slurmctld", "slurmd")
 _TIMERS = tuple(f"{name}.timer" for name in ("apt-daily", "apt-daily-upgrade", "dpkg-db-backup", "e2scrub_all", "fstrim", "man-db"))
-# A build whose program was killed does not go on by itself: the next one would begin in the same folder.
+# The build ends with this program, because the next build uses the same folder.
 _TIED = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what is in a tree; `version` is raised when this module makes another tree of the same values."""
+    """Everything that determines the content of a tree.
+
+    Raise `version` when this module builds other trees from the same values.
+    """
 
     release: str
     system: tuple[str, ...] = _SYSTEM
@@ -58,15 +61,15 @@ class Recipe:
 
 
 def cache() -> Path:
-    """The folder of the trees: MIRAGE_TREES, or ~/.cache/slurm-mirage/trees."""
+    """Return the folder of the trees: MIRAGE_TREES, or ~/.cache/slurm-mirage/trees."""
     return Path(os.environ.get("MIRAGE_TREES") or Path.home() / ".cache/slurm-mirage/trees")
 
 
 def tree(recipe: Recipe) -> Path:
-    """The recipe's tree, which is built where it is missing. Of several who ask at a time one builds, the others wait."""
+    """Return the recipe's tree, which is built if it is missing. Concurrent calls wait for the first one's build."""
     place = cache() / f"{recipe.release}-{recipe.digest}"
     if place.exists():
-        say(f"tree {place.name}: kept from before")
+        say(f"tree {place.name}: exists")
         return place
     with locked_folder(cache()):
         if not place.exists():
@@ -77,8 +80,8 @@ def tree(recipe: Recipe) -> Path:
 def _build(recipe: Recipe, place: Path) -> None:
     unfinished = place.with_name(f"{place.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    say(f"tree {place.name}: debootstrap of {recipe.release}, once")
-    # In name spaces of its own: what debootstrap mounts and starts ends with it, however it ends.
+    say(f"tree {place.name}: debootstrap of {recipe.release}, once per recipe")
+    # In its own namespaces, so that debootstrap's mounts and processes end with it in any case.
     alone = (*_TIED, "unshare", "--mount", "--pid", "--fork", "--kill-child")
     mirror = os.environ.get("MIRAGE_MIRROR", "")
     run(
@@ -102,7 +105,7 @@ def _build(recipe: Recipe, place: Path) -> None:
 
 
 def _settle(root: Path) -> None:
-    """Make the tree one of hosts that boot for the first time, over and over."""
+    """Configure the tree for hosts that boot for the first time."""
     _inside(root, "systemctl", "disable", *_SERVICES)
     _inside(root, "systemctl", "mask", *_TIMERS)
     _inside(root, "systemctl", "enable", "systemd-networkd.service", "ssh.service")
@@ -112,7 +115,7 @@ def _settle(root: Path) -> None:
     sudoers = root / "etc/sudoers.d" / ACCOUNT
     sudoers.write_text(f"{ACCOUNT} ALL=(ALL:ALL) NOPASSWD:ALL\n")
     sudoers.chmod(0o440)
-    # Each host gets its own.
+    # Each host gets its own keys.
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
     for name in ("etc/machine-id", "var/lib/dbus/machine-id", "etc/hostname"):
@@ -123,7 +126,7 @@ def _settle(root: Path) -> None:
 
 
 def _inside(root: Path, *command: str) -> None:
-    """Run a command in the tree, with the host's network, seeing and leaving nothing else of the host."""
+    """Run a command in the tree, isolated from the host except for its network."""
     flags = ("--quiet", "--register=no", "--keep-unit", "--pipe", "--console=pipe", "--resolv-conf=copy-host", "--timezone=off")
     environment = ("--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LC_ALL=C")
     run(*_TIED, "systemd-nspawn", *flags, *environment, f"--directory={root}", "--as-pid2", *command)

@@ -1,4 +1,4 @@
-"""A real cluster in Slurm's front-end mode: where jobs run, how they are suspended, and what the loss of a front end does.
+"""A real cluster in Slurm's front-end mode: placement of jobs, suspension, and the loss of a front end.
 
 Needs a running instance on this host that was built with FRONT_END, and in which nothing else runs:
 
@@ -29,7 +29,7 @@ PATIENCE = 120.0
 
 
 class Cluster:
-    """The instance, spoken to as its own user by the commands of its own Slurm, in real time."""
+    """The instance. The commands of its Slurm release run as its user, in real time."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -51,28 +51,28 @@ class Cluster:
     def submit(self, script: str, *words: str) -> str:
         return self.run("sbatch", "--parsable", "--output=%j.out", *words, f"--wrap={script}")
 
-    def suspends(self, job: str) -> bool:
-        """Whether slurmctld did so; it refuses as long as it has not heard that the launch is over ("Job is pending execution")."""
+    def suspend(self, job: str) -> bool:
+        """Suspend a job; returns whether slurmctld did so. It refuses while the launch of the job is not complete."""
         with suppress(subprocess.CalledProcessError):
             self.run("scontrol", "suspend", job)
             return True
         return False
 
     def running(self) -> list[str]:
-        """The front ends of the running jobs."""
+        """Return the front ends of the running jobs."""
         return self.run("squeue", "--noheader", "--states=RUNNING", "--format=%B").split()
 
     def state_of_sleep(self, seconds: int) -> list[str]:
-        """States, as the kernel has them, of the programs `sleep SECONDS` of the instance."""
-        found = processes.of_instance(str(self.directory))
-        mine = [pid for pid in found if processes.command_line(pid) == ["sleep", str(seconds)]]
-        return [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in mine]
+        """Return the kernel's states of the instance's processes `sleep SECONDS`."""
+        members = processes.of_instance(str(self.directory))
+        sleeping = [pid for pid in members if processes.command_line(pid) == ["sleep", str(seconds)]]
+        return [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in sleeping]
 
 
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, "did not happen"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.2)
 
 
@@ -101,28 +101,28 @@ def test_tasks_of_all_nodes_run_on_one_front_end(cluster: Cluster) -> None:
     job = cluster.submit(
         f"{srun} sh -c 'echo $SLURMD_NODENAME $SLURM_NODEID $SLURM_JOB_NODELIST'", "--nodes=3", "--ntasks=3", "--wait"
     )
-    said = (cluster.directory / f"home/{job}.out").read_text().splitlines()
-    assert len(said) == 3 and len(set(said)) == 1
-    assert said[0].startswith(front_end.PREFIX) and said[0].split()[1] == "0"
+    tasks = (cluster.directory / f"home/{job}.out").read_text().splitlines()
+    assert len(tasks) == 3 and len(set(tasks)) == 1
+    assert tasks[0].startswith(front_end.PREFIX) and tasks[0].split()[1] == "0"
 
 
-def test_a_job_is_suspended_and_goes_on(cluster: Cluster) -> None:
+def test_a_job_is_suspended_and_resumed(cluster: Cluster) -> None:
     job = cluster.submit("exec sleep 601", "--nodes=2", "--exclusive")
     until(lambda: len(cluster.state_of_sleep(601)) == 1)
     until(lambda: len(cluster.running()) == 1)
-    until(lambda: cluster.suspends(job))
+    until(lambda: cluster.suspend(job))
     until(lambda: cluster.state_of_sleep(601) == ["T"])
     cluster.run("scontrol", "resume", job)
     until(lambda: cluster.state_of_sleep(601) == ["S"])
 
 
-def test_a_front_end_that_dies_takes_neither_nodes_nor_jobs_with_it(cluster: Cluster) -> None:
+def test_the_loss_of_a_front_end_affects_neither_nodes_nor_jobs(cluster: Cluster) -> None:
     for _ in range(cluster.front_ends):
         cluster.submit("exec sleep 602")
     until(lambda: len(cluster.state_of_sleep(602)) == cluster.front_ends)
     before = read_json(cluster.directory / "run/farm.json")
-    mine = processes.of_instance(str(cluster.directory))
-    first = next(pid for pid in mine if processes.command_line(pid)[1:4] == ["-D", "-N", f"{front_end.PREFIX}1"])
+    members = processes.of_instance(str(cluster.directory))
+    first = next(pid for pid in members if processes.command_line(pid)[1:4] == ["-D", "-N", f"{front_end.PREFIX}1"])
     os.kill(first, signal.SIGKILL)
     until(lambda: read_json(cluster.directory / "run/farm.json")["restarts"] == before["restarts"] + 1)
     until(lambda: read_json(cluster.directory / "run/farm.json")["daemons"]["slurmd"]["ready"] == cluster.front_ends)

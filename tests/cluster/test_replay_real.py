@@ -1,14 +1,13 @@
-"""The replay against a real cluster: whatever is killed, every job is submitted exactly once, and played.
+"""The replay on a real cluster: every job is submitted exactly once and runs, even if slurmctld or the replay is killed.
 
-A controller that was killed may itself run a job a second time, under the same id, before anybody can prevent it: that is
-counted (played_twice) and allowed where one was killed.
+A killed slurmctld may run a job a second time under the same id, which the replay cannot prevent. Such jobs are counted
+(played_twice) and allowed in tests that kill slurmctld.
 
-Needs a running instance on this host with at least 64 processors, in which nothing else runs, and something that starts
-slurmctld again when it dies:
+Needs a running instance on this host with at least 64 processors and without other jobs, whose farm restarts slurmctld:
 
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster
 
-Memory and partitions need one that has them (tests/cluster/memory.conf), and are skipped elsewhere.
+The test of memory and partitions needs an instance with tests/cluster/memory.conf and is skipped otherwise.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ PATIENCE = 300.0
 
 @dataclass
 class Run:
-    """A run folder of the instance, and the replay over it."""
+    """A run folder of the instance and its replay."""
 
     instance: Path
     folder: Path
@@ -70,13 +69,13 @@ class Run:
 
     def finish(self) -> dict[str, Any]:
         process = self.start()
-        _, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, said.decode()
+        _, stderr = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, stderr.decode()
         result: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
         return result
 
     def described(self) -> dict[int, dict[str, Any]]:
-        """Slurm's last word on each job, by the job's number; instants are whole seconds."""
+        """Return Slurm's last record of each job, by the job's number. Times are whole seconds."""
         lines = map(json.loads, (self.folder / "suspended.jsonl").read_text().splitlines())
         return {int(job["name"].rpartition(".")[2]): job for job in lines}
 
@@ -138,7 +137,7 @@ def make(instance: Path) -> Iterator[Any]:
     shutil.copytree(ROOT / "module_utils" / "slurm_mirage", library / "slurm_mirage", dirs_exist_ok=True)
 
     def make_run(jobs: int, gap: float, runtime: float, **changes: Any) -> Run:
-        """Jobs of 1 to 4 processors, every 20th of them one that runs for a minute and is cancelled after 2 s."""
+        """Create a run with jobs of 1 to 4 processors; every 20th job would run for a minute and is cancelled after 2 s."""
         rng = random.Random(1)
         folder = instance / "runs" / f"test-{os.getpid()}-{time.time_ns() % 10**9}"
         folder.mkdir()
@@ -185,7 +184,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_controller(instance: Path) -> None:
-    """Kill slurmctld and wait until there is another one."""
+    """Kill slurmctld and wait until it has been restarted."""
     path = instance / "run" / "slurmctld.pid"
 
     def written() -> str:
@@ -208,7 +207,7 @@ def test_a_whole_run(make: Any) -> None:
     assert result["states"] == {"COMPLETED": 57, "CANCELLED": 3}
     assert (result["retries"], result["resubmitted"], result["interruptions"], result["restarts"]) == (0, 0, [], [])
     assert result["halted"] == 0
-    # A new slurmctld misses the file of its saved jobs.
+    # A new slurmctld reports that the file of its saved jobs is missing.
     assert set(result["messages"]) <= {"other error"}
     events = [event for event in run.events() if event["event"] == "submitted"]
     ids = [event["slurm_id"] for event in events]
@@ -225,7 +224,7 @@ def test_a_whole_run(make: Any) -> None:
     assert run.submissions() == 60, "a finished run is not played again"
 
 
-def test_it_is_stopped_and_goes_on(make: Any) -> None:
+def test_a_stopped_replay_is_continued(make: Any) -> None:
     run = make(60, 0.05, 2.0)
     process = run.start()
     run.wait_for_submissions(20)
@@ -244,19 +243,19 @@ def test_it_is_stopped_and_goes_on(make: Any) -> None:
     assert jump == pytest.approx(0.05 + interruption["gap"], abs=0.01), "the rest of the schedule keeps its gaps"
 
 
-def test_only_one_goes_on_at_a_time(make: Any) -> None:
+def test_only_one_replay_of_a_run_runs(make: Any) -> None:
     run = make(40, 0.05, 1.0)
     process = run.start()
     run.wait_for_submissions(2)
     second = run.start()
-    _, said = second.communicate(timeout=60)
+    _, stderr = second.communicate(timeout=60)
     assert second.returncode == 2
-    assert f"is being replayed by process {process.pid}" in said.decode()
+    assert f"is being replayed by process {process.pid}" in stderr.decode()
     assert process.wait(PATIENCE) == 0
     run.check_each_job_was_played_once()
 
 
-def test_the_replay_is_killed_again_and_again(make: Any) -> None:
+def test_the_replay_is_killed_repeatedly(make: Any) -> None:
     run = make(150, 0.02, 2.0)
     rng = random.Random(2)
     for _ in range(8):
@@ -282,7 +281,7 @@ def test_the_controller_is_killed(make: Any, instance: Path) -> None:
     assert result["halted"] == pytest.approx(opened - restart["since"], abs=0.01)
 
 
-def test_the_controller_is_killed_again_and_again(make: Any, instance: Path) -> None:
+def test_the_controller_is_killed_repeatedly(make: Any, instance: Path) -> None:
     run = make(200, 0.05, 5.0)
     process = run.start()
     for submitted in (60, 120, 150):
@@ -314,20 +313,20 @@ def test_the_controller_is_killed_while_the_jobs_end(make: Any, instance: Path) 
     run.check_each_job_was_played_once(controller_killed=True)
 
 
-def test_a_refusal_ends_the_run_with_one_line(make: Any) -> None:
+def test_a_rejected_submission_ends_the_run_with_one_line(make: Any) -> None:
     run = make(3, 0.0, 1.0, row={"partition": "nosuch"})
     process = run.start()
-    _, said = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said.decode() == (
+    assert stderr.decode() == (
         "failed: job 100 (number 1 of the plan): sbatch: Batch job submission failed: Invalid partition name specified\n"
     )
     progress = json.loads((run.folder / "progress.json").read_text())
     assert progress["phase"] == "failed" and "Invalid partition" in progress["message"]
 
 
-def killed_now_and_then(run: Run, seed: int) -> None:
-    """Kill the replay six times, then let it come to its end."""
+def kill_repeatedly(run: Run, seed: int) -> None:
+    """Kill the replay six times, then let it finish."""
     rng = random.Random(seed)
     for _ in range(6):
         process = run.start()
@@ -336,8 +335,8 @@ def killed_now_and_then(run: Run, seed: int) -> None:
     run.finish()
 
 
-def test_dependencies_hold_whatever_is_killed(make: Any) -> None:
-    """Chains of three jobs, and one for all of them; some of those that are waited for are cancelled, which is an end too."""
+def test_dependencies_hold_when_the_replay_is_killed(make: Any) -> None:
+    """Chains of three jobs, and one job that depends on all chains. Some jobs are cancelled, which ends them as well."""
     chains = [(100 + i, 101 + i, 102 + i) for i in range(0, 45, 3)]
     rows: dict[int, dict[str, Any]] = {}
     for first, second, third in chains:
@@ -345,21 +344,21 @@ def test_dependencies_hold_whatever_is_killed(make: Any) -> None:
     rows[145] = {"dependency": "afterany:" + ":".join(str(third) for *_, third in chains)}
     rows[146] = {"dependency": "never", "cancel_after": 3.0}
     run = make(48, 0.05, 2.0, rows=rows)
-    killed_now_and_then(run, 3)
+    kill_repeatedly(run, 3)
     run.check_each_job_was_played_once()
-    found = run.described()
-    ran = {number for number, job in found.items() if job["node_list"] not in ("", "(null)")}
+    records = run.described()
+    ran = {number for number, job in records.items() if job["node_list"] not in ("", "(null)")}
     assert ran >= {row.id for row in run.plan if row.cancel_after is None}
     for first, second, third in chains:
-        # Slurm writes the end of a job that was cancelled while it waited as its start.
-        assert second not in ran or found[second]["start"] >= found[first]["end"]
-        assert third not in ran or found[third]["start"] >= found[second]["end"]
-    assert found[145]["start"] >= max(found[third]["end"] for *_, third in chains)
-    assert found[146]["state"] == "CANCELLED" and 146 not in ran
+        # For a job that was cancelled while pending, Slurm writes its end as its start.
+        assert second not in ran or records[second]["start"] >= records[first]["end"]
+        assert third not in ran or records[third]["start"] >= records[second]["end"]
+    assert records[145]["start"] >= max(records[third]["end"] for *_, third in chains)
+    assert records[146]["state"] == "CANCELLED" and 146 not in ran
 
 
 def test_dependencies_hold_when_the_controller_is_killed(make: Any, instance: Path) -> None:
-    """It forgets the jobs of its last seconds, which are submitted again, with the new ids of those that they wait for."""
+    """slurmctld loses the jobs of its last seconds. They are submitted again, with the new ids of the jobs on which they depend."""
     rows = {number: {"dependency": f"afterany:{number - 5}"} for number in range(105, 160)}
     run = make(60, 0.05, 2.0, rows=rows)
     process = run.start()
@@ -374,31 +373,33 @@ def test_dependencies_hold_when_the_controller_is_killed(make: Any, instance: Pa
     assert late == []
 
 
-def test_jobs_follow_others_whatever_is_killed(make: Any) -> None:
-    """Six users who each wait for a job, and think for half a second, before they submit the next."""
+def test_jobs_follow_others_when_the_replay_is_killed(make: Any) -> None:
+    """Six users each submit their next job half a second after the end of the previous one."""
     users = [range(100 + user, 136, 6) for user in range(6)]
     rows = {number: {"follows": number - 6, "think": 0.5} for numbers in users for number in numbers[1:]}
     run = make(36, 0.02, 1.0, rows=rows)
-    killed_now_and_then(run, 4)
+    kill_repeatedly(run, 4)
     run.check_each_job_was_played_once()
-    found = run.described()
+    records = run.described()
     for numbers in users:
         for before, after in pairwise(numbers):
-            assert found[after]["submit"] >= found[before]["end"], "whole seconds, so the half may be cut off"
+            assert records[after]["submit"] >= records[before]["end"], (
+                "times are whole seconds, so the half second may not be visible"
+            )
     ended = {event["index"]: event["real"] for event in run.events() if event["event"] == "ended"}
     submitted = {event["index"]: event["began"] for event in run.events() if event["event"] == "submitted"}
     assert ended.keys() == {number - 106 for number in rows}
     assert all(submitted[index + 6] >= real + 0.5 for index, real in ended.items())
 
 
-def test_memory_and_partitions_bind(make: Any, instance: Path) -> None:
-    """Three jobs that each need more than half of a node's memory, in a partition of two nodes: two at a time."""
+def test_memory_and_partitions_limit_running_jobs(make: Any, instance: Path) -> None:
+    """Of three jobs that each need more than half of a node's memory, two run at a time in a partition of two nodes."""
     configuration = (instance / "etc" / "slurm.conf").read_text()
     if "CR_CPU_Memory" not in configuration or "PartitionName=debug" not in configuration:
         pytest.skip("skipped: the instance is not that of tests/cluster/memory.conf")
     run = make(3, 0.0, 4.0, row={"processors": 1, "memory": 9000, "partition": "debug"})
     run.finish()
-    found = sorted(run.described().values(), key=lambda job: job["start"])
-    assert {job["partition"] for job in found} == {"debug"}
-    assert {job["node_list"] for job in found} == {"n1", "n2"}
-    assert found[2]["start"] >= min(job["end"] for job in found[:2])
+    records = sorted(run.described().values(), key=lambda job: job["start"])
+    assert {job["partition"] for job in records} == {"debug"}
+    assert {job["node_list"] for job in records} == {"n1", "n2"}
+    assert records[2]["start"] >= min(job["end"] for job in records[:2])

@@ -1,4 +1,4 @@
-"""The running cluster that the tests look at: CLUSTER, NODES and CPUS say which one, the inventory says on which hosts it is."""
+"""Fixtures for the running cluster: CLUSTER, NODES and CPUS identify it, and the inventory has its hosts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hosts(pytestconfig: pytest.Config) -> Hosts:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is meant for another number of hosts."""
+    """Deselect tests for another number of hosts."""
     inventory = config.getoption("ansible_inventory", None)
     several = inventory is not None and len(names_of(inventory)) > 1
     others = ONE_HOST if several else SEVERAL_HOSTS

@@ -1,4 +1,4 @@
-"""A running cluster as the tests see it: from outside, through its own commands."""
+"""Access to a running cluster through its own Slurm commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = "/var/lib/slurm-mirage"
 
 @dataclass
 class Cluster:
-    """An instance, spoken to by Slurm's own commands on its head, as its own user."""
+    """An instance. Slurm's commands run on its head, as the instance's user."""
 
     host: Any
     name: str
@@ -29,30 +29,30 @@ class Cluster:
         return f"slurm-{self.name}"
 
     def run(self, command: str) -> str:
-        """Output of a command as the instance's user; a failure is the test's."""
+        """Run a command as the instance's user; returns its output. The test fails if the command does."""
         prefix = f"cd {self.directory} && SLURM_CONF={self.directory}/etc/slurm.conf SLURM_MIRAGE_INSTANCE={self.directory}"
         result = self.host.run(f"{prefix} setpriv --reuid {self.user} --regid {self.user} --clear-groups {command}")
         assert result.rc == 0, f"{command}: {result.stderr or result.stdout}"
         return str(result.stdout).strip()
 
     def state(self) -> dict[str, Any]:
-        """What the farm says of itself."""
+        """Return the state of the farm."""
         environment = f"PYTHONPATH={self.directory}/lib"
         state = self.host.check_output(f"{environment} python3 -m slurm_mirage.programs.farm status {self.directory}")
         return dict(json.loads(state))
 
     def sigsleep(self, log: str, runtime: float, job: int = 1) -> str:
-        """A command line that plays a job."""
+        """Return the command line of a job."""
         return f"{self.directory}/bin/sigsleep --id {job} --cores 1 --priority batch --submit 0 --runtime {runtime} --log {log}"
 
     def job(self, slurm_id: str) -> dict[str, str]:
-        """What slurmctld knows of a job."""
+        """Return the fields of a job in scontrol."""
         words = self.run(f"scontrol --oneliner show job {slurm_id}").split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until `condition` holds."""
+    """Wait until `condition` is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "did not happen"

@@ -1,4 +1,4 @@
-"""A running cluster on several hosts as the tests see it: each host by SSH, Slurm's commands on the head."""
+"""Access to a running cluster on several hosts: each host by SSH, Slurm's commands on the head."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from testinfra.utils.ansible_runner import AnsibleRunner
 
 
 def names_of(inventory: str) -> list[str]:
-    """The hosts of an inventory, each once, the head first."""
+    """Return the names of an inventory's hosts without duplicates, the head first."""
     runner = AnsibleRunner.get_runner(inventory)
     return list(dict.fromkeys([*runner.get_hosts("head"), *runner.get_hosts("compute")]))
 
 
 @dataclass
 class Hosts:
-    """The hosts of an inventory by name, each with its address, and the cluster that is on them."""
+    """The hosts of an inventory with their addresses, by name, and the cluster on them."""
 
     on: dict[str, Any]
     addresses: dict[str, str]
@@ -39,38 +39,38 @@ class Hosts:
         return f"slurm-farm@{self.cluster.name}.service"
 
     def blocks(self) -> dict[str, list[int]]:
-        """Numbers of the nodes that slurmctld looks for at each address, in order."""
-        found: dict[str, list[int]] = {}
+        """Return the sorted numbers of the nodes that slurmctld has at each address."""
+        numbers: dict[str, list[int]] = {}
         for line in self.cluster.run("scontrol --oneliner show nodes").splitlines():
             words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-            found.setdefault(words["NodeAddr"], []).append(int(words["NodeName"].removeprefix("n")))
-        return {address: sorted(numbers) for address, numbers in found.items()}
+            numbers.setdefault(words["NodeAddr"], []).append(int(words["NodeName"].removeprefix("n")))
+        return {address: sorted(at_address) for address, at_address in numbers.items()}
 
     def nodes(self, host: str) -> list[int]:
-        """Numbers of a host's nodes, in order."""
+        """Return the sorted numbers of a host's nodes."""
         return self.blocks()[self.addresses[host]]
 
     def daemons(self, host: str) -> dict[str, dict[str, int]]:
-        """The daemons of a host's farm, by kind: how many are wanted, up and ready."""
+        """Return how many daemons of a host's farm are wanted, up and ready, by kind."""
         at = Cluster(self.on[host], self.cluster.name, self.cluster.nodes, self.cluster.cpus)
         return dict(at.state()["daemons"])
 
     def slurmd(self, host: str) -> int:
-        """How many slurmd run on a host. (A job's slurmstepd has another name.)"""
+        """Return the number of slurmd on a host, without slurmstepd."""
         return int(self.on[host].run(f"pgrep --count --exact --uid {self.cluster.user} slurmd").stdout)
 
     def states(self) -> dict[str, str]:
-        """State of each node, by name, as it is in scontrol: IDLE, DOWN*, ..."""
+        """Return the state of each node by name, as sinfo prints it (idle, down*, ...)."""
         lines = self.cluster.run("sinfo --Node --noheader --format '%N %T'").splitlines()
         return dict(line.split() for line in lines)
 
     def answers(self) -> bool:
-        """Whether slurmctld does."""
+        """Return whether slurmctld answers."""
         environment = f"SLURM_CONF={self.cluster.directory}/etc/slurm.conf"
         return bool(self.on[self.head].run(f"{environment} scontrol ping").rc == 0)
 
     def write(self, host: str, path: str, text: str) -> None:
-        """Write a program, or what it reads, on a host."""
+        """Write an executable file on a host."""
         result = self.on[host].run("printf %%s %s > %s && chmod 0755 %s", text, path, path)
         assert result.rc == 0, result.stderr
 
@@ -79,5 +79,5 @@ class Hosts:
         return len(states) == self.cluster.nodes and set(states.values()) == {"idle"}
 
     def submit(self, *options: str, command: str) -> str:
-        """The id of a job."""
+        """Submit a job; returns its id."""
         return self.cluster.run(f"sbatch --parsable {' '.join(options)} --wrap '{command}'")

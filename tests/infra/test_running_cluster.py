@@ -1,4 +1,4 @@
-"""The running cluster as its users see it, with exact expectations."""
+"""The running cluster on one host, from its users' view."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from slurm_mirage.jobs import sigsleep_log
 pytestmark = pytest.mark.cluster
 
 
-def test_every_node_is_there(cluster: Cluster) -> None:
+def test_every_node_is_registered(cluster: Cluster) -> None:
     line = cluster.run("sinfo --noheader --format '%P %D %c %T %N'")
     assert line == f"batch* {cluster.nodes} {cluster.cpus} idle n[1-{cluster.nodes}]"
 
 
-def test_the_farm_has_all_its_daemons(cluster: Cluster) -> None:
+def test_all_daemons_of_the_farm_are_ready(cluster: Cluster) -> None:
     state = cluster.state()
     assert state["phase"] == "running"
     assert state["failing"] == {}
@@ -36,20 +36,20 @@ def test_the_daemons_are_unprivileged(cluster: Cluster) -> None:
     assert not [p for p in cluster.host.process.filter(user="root") if f"{cluster.directory}/etc" in p.args]
 
 
-def test_secrets_are_kept(cluster: Cluster) -> None:
+def test_secrets_are_not_readable_by_others(cluster: Cluster) -> None:
     key = cluster.host.file(f"{cluster.directory}/etc/munge.key")
     assert (key.mode, key.user) == (0o600, cluster.user)
 
 
 def listening(cluster: Cluster) -> set[str]:
-    """Addresses on which processes of the instance's user listen."""
+    """Return the addresses on which processes of the instance's user listen."""
     lines = cluster.host.check_output("ss --listening --tcp --udp --numeric --processes --no-header --extended").splitlines()
     uid = cluster.host.user(cluster.user).uid
-    mine = [line for line in lines if f"uid:{uid} " in line]
-    return {line.split()[4].rsplit(":", 1)[0] for line in mine}
+    sockets = [line for line in lines if f"uid:{uid} " in line]
+    return {line.split()[4].rsplit(":", 1)[0] for line in sockets}
 
 
-def test_listens_on_loopback_only_also_while_jobs_run(cluster: Cluster, host: Any) -> None:
+def test_daemons_and_jobs_listen_on_loopback_only(cluster: Cluster, host: Any) -> None:
     assert listening(cluster) == {"127.0.0.1"}
     width = cluster.nodes * cluster.cpus
     batch = cluster.run(f"sbatch --parsable -n {width} -o /dev/null --wrap 'exec sleep 20'")
@@ -60,7 +60,7 @@ def test_listens_on_loopback_only_also_while_jobs_run(cluster: Cluster, host: An
     until(lambda: cluster.run("sinfo --noheader --format %T") == "idle")
 
 
-def test_a_job_leaves_both_records(cluster: Cluster) -> None:
+def test_a_job_is_recorded_by_slurm_and_sigsleep(cluster: Cluster) -> None:
     log = f"{cluster.directory}/runs/infra-{cluster.host.check_output('date +%s%N')}.log"
     slurm_id = cluster.run(f"sbatch --parsable --job-name infra.1 -n 2 -o /dev/null --wrap 'exec {cluster.sigsleep(log, 1.5)}'")
     until(lambda: cluster.job(slurm_id)["JobState"] == "COMPLETED")
@@ -87,19 +87,19 @@ def test_a_suspended_job_runs_its_full_time(cluster: Cluster) -> None:
     suspended = sum(resume - suspend for suspend, resume in record.suspensions) / 1e9
     assert record.executed_ns >= 4_000_000_000
     assert (record.end_ns - record.start_ns) / 1e9 >= 4 + suspended - 0.001
-    # slurmctld has whole seconds.
+    # slurmctld's times are whole seconds.
     job = cluster.job(slurm_id)
     assert abs(int(job["SecsPreSuspend"]) - 1) <= 2
     assert suspended >= 4
 
 
-def test_the_shell_of_the_host_is_left_alone(cluster: Cluster) -> None:
-    """The farm's private host name is its own."""
+def test_the_hosts_own_host_name_is_unchanged(cluster: Cluster) -> None:
+    """The farm's private host name is not visible there."""
     assert cluster.host.check_output("hostname") == subprocess.check_output(["hostname"], text=True).strip()
 
 
 def read(cluster: Cluster, log: str) -> list[sigsleep_log.Record]:
-    """Records of a sigsleep log on the host."""
+    """Return the records of a sigsleep log on the host."""
     records, damage = sigsleep_log.read_log(io.BytesIO(cluster.host.file(log).content))
     assert damage == []
     return records

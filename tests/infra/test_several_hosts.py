@@ -1,4 +1,4 @@
-"""The cluster on several hosts, with exact expectations: each host runs its own share, and they are one cluster."""
+"""The running cluster on several hosts: each host runs its nodes, and all of them are one cluster."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_the_farm_is_a_service_of_each_host(hosts: Hosts) -> None:
         assert (name, unit.is_running, unit.is_enabled) == (name, True, True)
 
 
-def test_packages_services_stay_off(hosts: Hosts) -> None:
+def test_services_of_the_packages_are_disabled(hosts: Hosts) -> None:
     for name, host in hosts.on.items():
         for service in ("slurmctld", "slurmd", "munge"):
             unit = host.service(service)
             assert (name, service, unit.is_running, unit.is_enabled) == (name, service, False, False)
 
 
-def test_each_compute_host_has_a_block_of_nodes_and_runs_only_these(hosts: Hosts) -> None:
+def test_each_compute_host_runs_its_range_of_nodes_only(hosts: Hosts) -> None:
     blocks = {name: hosts.nodes(name) for name in hosts.compute}
     assert sorted(chain.from_iterable(blocks.values())) == list(range(1, hosts.cluster.nodes + 1))
     sizes = [len(block) for block in blocks.values()]
@@ -51,21 +51,21 @@ def test_all_daemons_are_ready(hosts: Hosts) -> None:
             assert (name, kind, count["up"], count["ready"]) == (name, kind, count["wanted"], count["wanted"])
 
 
-def test_all_hosts_have_one_key_and_keep_it(hosts: Hosts) -> None:
+def test_all_hosts_have_the_same_secret_key(hosts: Hosts) -> None:
     keys = [host.file(f"{hosts.cluster.directory}/etc/munge.key") for host in hosts.on.values()]
     assert {(key.mode, key.user) for key in keys} == {(0o600, hosts.cluster.user)}
     assert len({key.sha256sum for key in keys}) == 1
 
 
-def test_slurmd_listen_on_their_hosts_address_only(hosts: Hosts) -> None:
+def test_slurmd_listen_on_the_address_of_their_host_only(hosts: Hosts) -> None:
     for name in hosts.compute:
         lines = hosts.on[name].check_output("ss --listening --tcp --numeric --no-header --processes").splitlines()
-        mine = {line.split()[3].rpartition(":")[0] for line in lines if '"slurmd"' in line}
-        assert mine == {hosts.addresses[name]}
+        listening = {line.split()[3].rpartition(":")[0] for line in lines if '"slurmd"' in line}
+        assert listening == {hosts.addresses[name]}
 
 
-def test_only_the_clusters_hosts_reach_its_ports(hosts: Hosts) -> None:
-    """Where it was built with mirage_firewall. This machine is none of them, and reaches their SSH by the same network."""
+def test_only_the_hosts_of_the_cluster_reach_its_ports(hosts: Hosts) -> None:
+    """Needs mirage_firewall. This machine is not one of these hosts, and reaches their SSH port through the same network."""
     unit, comment = f"slurm-firewall-{hosts.cluster.name}.service", rf"'Slurm Mirage, instances? (.*, )?{hosts.cluster.name}[,']"
     units = {name: host.service(unit) for name, host in hosts.on.items() if host.service(unit).exists}
     rules = {name for name, host in hosts.on.items() if re.search(comment, host.run("ufw show added").stdout)}
@@ -80,20 +80,20 @@ def test_only_the_clusters_hosts_reach_its_ports(hosts: Hosts) -> None:
     for address, port in [*places, (hosts.addresses[hosts.head], int(control[1]))]:
         connect = f"import socket; socket.create_connection(('{address}', {port}), 30).close()"
         assert [host.run("python3 -c %s", connect).rc for host in hosts.on.values()] == [0] * len(hosts.on)
-        # What the table answers, and a ufw whose policy is to reject.
+        # The answer of the nftables table, and of ufw with the policy reject.
         with pytest.raises(OSError, match=r"No route to host|Connection refused"):
             socket.create_connection((address, port), 30)
 
 
-def test_a_job_runs_on_all_hosts_at_a_time(hosts: Hosts) -> None:
-    """A step of one task on a node of each host: what they read is their host's own."""
+def test_a_job_runs_on_all_hosts_at_the_same_time(hosts: Hosts) -> None:
+    """A step with one task on a node of each host reads that host's file."""
     output = f"{hosts.cluster.directory}/log/steps.out"
     chosen = ",".join(f"n{hosts.nodes(name)[0]}" for name in hosts.compute)
     options = (f"--nodes={len(hosts.compute)}", f"--nodelist={chosen}", "--output", output)
     job = hosts.submit(*options, command="srun --label cat /etc/hostname")
     until(lambda: hosts.cluster.job(job)["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"))
     assert hosts.cluster.job(job)["JobState"] == "COMPLETED"
-    # A job's output is written where its script runs, on the first of its nodes.
+    # A job's output is written on the host of its first node, where its script runs.
     lines = hosts.on[hosts.compute[0]].check_output(f"cat {output}").splitlines()
     names = [hosts.on[name].check_output("cat /etc/hostname") for name in hosts.compute]
     assert sorted(lines) == [f"{rank}: {name}" for rank, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Builds sigsleep and drives processes of it: the tests send real signals and read the real log."""
+"""Builds sigsleep and runs it: the tests send real signals and read the real log."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ PATIENCE = 30.0  # seconds until a wait is given up: how long a loaded machine m
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Look again and again until `condition` holds."""
+    """Wait until `condition` is true; `what` describes it in the error message."""
     give_up = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < give_up, f"waited in vain for: {what}"
+        assert time.monotonic() < give_up, f"time-out while waiting for: {what}"
         time.sleep(0.002)
 
 
 def arguments(**options: object) -> list[str]:
-    """sigsleep's arguments: the usual ones and `options`. One whose value is None is left out."""
+    """Return sigsleep's arguments: the defaults of the tests, replaced by `options`. An option with the value None is left out."""
     values = {"id": 7, "cores": 16, "priority": "high", "submit": "1700000000.25", **options}
     return [word for name, value in values.items() if value is not None for word in (f"--{name}", str(value))]
 
 
 class Job:
-    """A running process and its log."""
+    """A running sigsleep process and its log."""
 
     def __init__(self, command: list[str], log: Path, **popen: object) -> None:
         self.log = log
@@ -43,18 +43,18 @@ class Job:
         )
 
     def status(self, field: str) -> str:
-        """A field of /proc/PID/status."""
+        """Return a field of /proc/PID/status."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field + ":")), "")
 
     def await_blocked(self) -> Job:
-        """Wait until main() has begun: from there on signals are noted instead of killing or stopping."""
+        """Wait until main() has blocked signals: from then on signals are recorded instead of killing or stopping the process."""
         bit = 1 << (signal.SIGTSTP - 1)
         wait_until(lambda: bool(int(self.status("SigBlk"), 16) & bit), "signals to be blocked")
         return self
 
     def await_asleep(self) -> Job:
-        """Wait until sigsleep's start-up is over and it sleeps."""
+        """Wait until sigsleep has finished its start-up and sleeps."""
 
         def has_signalfd() -> bool:
             for fd in Path(f"/proc/{self.process.pid}/fd").iterdir():
@@ -67,23 +67,23 @@ class Job:
         return self.await_state("S")
 
     def await_state(self, state: str) -> Job:
-        """Wait for a process state: T is stopped, S asleep."""
+        """Wait for a process state (T is stopped, S is sleeping)."""
         wait_until(lambda: self.status("State").startswith(state), f"state {state}")
         return self
 
     def send(self, *signals: signal.Signals) -> Job:
-        """Send the signals in order; an ended process takes none."""
+        """Send the signals in order, as long as the process runs."""
         for one in signals:
             self.process.send_signal(one)
         return self
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end: exit code (negative: killed by that signal) and stderr."""
+        """Wait for the end; returns the exit code (negative: killed by that signal) and the standard error."""
         _, stderr = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, stderr
 
     def only_record(self) -> Record:
-        """The log's one record, after making sure that there is nothing else in it."""
+        """Return the only record of the log, after a check that the log contains nothing else."""
         records, damage = read_log(self.log)
         assert damage == []
         assert len(records) == 1
@@ -91,22 +91,22 @@ class Job:
 
 
 def build(out: Path, target: str, flags: str = "") -> None:
-    """make TARGET in files/sigsleep, with its result in `out`."""
+    """Run make in files/sigsleep with the result in the folder `out`."""
     make = shutil.which("make")
     if make is None or shutil.which("cc") is None:
-        pytest.skip("skipped: make and a C compiler are not there")
+        pytest.skip("skipped: make or a C compiler is missing")
     subprocess.run([make, "-C", str(SOURCE), f"OUT={out}", f"CPPFLAGS={flags}", target], check=True)
 
 
 def _usual_signals() -> None:
-    """A shell starts what it runs in the background with these ignored, and the tests may run there."""
+    """Restore the default actions of signals that a shell ignores for background processes, as the tests may be one."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The program as it is shipped, the one with run-time checks, and one with room for three suspensions only."""
+    """The program as it is shipped, one with run-time checks, and one that can record only three suspensions."""
     usual, small = tmp_path_factory.mktemp("usual"), tmp_path_factory.mktemp("small")
     build(usual, "all")
     build(usual, "sanitize")
@@ -120,7 +120,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session", params=["static", "sanitized"])
 def program(request: pytest.FixtureRequest, builds: dict[str, Path]) -> Path:
-    """Each of the two programs that a test of behaviour runs on."""
+    """Each of the two programs with which tests of behaviour are run."""
     return builds[request.param]
 
 

@@ -1,7 +1,7 @@
-"""sigsleep under signals, as a table of cases: what is done to it, and what its record says then.
+"""sigsleep under signals, as a table of cases with the expected records.
 
-All cases of a program run at once, so that each may take its time: no test asserts that something was fast, only that
-nothing was too short or is missing.
+All cases of a program run at the same time, so their speed varies: no test asserts an upper bound of a duration, only that no
+duration is too short and that nothing is missing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from conftest import Job
 from slurm_mirage.jobs.sigsleep_log import Record, read_log
 
 MS = 1_000_000
-RUNTIME = 1.0  # seconds; all that a case does while the job runs has to fit in
-PAUSE = 0.3  # seconds that a stop lasts
-SLACK = 1 * MS  # ns: two clocks are read one after the other
+RUNTIME = 1.0  # seconds; the steps of a case while the job runs have to fit in
+PAUSE = 0.3  # seconds for which a job is stopped
+SLACK = 1 * MS  # ns, because two clocks are not read at the same instant
 
 STOPPED, RUNNING = "T", "S"  # states of the process to wait for
-ORPHANED = {"start_new_session": True, "process_group": None}  # SIGTSTP's default action is void there
+ORPHANED = {"start_new_session": True, "process_group": None}  # SIGTSTP's default action has no effect in an orphaned process group
 
 
 @dataclass(frozen=True)
 class Case:
-    """Steps: signals to send, seconds to wait, states to wait for. Then the end: exit code and suspensions noted."""
+    """Steps (signals to send, seconds to wait, states to wait for), and the expected exit code and suspensions."""
 
     name: str
     steps: tuple[Signals | float | str, ...]
@@ -43,8 +43,8 @@ class Case:
 
 
 def ignoring(*signals: Signals) -> tuple[tuple[str, object], ...]:
-    """Start the process with these signals ignored, as nohup and background jobs of a shell have it."""
-    return (("preexec_fn", lambda: [set_handler(one, SIG_IGN) for one in signals]),)
+    """Return Popen arguments with which the process ignores these signals, as under nohup or in the background of a shell."""
+    return (("preexec_fn", lambda: [set_handler(number, SIG_IGN) for number in signals]),)
 
 
 SUSPEND = (SIGTSTP, STOPPED, PAUSE, SIGCONT, RUNNING)
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def play(case: Case, job: Job) -> Outcome:
-    """Do a case's steps, and wait for the end."""
+    """Perform the steps of a case and wait for the end of the job."""
     begin = time.monotonic_ns()
     job.await_asleep()
     for step in case.steps:
@@ -105,7 +105,7 @@ def play(case: Case, job: Job) -> Outcome:
 
 @pytest.fixture(scope="session")
 def outcomes(launch: Callable[..., Job], program: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
-    """The outcome of a case by its name."""
+    """A function that returns the outcome of a case by its name. All cases are run in parallel."""
     logs = tmp_path_factory.mktemp("signals")
     with ThreadPoolExecutor(len(CASES)) as pool:
         futures = {}
@@ -117,12 +117,12 @@ def outcomes(launch: Callable[..., Job], program: Path, tmp_path_factory: pytest
 
 
 def stopped(record: Record) -> int:
-    """Nanoseconds suspended."""
+    """Return the nanoseconds for which the job was suspended."""
     return sum(period.resume_ns - period.suspend_ns for period in record.suspensions)
 
 
 def assert_adds_up(record: Record) -> None:
-    """What holds for every record: instants in order, and execution is what the suspensions leave."""
+    """Assert what holds for every record: its instants are in order, and execution time excludes suspensions."""
     suspensions = [instant for period in record.suspensions for instant in period]
     instants = [record.start_ns, *suspensions, record.end_ns]
     assert all(late >= early - SLACK for early, late in pairwise(instants))
@@ -145,7 +145,7 @@ def test_case(outcomes: Callable[[str], Outcome], case: Case) -> None:
 
 
 def test_suspensions_around_the_end(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
-    """A suspend some ms before or after the end: the job is either suspended or over, and its time is never short."""
+    """A job that is suspended some milliseconds before or after its end is either suspended or finished, and never too short."""
     jobs = [launch(program, tmp_path / str(number), 0.5).await_asleep() for number in range(12)]
     time.sleep(0.4)
     for job in jobs:
@@ -163,7 +163,7 @@ def test_suspensions_around_the_end(launch: Callable[..., Job], program: Path, t
 
 
 def test_no_resume_is_lost(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
-    """A resume that comes while the process is about to stop itself must not be thrown away by that stop."""
+    """A SIGCONT that arrives while the process is about to stop itself must not be lost."""
     job = launch(program, tmp_path / "log", 60).await_asleep()
     for number in range(2000):
         job.send(SIGTSTP)
@@ -175,8 +175,8 @@ def test_no_resume_is_lost(launch: Callable[..., Job], program: Path, tmp_path: 
     assert_adds_up(job.only_record())
 
 
-def test_more_suspensions_than_there_is_room_for(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
-    """Those without a place in the record are still left out of the execution."""
+def test_more_suspensions_than_the_record_can_hold(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
+    """Suspensions that do not fit into the record are still excluded from the execution time."""
     job = launch(builds["small"], tmp_path / "log", RUNTIME).await_asleep()
     for _ in range(5):
         job.send(SIGTSTP).await_state(STOPPED)
@@ -191,7 +191,7 @@ def test_more_suspensions_than_there_is_room_for(launch: Callable[..., Job], bui
 
 
 def in_start_up(launch: Callable[..., Job], program: Path, log: Path, runtime: float) -> Job:
-    """A sigsleep that waits in its start-up, with its signals blocked: a FIFO opens only with a reader."""
+    """Return a sigsleep that waits in its start-up with signals blocked, because its log is a FIFO without a reader."""
     subprocess.run(["mkfifo", str(log)], check=True)
     return launch(program, log, runtime).await_blocked()
 
@@ -236,8 +236,8 @@ def test_cancelled_in_start_up(launch: Callable[..., Job], program: Path, tmp_pa
     assert_adds_up(record)
 
 
-def test_a_plain_sleep_takes_a_stop_for_run_time(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
-    """Why sigsleep exists (Appendix A of the thesis this project comes from)."""
+def test_sleep_counts_a_suspension_as_run_time(launch: Callable[..., Job], builds: dict[str, Path], tmp_path: Path) -> None:
+    """A suspended sleep(1) ends too early. This is why sigsleep exists."""
     seconds = 1.5
     jobs = {
         "sleep": Job(["sleep", str(seconds)], tmp_path / "none").await_state("S"),

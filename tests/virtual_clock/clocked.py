@@ -1,4 +1,4 @@
-"""Programs under a virtual clock: what the tests start, and what they read from the C program probe.c."""
+"""Runs programs under a virtual clock for the tests, and parses the output of the C program probe.c."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Line = tuple[str, dict[str, int]]
 
 
 def lines(text: str) -> list[Line]:
-    """NAME KEY=NUMBER... of each line."""
-    found = []
+    """Parse lines of the form NAME KEY=NUMBER..., as probe.c prints them."""
+    parsed = []
     for line in text.splitlines():
         name, *pairs = line.split()
-        found.append((name, {key: int(value) for key, value in (pair.split("=") for pair in pairs)}))
-    return found
+        parsed.append((name, {key: int(value) for key, value in (pair.split("=") for pair in pairs)}))
+    return parsed
 
 
 @dataclass(frozen=True)
 class Builds:
-    """What was compiled: the library with run-time checks (a wrong computation ends the process), and programs that use it."""
+    """Paths of the compiled library with run-time checks (a wrong computation ends the process), and of programs that use it."""
 
     library: Path
     probe: Path
@@ -45,51 +45,51 @@ class Builds:
 
 @dataclass(frozen=True)
 class Under:
-    """A virtual clock, and programs under it."""
+    """A virtual clock under which programs are run."""
 
     clock: Clock
     file: Path
     builds: Builds
 
     def environment(self, *beside: Path, **others: str) -> dict[str, str]:
-        """For a program under this clock; the libraries `beside` are preloaded too, behind it."""
+        """Return the environment of a program under this clock. The libraries `beside` are preloaded as well, after the clock's."""
         preload = ":".join(str(library) for library in (self.builds.library, *beside))
         return {**os.environ, "LC_ALL": "C", "LD_PRELOAD": preload, VARIABLE: str(self.file), **others}
 
     def run(self, *command: str | Path, beside: tuple[Path, ...] = (), **others: str) -> str:
-        """What a program that ends well and silently writes."""
+        """Run a program that must end with 0 and print nothing to standard error; returns its standard output."""
         environment = self.environment(*beside, **others)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert (done.returncode, done.stderr) == (0, ""), command
         return done.stdout
 
     def probe(self, *arguments: object, beside: tuple[Path, ...] = ()) -> list[Line]:
-        """The probe's lines."""
+        """Run the probe; returns its parsed lines."""
         return lines(self.run(self.builds.probe, *(str(argument) for argument in arguments), beside=beside))
 
     def python(self, code: str) -> str:
-        """What the code prints."""
+        """Run Python code; returns its standard output."""
         return self.run(sys.executable, "-c", code)
 
     def start(self, *command: str | Path, **popen: Any) -> subprocess.Popen[str]:
-        """A running program."""
+        """Start a program."""
         return subprocess.Popen(command, env=self.environment(), text=True, **popen)
 
 
 def without_clock(builds: Builds, *arguments: object) -> list[Line]:
-    """The probe's lines in real time."""
+    """Run the probe in real time; returns its parsed lines."""
     command = [str(builds.probe), *(str(argument) for argument in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     return lines(done.stdout)
 
 
 def exported(library: Path) -> set[str]:
-    """The functions that a shared library defines, without their versions."""
+    """Return the functions that a shared library defines, without their versions."""
     return _symbols(library, "--defined-only")
 
 
 def imported(path: Path) -> set[str]:
-    """The functions of the C library that a program or shared library uses (those with a version of glibc)."""
+    """Return the functions of the C library (those with a version of glibc) that a program or shared library uses."""
     return _symbols(path, "--undefined-only", "@GLIBC_")
 
 

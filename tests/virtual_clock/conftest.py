@@ -1,4 +1,4 @@
-"""Builds the library and the programs that look at it from inside."""
+"""Builds the library of the virtual clock and the programs that test it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """The library with run-time checks, and programs."""
     for tool in ("make", "cc", "nm"):
         if shutil.which(tool) is None:
-            pytest.skip(f"skipped: {tool} is not there")
+            pytest.skip(f"skipped: {tool} is missing")
     out = tmp_path_factory.mktemp("virtual_clock")
     subprocess.run(["make", "-sC", str(SOURCE), f"OUT={out}", "sanitize"], check=True)
     shared = ("-shared", "-fPIC")
@@ -45,7 +45,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
 
 @pytest.fixture(scope="session")
 def under(builds: Builds, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Under]:
-    """under(speed, virtual_ns=..., real_ns=...): a clock. Without instants it begins now, ten days ahead of the host's clock."""
+    """under(speed, virtual_ns=..., real_ns=...) returns a clock. By default it starts now, ten days ahead of the host's clock."""
     folder = tmp_path_factory.mktemp("clocks")
     number = iter(range(10**9))
 

@@ -1,4 +1,4 @@
-"""What programs read under a virtual clock is what clock.py computes from the same line, to the nanosecond."""
+"""Programs under a virtual clock read the times that clock.py computes from the same clock file, to the nanosecond."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 def uptime_at_anchor(clock: Clock) -> int:
-    """Whole seconds that the host had been up at the anchor, in ns; 0 if it was not, or if the anchor is still to come."""
+    """Return the host's uptime at the anchor, in whole seconds as ns; 0 if the anchor is before the boot or in the future."""
     started = min(time.time_ns() - time.monotonic_ns() for _ in range(20))
     uptime = (clock.real_ns - started) // SECOND * SECOND
     return uptime if 0 < uptime <= time.monotonic_ns() else 0
 
 
 def virtual_uptime(clock: Clock, real_ns: int) -> int:
-    """How long the host has been up, for a program under this clock: faster since the anchor."""
+    """Return the uptime (ns) that a program under this clock sees. Since the anchor it runs at the clock's speed."""
     anchor = uptime_at_anchor(clock)
     return Clock(anchor, anchor, clock.speed).virtual_at(real_ns) if real_ns > anchor else real_ns
 
 
 def assert_agrees(clock: Clock, readings: list[Line]) -> None:
-    """Every reading lies between what the clock shows at the real instants just before and after it."""
+    """Assert that every reading is between the clock's times at the real instants just before and after it."""
     for name, reading in readings:
         if name == "cpu":
             assert reading["before"] <= reading["value"] <= reading["after"]
             continue
         show = clock.virtual_at if name in CALENDAR else lambda real: virtual_uptime(clock, real)
-        # Of what is read in larger units, a begun second of uptime counts, as in sysinfo(2).
+        # In readings of whole seconds, a started second of uptime counts, as in sysinfo(2).
         up = SECOND - 1 if name == "sysinfo" else 0
         earliest, latest = ((show(reading[key]) + up) * reading["unit"] // SECOND for key in ("before", "after"))
         assert earliest <= reading["value"] <= latest, (name, clock)
@@ -52,7 +52,7 @@ def assert_agrees(clock: Clock, readings: list[Line]) -> None:
 
 @MANY
 @given(real=INSTANTS, virtual=INSTANTS, speed=SPEEDS)
-def test_any_clock_shows_what_clock_py_says(under: Callable[..., Under], real: int, virtual: int, speed: float) -> None:
+def test_any_clock_agrees_with_clock_py(under: Callable[..., Under], real: int, virtual: int, speed: float) -> None:
     one = under(speed, real, virtual)
     readings = one.probe("clocks")
     assert {name for name, _ in readings} == CALENDAR | UPTIME | {"cpu"}
@@ -61,13 +61,13 @@ def test_any_clock_shows_what_clock_py_says(under: Callable[..., Under], real: i
 
 @pytest.mark.parametrize("speed", [0.001, 1.0, 3.7, 1000.0, 1e6])
 @pytest.mark.parametrize("ago", [0, 3600, 10**9])
-def test_clocks_that_began_now_an_hour_ago_or_decades_ago(under: Callable[..., Under], speed: float, ago: int) -> None:
+def test_clocks_started_now_an_hour_ago_or_decades_ago(under: Callable[..., Under], speed: float, ago: int) -> None:
     one = under(speed, real_ns=time.time_ns() - ago * SECOND)
     assert_agrees(one.clock, one.probe("clocks"))
 
 
-def test_uptime_does_not_leap_ahead_when_a_clock_begins(under: Callable[..., Under]) -> None:
-    """Months of uptime, times a thousand, would be more than Python's and Slurm's counters hold."""
+def test_uptime_does_not_jump_when_a_clock_starts(under: Callable[..., Under]) -> None:
+    """Months of uptime multiplied by a thousand would overflow counters of Python and Slurm."""
     one = under(1e6)
     uptime = dict(one.probe("clocks"))["monotonic"]
     assert uptime["value"] <= uptime["before"] + int(one.clock.real_to_virtual(uptime["after"] - uptime_at_anchor(one.clock)))
@@ -81,7 +81,7 @@ def test_processes_started_at_different_times_agree(under: Callable[..., Under])
 
 
 def test_children_agree(under: Callable[..., Under]) -> None:
-    """After a fork, and after a fork and an exec; and threads."""
+    """Children after fork, children after fork and exec, and threads."""
     one = under(250.0)
     code = """
 import ctypes, os, subprocess, sys, threading, time
@@ -123,7 +123,7 @@ def test_date(under: Callable[..., Under]) -> None:
     assert before <= int(seconds) * SECOND + int(nanoseconds) <= one.clock.virtual_now()
 
 
-def test_a_library_that_asks_for_the_time_before_this_one_is_set_up(under: Callable[..., Under]) -> None:
+def test_a_library_that_reads_the_time_before_this_one_is_initialised(under: Callable[..., Under]) -> None:
     one = under(1000.0)
     (name, reading), *_ = one.probe("clocks", beside=(one.builds.beside,))
     assert name == "early"
@@ -136,7 +136,7 @@ def test_a_library_that_asks_for_the_time_before_this_one_is_set_up(under: Calla
 @MANY
 @given(speed=SPEEDS, offset=st.integers(-(10**18), 10**18))
 def test_times_of_files(under: Callable[..., Under], tmp_path: Path, speed: float, offset: int) -> None:
-    """A file of before the anchor is as much older than the anchor in virtual time; one of later follows the clock."""
+    """A file older than the anchor is older by the same time in virtual time; the time of a later file follows the clock."""
     one = under(speed, virtual_ns=1_600_000_000 * SECOND)
     path = tmp_path / "file"
     path.write_text("text")
@@ -155,11 +155,11 @@ def test_times_of_files(under: Callable[..., Under], tmp_path: Path, speed: floa
         assert answer == {**expected, "size": 4}, name
 
 
-def test_a_file_of_the_end_of_time(under: Callable[..., Under]) -> None:
-    """Beyond the last second that a time can hold there is only that second."""
+def test_a_file_with_the_last_representable_time(under: Callable[..., Under]) -> None:
+    """Times beyond the last representable second are that second."""
     folder = Path("/dev/shm")
     if not os.access(folder, os.W_OK):
-        pytest.skip("skipped: /dev/shm, whose files may have any date, is not there")
+        pytest.skip("skipped: /dev/shm, whose files can have any date, is missing")
     with NamedTemporaryFile(dir=folder) as file:
         os.utime(file.name, (2**62, 2**62))
         if Path(file.name).stat().st_mtime < 2**61:
@@ -168,8 +168,8 @@ def test_a_file_of_the_end_of_time(under: Callable[..., Under]) -> None:
     assert modified == {2**63 * SECOND - 1}
 
 
-def test_a_file_written_now_is_of_now(under: Callable[..., Under], tmp_path: Path) -> None:
-    """But for the tick by which the kernel dates files, of up to 10 ms, real: 10 s of this clock."""
+def test_a_file_written_now_has_the_current_virtual_time(under: Callable[..., Under], tmp_path: Path) -> None:
+    """The kernel's resolution of file times is up to 10 ms of real time, which is 10 s of this clock."""
     one = under(1000.0)
     path = tmp_path / "file"
     text = one.python(

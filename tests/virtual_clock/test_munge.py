@@ -1,4 +1,4 @@
-"""libmunge runs in real time: munged lives there, and its patience with a busy one is a matter of real seconds."""
+"""libmunge runs in real time, like munged: its retries while munged is busy are delayed by real time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ATTEMPTS = 21  # MUNGE_ATTEMPTS in virtual_clock.c, and the first
 
 
 def talk(one: Under, way: str, busy: int) -> list[Line]:
-    """munge_encode, then munge_decode, by way of a plugin or not, where munged is busy for so many calls."""
+    """Call munge_encode and munge_decode, linked or from a plugin (`way`), while munged is busy for `busy` calls."""
     builds = one.builds
     command = [builds.munge_linked] if way == "linked" else [builds.munge_host, builds.munge_plugin]
     return lines(one.run(*command, MUNGE_BUSY=str(busy)))
 
 
 @pytest.mark.parametrize("way", ["linked", "plugin"])
-def test_munge_sees_real_time(under: Callable[..., Under], way: str) -> None:
-    """Clocks and waits; and each time that it is done, the clock is virtual again."""
+def test_libmunge_uses_real_time(under: Callable[..., Under], way: str) -> None:
+    """Clocks and waits in libmunge use real time; after each call the clock is virtual again."""
     one = under(1000.0)
     before = one.clock.virtual_now()
     answers = talk(one, way, 0)
@@ -44,8 +44,8 @@ def test_munge_sees_real_time(under: Callable[..., Under], way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["linked", "plugin"])
-def test_a_busy_munged_is_asked_again(under: Callable[..., Under], way: str) -> None:
-    """A tenth of a real second later each time."""
+def test_calls_to_a_busy_munged_are_repeated(under: Callable[..., Under], way: str) -> None:
+    """Each retry is 0.1 s of real time later."""
     answers = talk(under(1000.0), way, 4)
     calls = [values for name, values in answers if name == "encode"]
     assert [values["call"] for values in calls] == [1, 2, 3, 4, 5]
@@ -53,28 +53,28 @@ def test_a_busy_munged_is_asked_again(under: Callable[..., Under], way: str) -> 
     assert dict(answers)["encoded"]["result"] == 0
 
 
-def test_a_munged_that_stays_busy_is_given_up(under: Callable[..., Under]) -> None:
+def test_calls_to_a_munged_that_stays_busy_fail(under: Callable[..., Under]) -> None:
     answers = talk(under(1000.0), "plugin", ATTEMPTS + 3)
     assert len([name for name, _ in answers if name == "encode"]) == ATTEMPTS
     assert dict(answers)["encoded"]["result"] == EMUNGE_SOCKET
     assert dict(answers)["decoded"]["result"] == 0
 
 
-def test_without_libmunge_there_is_one_line(under: Callable[..., Under]) -> None:
+def test_without_libmunge_the_error_is_one_line(under: Callable[..., Under]) -> None:
     one = under(10.0)
     code = "import ctypes; ctypes.CDLL(None).munge_encode(None, None, None, 0)"
     process = one.start("python3", "-c", code, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, output) == (127, "")
-    assert errors == f"virtual clock: SLURM_MIRAGE_CLOCK={one.file}: there is no libmunge.so.2 whose function could be called\n"
+    assert errors == f"virtual clock: SLURM_MIRAGE_CLOCK={one.file}: libmunge.so.2 is not loaded\n"
 
 
 @pytest.fixture
 def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a munged of one's own, in real time."""
+    """The socket of a munged that the test starts, in real time."""
     program = shutil.which("munged") or shutil.which("munged", path="/usr/sbin")
     if program is None or shutil.which("munge") is None or ctypes.util.find_library("munge") is None:
-        pytest.skip("skipped: munge is not there")
+        pytest.skip("skipped: munge is missing")
     folder = tmp_path_factory.mktemp("munged")
     folder.chmod(0o711)
     key = folder / "key"
@@ -82,7 +82,7 @@ def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     key.chmod(0o600)
     files = {name: f"--{name}-file={folder / name}" for name in ("key", "log", "pid", "seed")}
     socket = folder / "socket"
-    # --force: it warns of folders that others may write to, as /tmp is.
+    # --force, because munged refuses folders that others may write to, such as /tmp.
     process = subprocess.Popen(
         [program, "--foreground", "--force", f"--socket={socket}", *files.values()], stderr=subprocess.DEVNULL
     )
@@ -99,7 +99,7 @@ def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_credentials_of_a_real_munged(under: Callable[..., Under], munged: Path) -> None:
-    """Encoded and decoded by programs whose clock is years ahead and a thousand times as fast."""
+    """Programs encode and decode them under a clock that is years ahead and a thousand times as fast."""
     one = under(1000.0, virtual_ns=time.time_ns() + 10**17)
     credential = one.run("munge", "--no-input", f"--socket={munged}").strip()
     assert credential.startswith("MUNGE:")

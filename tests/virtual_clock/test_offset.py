@@ -1,4 +1,4 @@
-"""Clocks that are apart: the library shifts one, and the project's own measurement has to find by how much."""
+"""Measuring the offset of a clock that the library has shifted, and the role that refuses hosts with such clocks."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ ROLE = """
 
 
 def ahead(under: Callable[..., Under], seconds: float) -> Under:
-    """A clock of speed 1 that is ahead of this machine's, or behind."""
+    """Return a clock of speed 1 that is `seconds` ahead of this machine's clock (negative: behind)."""
     now = time.time_ns()
     return under(1.0, now, now + round(seconds * SECOND))
 
 
 @pytest.mark.parametrize("seconds", [3.0, -0.05, 864_000.0])
-def test_a_shifted_clock_is_found(under: Callable[..., Under], seconds: float) -> None:
+def test_the_offset_of_a_shifted_clock_is_measured(under: Callable[..., Under], seconds: float) -> None:
     shifted = ahead(under, seconds)
     command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", "20000", "10000", "600"]
     environment = shifted.environment()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
-        found = clock_offset.measure("127.0.0.1", int(program.stdout.readline()))
+        offset = clock_offset.measure("127.0.0.1", int(program.stdout.readline()))
         program.terminate()
-    assert found is not None
-    assert found.seconds == pytest.approx(-seconds, abs=found.error + 1e-6)
+    assert offset is not None
+    assert offset.seconds == pytest.approx(-seconds, abs=offset.error + 1e-6)
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """An instance's directory, which the user that answers may enter."""
+    """An instance's directory, which the server's user may enter."""
     directory = Path("/tmp", f"clock-agreement-test-{os.getpid()}-{time.monotonic_ns()}")
     (directory / "run").mkdir(parents=True)
     directory.chmod(0o755)
@@ -60,7 +60,7 @@ def folder() -> Iterator[Path]:
 
 
 def play(folder: Path, off: Under) -> subprocess.CompletedProcess[str]:
-    """The role for a head and two more hosts, the second with that clock; all of them this machine."""
+    """Run the role clock_agreement for a head and two more hosts, all on this machine, the second under the clock `off`."""
     interpreter = folder / "python3-off"
     variables = f"LD_PRELOAD={off.builds.library} SLURM_MIRAGE_CLOCK={off.file}"
     interpreter.write_text(f'#!/bin/sh\nexec env {variables} {sys.executable} "$@"\n')
@@ -83,14 +83,14 @@ def play(folder: Path, off: Under) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_host_whose_clock_is_off_is_refused_and_no_host_goes_on(under: Callable[..., Under], folder: Path) -> None:
+def test_one_host_with_a_wrong_clock_stops_all_hosts(under: Callable[..., Under], folder: Path) -> None:
     done = play(folder, ahead(under, -0.5))
     assert "wrong use: host c2: its clock is 0.5 s behind the head's (to within " in " ".join(done.stdout.split())
     assert "failed=1" in done.stdout and "host c1:" not in done.stdout
     assert list(folder.glob("went-on-*")) == []
 
 
-def test_hosts_whose_clocks_agree_go_on(under: Callable[..., Under], folder: Path) -> None:
+def test_hosts_with_equal_clocks_continue(under: Callable[..., Under], folder: Path) -> None:
     done = play(folder, ahead(under, 0.0))
     assert done.returncode == 0, done.stdout
     assert {path.name for path in folder.glob("went-on-*")} == {"went-on-head", "went-on-c1", "went-on-c2"}

@@ -1,4 +1,4 @@
-"""Starting, forking, cancelling and killing: nothing is shared between processes, and nothing is locked in one."""
+"""Starting, forking, cancelling and killing processes: the library shares nothing between processes and holds no locks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .test_clocks import assert_agrees
 
 
 def start_with(builds: Builds, file: Path | None) -> tuple[int, str, str]:
-    """Code, output and errors of a program that is told to use this clock file."""
+    """Run a program with this clock file; returns exit code, standard output and standard error."""
     environment = {**os.environ, "LD_PRELOAD": str(builds.library), "LC_ALL": "C"}
     environment.pop(VARIABLE, None)
     if file is not None:
@@ -63,7 +63,7 @@ def start_with(builds: Builds, file: Path | None) -> tuple[int, str, str]:
     ],
 )
 def test_a_malformed_clock_file(builds: Builds, tmp_path: Path, text: str) -> None:
-    """Nothing runs in a time that is not the one asked for. clock.py refuses the same."""
+    """The program does not start. clock.py refuses the same files."""
     file = tmp_path / "clock"
     file.write_text(text)
     assert start_with(builds, file) == (
@@ -85,7 +85,7 @@ def test_a_malformed_clock_file(builds: Builds, tmp_path: Path, text: str) -> No
         "mirage-clock 1 1 1 0000002.5\n",
     ],
 )
-def test_a_good_clock_file(builds: Builds, tmp_path: Path, text: str) -> None:
+def test_a_valid_clock_file(builds: Builds, tmp_path: Path, text: str) -> None:
     file = tmp_path / "clock"
     file.write_text(text)
     assert_agrees(Clock.read(file), Under(Clock.read(file), file, builds).probe("clocks"))
@@ -105,7 +105,7 @@ def test_no_clock_file(builds: Builds) -> None:
 
 
 def test_a_clock_file_is_read_once(under: Callable[..., Under]) -> None:
-    """It does not matter to those who run what becomes of it; those who start afterwards do not find it."""
+    """Running programs do not need it any more; programs that start after its removal do not start."""
     one = under(1000.0)
     script = "echo ready; b=$EPOCHSECONDS; read -t 300 line; echo $((EPOCHSECONDS - b)); date"
     process = one.start("bash", "-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -121,8 +121,8 @@ def test_a_clock_file_is_read_once(under: Callable[..., Under]) -> None:
 # ---- signals ----
 
 
-def test_killed_processes_leave_the_others_unharmed(under: Callable[..., Under]) -> None:
-    """Hundreds of short ones, of which a third are killed at once or at random, many of them while the library is set up."""
+def test_killed_processes_do_not_affect_others(under: Callable[..., Under]) -> None:
+    """Of hundreds of short processes a third are killed, immediately or at random, many during the library's initialisation."""
     one = under(10_000.0)
     pick = random.Random(1)
     killed: list[subprocess.Popen[str]] = []
@@ -143,7 +143,7 @@ def test_killed_processes_leave_the_others_unharmed(under: Callable[..., Under])
 
 
 def test_a_stopped_sleep_ends_when_its_time_has_passed(under: Callable[..., Under]) -> None:
-    """As without the library: the time for which it is stopped passes like any other."""
+    """As without the library, the time for which the process is stopped counts."""
     one = under(1000.0)
     process = one.start("sleep", "1000")
     time.sleep(0.1)
@@ -159,7 +159,7 @@ def test_a_stopped_sleep_ends_when_its_time_has_passed(under: Callable[..., Unde
 
 
 def test_threads_cancelled_in_the_middle_of_calls(under: Callable[..., Under]) -> None:
-    """Every other one at any instruction, as slurmctld has it."""
+    """Every second thread is cancelled asynchronously, as in slurmctld."""
     one = under(1000.0)
     assert_agrees(one.clock, one.probe("cancel", 300))
 
@@ -173,13 +173,13 @@ def test_forks_in_the_middle_of_calls_of_other_threads(under: Callable[..., Unde
 
 
 def test_a_program_without_shared_libraries_stays_in_real_time(under: Callable[..., Under], tmp_path: Path) -> None:
-    """Why sigsleep has --clock."""
+    """This is why sigsleep has the option --clock."""
     one = under(1000.0)
     source = tmp_path / "static.c"
     source.write_text('#include <stdio.h>\n#include <time.h>\nint main(void) { printf("%lld\\n", (long long)time(0)); }\n')
-    made = subprocess.run(["cc", "-static", "-o", str(tmp_path / "static"), str(source)], capture_output=True, check=False)
-    if made.returncode != 0:
-        pytest.skip("skipped: a static C library is not there")
+    compiled = subprocess.run(["cc", "-static", "-o", str(tmp_path / "static"), str(source)], capture_output=True, check=False)
+    if compiled.returncode != 0:
+        pytest.skip("skipped: a static C library is missing")
     before = int(time.time())
-    seen = int(one.run(tmp_path / "static"))
-    assert before <= seen <= time.time()
+    printed = int(one.run(tmp_path / "static"))
+    assert before <= printed <= time.time()

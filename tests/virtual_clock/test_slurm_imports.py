@@ -1,4 +1,4 @@
-"""Whatever Slurm calls that has to do with time is replaced, or is known to do no harm; and the README says so."""
+"""Every C library function related to time that Slurm calls is replaced or known to be harmless, and listed in the README."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PACKAGES = (
     *("slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"),
 )
 
-# Names of functions of the C library that may have to do with time, that of files included.
+# Names of C library functions that may be related to time, including file times.
 TIME = re.compile("time|clock|sleep|poll|select|alarm|wait|suspend|stat|sysinfo|semop|recvmmsg|nftw|fts_|getrusage|^syscall$")
 
-# Why those that Slurm calls, and that are not replaced, do no harm.
+# Why the functions that Slurm calls and that are not replaced are harmless.
 HARMLESS = {
     **dict.fromkeys(("mktime", "localtime_r", "strftime", "difftime"), "they compute"),
     **dict.fromkeys(("wait3", "wait4", "waitpid", "sigwait", "sem_wait", "pthread_cond_wait"), "they wait without a limit"),
@@ -33,7 +33,7 @@ HARMLESS = {
 
 
 def slurm_files() -> list[Path]:
-    """Programs and shared libraries of the installed Slurm."""
+    """Return the programs and shared libraries of the installed Slurm."""
     if shutil.which("dpkg") is None:
         return []
     listed = subprocess.run(["dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=False).stdout.splitlines()
@@ -43,22 +43,22 @@ def slurm_files() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def slurm_calls() -> set[str]:
-    """What the installed Slurm calls of the C library."""
+    """The functions of the C library that the installed Slurm calls."""
     if shutil.which("nm") is None:
-        pytest.skip("skipped: nm (binutils) is not there")
+        pytest.skip("skipped: nm (binutils) is missing")
     files = slurm_files()
     if not files:
-        pytest.skip("skipped: Slurm's packages are not there")
+        pytest.skip("skipped: Slurm is not installed")
     return set().union(*(imported(path) for path in files))
 
 
-def test_the_installed_slurm_calls_nothing_else_that_has_to_do_with_time(builds: Builds, slurm_calls: set[str]) -> None:
+def test_the_installed_slurm_calls_no_other_function_related_to_time(builds: Builds, slurm_calls: set[str]) -> None:
     timed = {name for name in slurm_calls if TIME.search(name)}
     assert {"time", "gettimeofday", "poll", "pthread_cond_timedwait", "stat"} <= timed
     assert timed - exported(builds.library) - set(HARMLESS) == set()
 
 
-def test_the_readme_lists_what_is_replaced_and_why_the_rest_is_harmless(builds: Builds) -> None:
+def test_the_readme_lists_replaced_and_harmless_functions(builds: Builds) -> None:
     sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", (SOURCE / "README.md").read_text(), re.MULTILINE | re.DOTALL))
     named = {title: set(re.findall(r"`([a-z_0-9]+)`", text)) for title, text in sections.items()}
     assert named["What is scaled"] == exported(builds.library)

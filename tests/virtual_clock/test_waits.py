@@ -1,4 +1,4 @@
-"""Waits under a virtual clock: never shorter than asked for, interrupted and refused as without the library."""
+"""Waits under a virtual clock: they are never shorter than requested, and are interrupted and refused as without the library."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ SPEEDS = st.integers(1, 10**15).map(lambda billionths: billionths / SECOND)
 MANY = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def only(found: list[Line]) -> dict[str, int]:
-    ((_, values),) = found
+def only(parsed: list[Line]) -> dict[str, int]:
+    """Return the values of the only line."""
+    ((_, values),) = parsed
     return values
 
 
 def expected(name: str) -> tuple[int, int]:
-    """Result and error of a wait that ends because its time has passed."""
+    """Return result and errno of a wait that ends because its time has passed."""
     if name.startswith("pthread"):
         return ETIMEDOUT, ETIMEDOUT
     return {"sem": (-1, ETIMEDOUT), "sig": (-1, EAGAIN)}.get(name[:3], (0, 0))
@@ -44,7 +45,7 @@ def test_the_table_was_found() -> None:
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_wait_on_a_fast_clock(under: Callable[..., Under], name: str) -> None:
-    """A minute in 60 ms, and a real limit that only a wait that is not scaled would reach."""
+    """A minute takes 60 ms. The upper limit of real time is exceeded only by a wait that is not scaled."""
     wanted = 60 * SECOND
     waited = only(under(1000.0).probe("wait", name, wanted))
     assert (waited["result"], waited["error"]) == expected(name)
@@ -52,13 +53,13 @@ def test_a_wait_on_a_fast_clock(under: Callable[..., Under], name: str) -> None:
     assert wanted // 1000 <= waited["real"] < 50 * SECOND
 
 
-def test_select_says_that_nothing_is_left(under: Callable[..., Under]) -> None:
+def test_select_reports_no_remaining_time(under: Callable[..., Under]) -> None:
     assert only(under(1000.0).probe("wait", "select", 60 * SECOND))["left"] == 0
 
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_wait_on_a_slow_clock(under: Callable[..., Under], name: str) -> None:
-    """A second at least for those that know whole seconds only."""
+    """The wait is at least a second for functions that take whole seconds."""
     wanted = SECOND if name in ("sleep", "alarm") else SECOND // 20
     waited = only(under(0.4).probe("wait", name, wanted))
     assert (waited["result"], waited["error"]) == expected(name)
@@ -68,25 +69,25 @@ def test_a_wait_on_a_slow_clock(under: Callable[..., Under], name: str) -> None:
 
 @pytest.mark.parametrize("name", DEADLINES)
 def test_a_deadline_that_has_passed(under: Callable[..., Under], name: str) -> None:
-    # A minute ago: an hour ago would be before the boot of a fresh host, which the kernel refuses (EINVAL).
+    """The deadline is later than the host's boot: the kernel refuses earlier instants with EINVAL."""
     waited = only(under(1000.0).probe("wait", name, -60 * SECOND))
     assert (waited["result"], waited["error"]) == expected(name)
 
 
 @pytest.mark.parametrize("name", ["sleep", "alarm", "poll", "nanosleep"])
-def test_waits_that_a_real_clock_would_round_to_nothing(under: Callable[..., Under], name: str) -> None:
-    """A second at a speed of a million is a microsecond."""
+def test_waits_that_are_shorter_than_the_real_resolution(under: Callable[..., Under], name: str) -> None:
+    """At a speed of a million, a second is a microsecond."""
     waited = only(under(1e6).probe("wait", name, SECOND))
     assert waited["virtual"] >= SECOND
 
 
-# ---- to the nanosecond: a C library that tells what it is asked for, instead of sleeping ----
+# ---- exact arguments, with a C library that prints them instead of sleeping ----
 
 
-def asked(one: Under, *arguments: object) -> dict[str, int]:
-    """What the library asks of the C library for the probe, and what the probe then says."""
-    found = one.probe(*arguments, beside=(one.builds.beside,))
-    return {key: value for name, values in found if name != "early" for key, value in values.items()}
+def c_library_calls(one: Under, *arguments: object) -> dict[str, int]:
+    """Return the arguments with which the library calls the C library for the probe, and the probe's own results."""
+    parsed = one.probe(*arguments, beside=(one.builds.beside,))
+    return {key: value for name, values in parsed if name != "early" for key, value in values.items()}
 
 
 @MANY
@@ -94,9 +95,9 @@ def asked(one: Under, *arguments: object) -> dict[str, int]:
 @example(speed=1e-9, real=0, virtual=0, instant=2**63 - 1)
 @example(speed=1000.0, real=1, virtual=2**62, instant=1)
 def test_the_real_instant_of_a_deadline(under: Callable[..., Under], speed: float, real: int, virtual: int, instant: int) -> None:
-    """The first at which it is so late or later. What is before 1970 is as good as its first nanosecond."""
+    """It is the first real instant at or after the deadline. Instants before 1970 are replaced by the first nanosecond of 1970."""
     one = under(speed, real, virtual)
-    values = asked(one, "until", instant)
+    values = c_library_calls(one, "until", instant)
     expected_ns = max(1, one.clock.real_at(instant))
     assert (values["clock"], values["absolute"]) == (0, 1)
     assert (values["seconds"], values["nanoseconds"]) == divmod(expected_ns, SECOND)
@@ -104,10 +105,10 @@ def test_the_real_instant_of_a_deadline(under: Callable[..., Under], speed: floa
 
 @MANY
 @given(speed=SPEEDS, length=st.integers(0, 2**63 - 1))
-def test_the_real_length_of_a_sleep(under: Callable[..., Under], speed: float, length: int) -> None:
-    """And what is left of it when it is interrupted at once: not more, and as long in real time (up to a million years)."""
+def test_the_real_duration_of_a_sleep(under: Callable[..., Under], speed: float, length: int) -> None:
+    """The remaining time of a sleep interrupted immediately is not larger, and as long in real time (up to a million years)."""
     one = under(speed)
-    values = asked(one, "wait", "nanosleep", length)
+    values = c_library_calls(one, "wait", "nanosleep", length)
     billionths = round(one.clock.speed * SECOND)
     real = -(-length * SECOND // billionths)
     assert (values["seconds"], values["nanoseconds"]) == divmod(real, SECOND)
@@ -117,9 +118,9 @@ def test_the_real_length_of_a_sleep(under: Callable[..., Under], speed: float, l
         assert -(-values["left"] * SECOND // billionths) == real
 
 
-def test_a_wait_for_ever_stays_one(under: Callable[..., Under]) -> None:
-    """The last second that there is, which programs use for never, is not in the lifetime of a fast clock."""
-    values = asked(under(1e6), "until", 2**63 - 1)
+def test_an_unlimited_wait_stays_unlimited(under: Callable[..., Under]) -> None:
+    """Programs use the last representable second for an unlimited wait. A fast clock must not reach it."""
+    values = c_library_calls(under(1e6), "until", 2**63 - 1)
     assert values["seconds"] * SECOND > time.time_ns()
 
 
@@ -128,19 +129,19 @@ def test_a_wait_for_ever_stays_one(under: Callable[..., Under]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in WAITS if not name.startswith(("pthread", "alarm", "setitimer", "timer"))])
 def test_an_interrupted_wait(under: Callable[..., Under], builds: Builds, name: str) -> None:
-    """It answers as it does without the library, and what it says is left makes up for the rest."""
+    """It returns the same result as without the library, and the remaining time that it reports completes the wait."""
     wanted = 4000 * SECOND
     waited = only(under(100.0).probe("interrupt", name, wanted))
     usual = only(without_clock(builds, "interrupt", name, wanted))
     assert (waited["result"], waited["error"]) == (usual["result"], usual["error"])
     assert (waited["left"] > 0) == (usual["left"] > 0)
     if waited["left"]:
-        # sleep(3) knows whole seconds, rounded down.
+        # sleep(3) returns whole seconds, rounded down.
         assert wanted - (SECOND if name == "sleep" else 0) <= waited["left"] + waited["virtual"]
         assert waited["left"] <= wanted
 
 
-def test_select_says_what_is_left(under: Callable[..., Under]) -> None:
+def test_select_reports_the_remaining_time(under: Callable[..., Under]) -> None:
     wanted = 1000 * SECOND
     answer = only(under(50.0).probe("ready", wanted))
     assert answer["result"] == 1
@@ -148,8 +149,9 @@ def test_select_says_what_is_left(under: Callable[..., Under]) -> None:
 
 
 @pytest.mark.parametrize("speed", [0.001, 7.0, 1000.0])
-def test_what_timers_say_is_left(under: Callable[..., Under], speed: float) -> None:
-    """Not less than is left, and at most what was asked for, rounded up to a real microsecond (setitimer) or nanosecond."""
+def test_timers_report_the_remaining_time(under: Callable[..., Under], speed: float) -> None:
+    """It is not less than the remaining time, and at most the requested one rounded up to a real microsecond (setitimer) or
+    nanosecond."""
     wanted = 10_000 * SECOND
     answers = dict(under(speed).probe("timers", wanted))
     assert len(answers) == 8
@@ -168,7 +170,9 @@ def test_what_timers_say_is_left(under: Callable[..., Under], speed: float) -> N
 
 
 @pytest.mark.parametrize("speed", [0.5, 1000.0])
-def test_wrong_arguments_are_answered_as_without_the_library(under: Callable[..., Under], builds: Builds, speed: float) -> None:
+def test_wrong_arguments_cause_the_same_errors_as_without_the_library(
+    under: Callable[..., Under], builds: Builds, speed: float
+) -> None:
     usual = without_clock(builds, "wrong")
     assert len(usual) > 150
     assert under(speed).probe("wrong") == usual
@@ -226,7 +230,7 @@ def test_a_shell_reads_with_a_timeout(under: Callable[..., Under]) -> None:
 
 
 def test_slurmstepds_sampler_wakes_up_each_second_of_real_time(under: Callable[..., Under]) -> None:
-    """Each second of a fast clock it would keep the host busy with looking for nothing.
+    """Once per second of a fast clock, it would load the host without a purpose.
 
     A C program, because an interpreter's thread may wait for its turn before it can give itself the name.
     """

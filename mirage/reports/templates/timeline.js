@@ -1,5 +1,5 @@
 "use strict";
-// Zooms all pictures over time together, and tells values at the pointer or the cursor keys. Without it the page is complete.
+// Zooms all pictures over time together, and shows values at the pointer or by cursor keys. The page is complete without it.
 (() => {
   const ACROSS = 10000, DOWN = 1000;
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
@@ -10,7 +10,7 @@
   const length = Number(root.dataset.length);
   const plots = [...root.querySelectorAll("svg.plot")];
   const axes = [...root.querySelectorAll(".time")];
-  const told = root.querySelector("output");
+  const reading = root.querySelector("output");
   const shown = root.querySelector(".shown");
   const shortest = Math.min(ACROSS, ACROSS * 10 / length);
   let from = 0, to = ACROSS, cursor = null;
@@ -32,7 +32,7 @@
     return Number(value.toPrecision(4)).toLocaleString("en");
   }
 
-  // The step function that a path draws: [x, value from there on], and where it ends.
+  // The step function that a path draws: points [x, y from there on], and the x of its end.
   const readings = new Map();
   function readingOf(path) {
     if (!readings.has(path)) {
@@ -59,26 +59,26 @@
     return (1 - points[low][1] / DOWN) * Number(path.dataset.top);
   }
 
-  function tell(svg, x, target) {
-    const job = target && target.closest && target.closest("[data-job]");
+  function showValues(svg, x, target) {
+    const pointed = target && target.closest && target.closest("[data-job]");
     let text = `${moment(seconds(x))} after the first submission`;
-    if (job) {
-      text += `: ${job.querySelector("title").textContent}`;
+    if (pointed) {
+      text += `: ${pointed.querySelector("title").textContent}`;
     } else {
       const values = [...svg.querySelectorAll("path.line")].reverse().map((path) => [path, valueAt(path, x)])
         .filter(([, value]) => value !== null)
         .map(([path, value]) => `${path.dataset.name} ${number(value)}${path.dataset.unit ? " " + path.dataset.unit : ""}`);
       if (values.length) text += `: ${values.join(", ")}`;
-      const running = [...svg.querySelectorAll("[data-job]")].filter((one) => {
-        const [begin, end] = one.dataset.at.split(" ").map(Number);
+      const running = [...svg.querySelectorAll("[data-job]")].filter((job) => {
+        const [begin, end] = job.dataset.at.split(" ").map(Number);
         return begin <= x && x < end;
       });
       if (running.length) {
-        text += `: ${running.length} job${running.length > 1 ? "s" : ""}: ${running.slice(0, 8).map((one) => one.dataset.job).join(", ")}`;
+        text += `: ${running.length} job${running.length > 1 ? "s" : ""}: ${running.slice(0, 8).map((job) => job.dataset.job).join(", ")}`;
         if (running.length > 8) text += ", ...";
       }
     }
-    told.textContent = text;
+    reading.textContent = text;
   }
 
   function drawCursor() {
@@ -94,7 +94,7 @@
     const begin = seconds(from), span = seconds(to - from);
     for (const axis of axes) {
       const most = Math.max(2, Math.min(10, Math.floor(axis.clientWidth / (begin > 86400 ? 110 : 80))));
-      const step = STEPS.find((one) => span / one <= most) || STEPS[STEPS.length - 1];
+      const step = STEPS.find((length) => span / length <= most) || STEPS[STEPS.length - 1];
       axis.replaceChildren();
       for (let second = Math.ceil(begin / step) * step; second < begin + span * 0.97; second += step) {
         const label = document.createElement("span");
@@ -149,7 +149,7 @@
         band.setAttribute("x", Math.min(began, cursor));
         band.setAttribute("width", Math.abs(cursor - began));
       } else {
-        tell(svg, cursor, event.target);
+        showValues(svg, cursor, event.target);
       }
     });
     const finish = (event) => {
@@ -158,7 +158,7 @@
       began = null;
       if (first === null) return;
       if (Math.abs(last - first) > (to - from) / 100) show(Math.min(first, last), Math.max(first, last));
-      else tell(svg, last, document.elementFromPoint(event.clientX, event.clientY));
+      else showValues(svg, last, document.elementFromPoint(event.clientX, event.clientY));
     };
     svg.addEventListener("pointerup", finish);
     svg.addEventListener("pointercancel", () => { began = null; band.setAttribute("width", 0); });
@@ -170,7 +170,7 @@
         cursor = Math.max(0, Math.min(ACROSS, (cursor ?? (from + to) / 2) + sign * (to - from) / (event.shiftKey ? 10 : 100)));
         if (cursor < from || cursor > to) show(from + sign * (to - from) / 2, to + sign * (to - from) / 2);
         drawCursor();
-        tell(svg, cursor, null);
+        showValues(svg, cursor, null);
       } else if (keys[event.key]) {
         actions[keys[event.key]]();
       } else {

@@ -8,7 +8,6 @@ from mirage.workloads.models.draft import Draft, Floats, Model, Wholes, pick, ro
 from mirage.workloads.models.thesis import OTHERS, SIZES
 
 JOBS, CORES, NODES, DAYS = 4_417_018, 57_472, 3_592, 214
-ONE_CORE_SERVICE = 0.016
 
 # The thesis counts 193 sizes and names 7. The other 186 are our choice: what is left below 16 cores, then
 # whole nodes of 16 cores, ever more sparse.

@@ -1,1 +1,1 @@
-"""Errors, files, processes and host lists: what every other package may use."""
+"""Errors, files, processes and host lists. Every other package may use them; they use no other package."""

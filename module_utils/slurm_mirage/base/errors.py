@@ -1,11 +1,11 @@
-"""The one error that a user can cause, and that every entry point turns into one line and exit code 2."""
+"""The exception for errors that a user can cause. Every entry point prints it as one line and ends with exit code 2."""
 
 from __future__ import annotations
 
 
 class WrongUse(Exception):
-    """A knob, a file or a host that cannot be used as asked.
+    """A knob, a file or a host cannot be used as requested.
 
-    The message is one line: it names the knob or file (and line number) and says what it may be. Nothing has been
-    changed on any host when it is raised.
+    The message is one line. It names the knob, or the file and line number, and states the permitted values. When it is
+    raised, nothing has been changed on any host.
     """

@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a kill -9, never meets half of one."""
+"""Atomic writes, JSON files, digests and folder locks. A reader never sees a partly written file, even after a kill -9."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Replace `path` by `content` in one step; `owner` is (uid, gid), by default the caller's."""
+    """Replace `path` with `content` atomically. `owner` is (uid, gid); the default is the caller's. Raises OSError."""
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -30,7 +30,7 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, owner:
 
 
 def differs(path: Path, content: str | bytes) -> bool:
-    """Whether writing `content` to `path` would change anything."""
+    """Return whether `path` is missing or its content is not `content`."""
     data = content.encode() if isinstance(content, str) else content
     try:
         return path.read_bytes() != data
@@ -39,7 +39,7 @@ def differs(path: Path, content: str | bytes) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Content of the JSON file `path`, or None when it is not there."""
+    """Return the parsed content of the JSON file `path`, or None when the file does not exist."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
@@ -47,12 +47,12 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Write `value` as JSON, atomically."""
+    """Write `value` to `path` as JSON, atomically. `owner` is (uid, gid); the default is the caller's."""
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner)
 
 
 def file_digest(path: Path) -> str:
-    """A short digest of a file's content; empty when it is not there."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a file's content; empty when the file does not exist."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except FileNotFoundError:
@@ -61,9 +61,10 @@ def file_digest(path: Path) -> str:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Make `folder` and keep others, who ask for it by this function too, out of it meanwhile.
+    """Create `folder` and hold an exclusive flock(2) on it for the duration of the context.
 
-    The folder itself is the lock, so that nothing has to be removed with it; one that was removed meanwhile is made anew.
+    The folder itself is locked, so there is no lock file to remove. When another process removed the folder before this one got the
+    lock, the folder is created again.
     """
     while True:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Slurm's way to write many names: n[1-3,7],fat2."""
+"""Expands and compresses Slurm host lists such as n[1-3,7],fat2."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ _NAME = re.compile(r"(?P<prefix>.*?)(?P<number>0|[1-9]\d*)?\Z", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
-    """The names that `text` stands for, in its order; ranges may have leading zeros (n[08-11]). Raises ValueError for no list."""
+    """Return the names in the host list `text`, in its order.
+
+    Ranges may have leading zeros (n[08-11]). Raises ValueError when `text` is not a host list.
+    """
     names: list[str] = []
     position = 0
     while position < len(text):
         part = _PART.match(text, position)
         if part is None:
-            raise ValueError(f"{text!r} is not a list of names")
+            raise ValueError(f"{text!r} is not a host list")
         names += [part["prefix"] + number for number in _numbers(part["ranges"])] if part["ranges"] else [part["prefix"]]
         position = part.end()
     return names
@@ -29,7 +32,7 @@ def _numbers(ranges: str) -> Iterator[str]:
 
 
 def compress(names: Iterable[str]) -> str:
-    """The shortest text for these names (each once): sorted by prefix, then by number."""
+    """Return the host list of `names` without duplicates, sorted by prefix and then by number."""
     numbers: dict[str, set[int]] = {}
     plain: set[str] = set()
     for name in names:
@@ -39,11 +42,11 @@ def compress(names: Iterable[str]) -> str:
             plain.add(name)
         else:
             numbers.setdefault(match["prefix"], set()).add(int(match["number"]))
-    parts = [_joined(prefix, sorted(numbers[prefix])) for prefix in sorted(numbers)]
+    parts = [_compress_numbers(prefix, sorted(numbers[prefix])) for prefix in sorted(numbers)]
     return ",".join([*sorted(plain), *parts])
 
 
-def _joined(prefix: str, numbers: list[int]) -> str:
+def _compress_numbers(prefix: str, numbers: list[int]) -> str:
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:

@@ -1,7 +1,7 @@
-"""What /proc says of an instance's processes: identity, and which of them belong to an instance.
+"""Reads /proc to identify processes and to find those of an instance; sends signals to them.
 
-A process id alone proves nothing, because ids are used again: here a process is always (pid, start time), the start
-time being field 22 of /proc/PID/stat (proc(5)), in clock ticks since boot.
+Process ids are reused, so a process is identified by its id and its start time. The start time is field 22 of /proc/PID/stat
+(proc(5)), in clock ticks since boot.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 
 INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
-"""Environment variable that every daemon and job of an instance carries; its value is the instance's directory."""
+"""Environment variable of every daemon and job of an instance; its value is the instance's directory."""
 
 
 def python_environment(directory: Path) -> dict[str, str]:
-    """Environment of a Python program of the instance in `directory`: it finds this package there, and carries the mark."""
+    """Return the environment for a Python program of the instance in `directory`.
+
+    PYTHONPATH is the instance's copy of this package, and INSTANCE_VARIABLE is set.
+    """
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "PYTHONPATH": str(directory / "lib"),
@@ -28,7 +31,7 @@ def python_environment(directory: Path) -> dict[str, str]:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """Content of /proc/PID/NAME; empty when it cannot be read. Not by pathlib, which takes longer than the kernel."""
+    """Return the content of /proc/PID/NAME; empty when it cannot be read. pathlib would take longer than the kernel does."""
     try:
         descriptor = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -38,50 +41,51 @@ def _read(pid: int, name: str) -> bytes:
         while part := os.read(descriptor, 65536):
             content += part
         return content
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended
         return b""
     finally:
         os.close(descriptor)
 
 
-def _fields(pid: int) -> list[bytes]:
-    """The fields of /proc/PID/stat from the third on, which is the state; empty when there is no such process."""
+def _stat_fields(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third (the state) on; empty when there is no such process."""
     return _read(pid, "stat").rpartition(b")")[2].split()
 
 
 def start_time(pid: int) -> int | None:
-    """Start time of process `pid` in clock ticks since boot; None when there is no such process, or only a zombie."""
-    fields = _fields(pid)
+    """Return the start time of process `pid` in clock ticks since boot; None when it does not exist or is a zombie."""
+    fields = _stat_fields(pid)
     return int(fields[19]) if fields and fields[0] != b"Z" else None
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Whether the process that had id `pid` and start time `started` still runs."""
+    """Return whether the process with id `pid` and start time `started` (clock ticks since boot) still runs."""
     return start_time(pid) == started
 
 
 def parents() -> dict[int, int]:
-    """Parent of every process on the host, by process id."""
+    """Return the parent's process id of every process on the host, by process id."""
     pids = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
-    return {pid: int(fields[1]) for pid in pids if (fields := _fields(pid))}
+    return {pid: int(fields[1]) for pid in pids if (fields := _stat_fields(pid))}
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment that process `pid` was started with; empty when it cannot be read (or was overwritten by its title)."""
+    """Return the initial environment of process `pid`; empty when it cannot be read or the process title has overwritten it."""
     words = _read(pid, "environ").decode(errors="replace").split("\0")
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def command_line(pid: int) -> list[str]:
-    """The words of the command that process `pid` runs; empty when it is gone."""
+    """Return the arguments of the command that process `pid` runs, program first; empty when there is no such process."""
     return _read(pid, "cmdline").decode(errors="replace").split("\0")[:-1]
 
 
 def belongs(pid: int, directory: str) -> bool:
-    """Whether the process is of the instance in `directory`: it sees the same directory, and carries the instance's mark.
+    """Return whether process `pid` belongs to the instance in `directory`.
 
-    A container on this host may have an instance of that name too, in a file system of its own. slurmstepd and slurmscriptd
-    write their title over their environment: they are known by their name and by their user, which no other instance has.
+    It does when INSTANCE_VARIABLE in its environment is `directory` and it sees the same directory there: a container on this host
+    may have an instance of the same name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their
+    title; they are recognised by their name and their user, which no other instance shares.
     """
     mark = f"{INSTANCE_VARIABLE}={directory}".encode()
     try:
@@ -96,18 +100,18 @@ def belongs(pid: int, directory: str) -> bool:
 
 
 def of_instance(directory: str) -> set[int]:
-    """Ids of all processes of the instance in `directory`: those that carry its mark, and their descendants.
+    """Return the ids of all processes of the instance in `directory`: those for which `belongs` is true, and their descendants.
 
-    Descendants are needed for jobs that were submitted with an environment of their own (`sbatch --export=NONE`).
-    The caller and its ancestors are never among them, so that a shell of the instance may stop it.
+    Descendants are needed for jobs submitted without the environment (`sbatch --export=NONE`). The caller and its ancestors are
+    excluded, so that a shell of the instance can stop the instance.
     """
     parent = parents()
     members = {pid for pid in parent if belongs(pid, directory)}
-    grew = True
-    while grew:
+    has_grown = True
+    while has_grown:
         children = {pid for pid, ppid in parent.items() if ppid in members and pid not in members}
         members |= children
-        grew = bool(children)
+        has_grown = bool(children)
     return members - set(_ancestry(os.getpid(), parent))
 
 
@@ -117,18 +121,18 @@ def _ancestry(pid: int, parent: dict[int, int]) -> Iterator[int]:
         pid = parent.get(pid, 0)
 
 
-def end(pids: Iterable[int], patience: float) -> set[int]:
-    """End the processes `pids`: SIGTERM (and SIGCONT, for the stopped ones), SIGKILL after `patience` seconds.
+def end(pids: Iterable[int], timeout: float) -> set[int]:
+    """Terminate the processes `pids`: SIGTERM and, for stopped ones, SIGCONT; SIGKILL after `timeout` seconds.
 
-    Returns the ids that were alive when asked to end. Each is remembered with its start time, so that an id that is used
-    again in between is never hit. They are waited for one after the other, so that each is looked at once or twice only.
+    Returns the ids that were alive at the call. Each process is identified by its start time as well, so that a reused id gets no
+    signal. The function waits for one process after the other, so that each is checked only once or twice.
     """
     known = [(pid, started) for pid in pids if (started := start_time(pid)) is not None]
-    asked = {pid for pid, _ in known}
-    deadline = time.monotonic() + patience
+    alive = {pid for pid, _ in known}
+    deadline = time.monotonic() + timeout
     killed = False
     send_all(known, (signal.SIGTERM, signal.SIGCONT))
-    while known and time.monotonic() < deadline + patience:
+    while known and time.monotonic() < deadline + timeout:
         if not is_alive(*known[-1]):
             known.pop()
         elif not killed and time.monotonic() > deadline:
@@ -136,11 +140,11 @@ def end(pids: Iterable[int], patience: float) -> set[int]:
             killed = True
         else:
             time.sleep(0.05)
-    return asked
+    return alive
 
 
 def send_all(processes: Iterable[tuple[int, int]], numbers: Iterable[signal.Signals]) -> None:
-    """Send signals to processes, given by id and start time, as far as they still run and the caller may."""
+    """Send each signal of `numbers` to each (id, start time) of `processes` that still runs and that the caller may signal."""
     for pid, started in processes:
         if is_alive(pid, started):
             with suppress(ProcessLookupError, PermissionError):
@@ -149,5 +153,5 @@ def send_all(processes: Iterable[tuple[int, int]], numbers: Iterable[signal.Sign
 
 
 def send(pid: int, started: int, number: signal.Signals) -> None:
-    """Send a signal to the process that had id `pid` and start time `started`, if it still runs and the caller may."""
+    """Send a signal to the process with id `pid` and start time `started`, if it still runs and the caller may signal it."""
     send_all([(pid, started)], [number])

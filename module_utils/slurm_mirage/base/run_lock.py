@@ -1,4 +1,4 @@
-"""Who replays a run: the lock file of a run folder holds the process id and the start time of the replay."""
+"""Reads the lock file of a run folder, which holds the process id and the start time of the replay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .processes import is_alive
 
 
 def lock_holder(path: Path) -> int | None:
-    """Process id of the replay that runs in the folder of the lock file `path`, if one does."""
+    """Return the process id of the replay that holds the lock file `path`; None when no replay runs."""
     try:
         words = path.read_text().split()
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Conversions between trace, virtual and real time, and the clocks of an instance and of its hosts."""
+"""Conversions between trace, virtual and real time; the virtual clock of an instance; clock offsets between hosts."""

@@ -1,15 +1,15 @@
-"""The three kinds of time in an experiment, and the only code that converts between them.
+"""Conversions between the three kinds of time in an experiment.
 
-* trace seconds: the workload log's own;
-* virtual seconds: those that Slurm and the jobs see, trace seconds * shrink / 100;
-* real seconds: those of the machine, virtual seconds / speed.
+* trace seconds: time in the workload log;
+* virtual seconds: time that Slurm and the jobs see, trace seconds * shrink / 100;
+* real seconds: time of the machine, virtual seconds / speed.
 
-An instant of virtual time follows from an anchor: one moment of which both the real and the virtual time are
-known. The anchor and the speed are what all processes of a cluster share, by way of a file of one text line
+An instant of virtual time is computed from an anchor: one moment whose real and virtual time are both known. All processes of a
+cluster read the anchor and the speed from the clock file, which is one line of text:
 
     mirage-clock 1 REAL_NS VIRTUAL_NS SPEED
 
-that sigsleep reads too (files/sigsleep/README.md). The shrink factor is not in it, being the workload's.
+sigsleep reads this file as well (files/sigsleep/README.md). The shrink factor is a property of the workload and is not in the file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ _LINE = re.compile(r"mirage-clock 1 (\d{1,19}) (\d{1,19}) (\d{1,7}(?:\.\d{1,9})?
 
 @dataclass(frozen=True)
 class Clock:
-    """A virtual clock, which runs `speed` times faster than the real one.
+    """A virtual clock that runs `speed` times as fast as the real one.
 
-    real_ns and virtual_ns (nanoseconds since the epoch) are one moment on both. `shrink` (per cent) turns
-    trace time into virtual time.
-
-    The default is real time and an unshrunk trace. The speed is kept to nine decimals, as in the clock file.
-    Raises WrongUse if a value is out of its range.
+    `real_ns` and `virtual_ns` (nanoseconds since the epoch) are the anchor: the same moment on both clocks. `shrink` (per cent)
+    converts trace time to virtual time. The default is real time and a trace that is not shrunk. The speed is rounded to nine
+    decimals, as in the clock file. Raises WrongUse when a value is out of range.
     """
 
     real_ns: int = 0
@@ -55,60 +53,56 @@ class Clock:
             raise WrongUse(f"SHRINK: may be a number of per cent above 0, not {self.shrink}")
         object.__setattr__(self, "speed", round(self.speed * _BILLION) / _BILLION)
 
-    # ---- lengths, in seconds ----
+    # ---- durations, in seconds ----
 
     def trace_to_virtual(self, seconds: float) -> float:
-        """Trace seconds as virtual seconds."""
+        """Convert trace seconds to virtual seconds."""
         return seconds * self.shrink / 100
 
     def virtual_to_trace(self, seconds: float) -> float:
-        """Virtual seconds as trace seconds."""
+        """Convert virtual seconds to trace seconds."""
         return seconds * 100 / self.shrink
 
     def virtual_to_real(self, seconds: float) -> float:
-        """Virtual seconds as real seconds."""
+        """Convert virtual seconds to real seconds."""
         return seconds / self.speed
 
     def real_to_virtual(self, seconds: float) -> float:
-        """Real seconds as virtual seconds."""
+        """Convert real seconds to virtual seconds."""
         return seconds * self.speed
 
-    def trace_to_real(self, seconds: float) -> float:
-        """Trace seconds as real seconds."""
-        return self.virtual_to_real(self.trace_to_virtual(seconds))
-
     def real_to_trace(self, seconds: float) -> float:
-        """Real seconds as trace seconds."""
+        """Convert real seconds to trace seconds."""
         return self.virtual_to_trace(self.real_to_virtual(seconds))
 
     # ---- instants, in nanoseconds since the epoch ----
 
     def virtual_at(self, real_ns: int) -> int:
-        """The virtual instant of a real one, rounded down.
+        """Return the virtual instant at the real instant `real_ns`, rounded down.
 
-        In whole numbers, as sigsleep does it: a float of today's nanoseconds is off by a hundred or more.
+        Uses integers, as sigsleep does: a float of today's nanoseconds since the epoch is wrong by 100 ns or more.
         """
         return self.virtual_ns + (real_ns - self.real_ns) * self._speed_billionths // _BILLION
 
     def real_at(self, virtual_ns: int) -> int:
-        """The first real instant at which it is `virtual_ns` or later."""
+        """Return the first real instant at which virtual time is `virtual_ns` or later."""
         return self.real_ns - (self.virtual_ns - virtual_ns) * _BILLION // self._speed_billionths
 
     def virtual_now(self) -> int:
-        """The virtual instant of now."""
+        """Return the current virtual instant."""
         return self.virtual_at(time.time_ns())
 
     # ---- the clock file ----
 
     @classmethod
     def start_now(cls, speed: float = 1.0, shrink: float = 100.0) -> Clock:
-        """A clock whose virtual time equals real time now."""
+        """Return a clock whose virtual time equals the real time of this call."""
         now = time.time_ns()
         return cls(now, now, speed, shrink)
 
     @classmethod
     def read(cls, path: str | Path, shrink: float = 100.0) -> Clock:
-        """Read a clock file. Raises WrongUse if it is not there or not one line as above."""
+        """Read a clock file. Raises WrongUse when it is missing or malformed."""
         try:
             text = Path(path).read_bytes().decode("ascii")
         except OSError as error:
@@ -124,10 +118,7 @@ class Clock:
             raise WrongUse(f"clock file {path}: {error}") from error
 
     def write(self, path: str | Path) -> None:
-        """Write the clock file in one step: a reader finds the old file, the new one or none, never a part.
-
-        Readable by all users, because jobs read it. Raises OSError.
-        """
+        """Write the clock file atomically, readable by all users because jobs read it. Raises OSError."""
         path = Path(path)
         with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
@@ -141,7 +132,7 @@ class Clock:
                 raise
 
     def line(self) -> str:
-        """The clock file's text."""
+        """Return the text of the clock file."""
         speed = f"{self.speed:.9f}".rstrip("0").rstrip(".")
         return f"mirage-clock 1 {self.real_ns} {self.virtual_ns} {speed}\n"
 

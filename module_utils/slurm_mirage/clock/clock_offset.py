@@ -1,11 +1,11 @@
-"""How far this host's clock is from that of another one, which answers questions over UDP.
+"""Measures the offset between the clocks of two hosts over UDP.
 
-`programs.clock_answers` is the program that answers. It keeps nothing of a question, and an answer is as long as the question:
-whoever asks under another's address sends that other one no more than he could send himself.
+`programs.clock_answers` is the server. It keeps no state, and an answer is as long as its question, so that a forged sender address
+cannot be used to amplify traffic.
 
-Let the clock here show t0 when a question is sent and t2 when its answer comes, and the other one t1 in between. Then this clock
-is ahead by (t0 + t2) / 2 - t1, wrong by (t2 - t0) / 2 at most, whatever share of the way was there and back. So of many questions
-the one that was answered in the shortest time says most.
+The client's clock shows t0 when it sends a question and t2 when it receives the answer; the server's clock shows t1 in between.
+The client is then ahead by (t0 + t2) / 2 - t1, with an error of at most (t2 - t0) / 2, however the time was divided between the
+question and the answer. Of many questions, the one with the shortest round trip has the smallest error.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ import time
 from dataclasses import dataclass
 
 FORMAT = struct.Struct("!8s16sQ")
-"""What it is, a number drawn for this question, the time (ns since the epoch; of a question 0)."""
-QUESTION, ANSWER = b"mirage?\n", b"mirage!\n"  # different, so that no two programs can be made to answer each other for ever
+"""Layout of a packet: QUESTION or ANSWER, a random number of the question, the time (ns since the epoch; 0 in a question)."""
+QUESTION, ANSWER = b"mirage?\n", b"mirage!\n"  # different, so that two servers cannot be made to answer each other for ever
 QUESTIONS = 20
-PAUSE = 0.01  # seconds between questions: whatever held up one of them shall not hold up all
-PATIENCE = 0.5  # seconds for an answer
-UNANSWERED = 10  # questions without any answer, after which nobody is there
+PAUSE = 0.01  # seconds between questions, so that one delay does not affect all of them
+ANSWER_TIMEOUT = 0.5  # seconds
+MAX_UNANSWERED = 10  # unanswered questions after which the measurement is given up
 
 
 @dataclass(frozen=True)
 class Offset:
-    """Seconds by which this clock is ahead of the other one (below 0: behind), and by which that may be wrong; and how many of
-    the questions were answered."""
+    """A measured clock offset.
+
+    seconds: how far this clock is ahead of the other one (negative: behind); error: bound of the measurement's error in seconds;
+    answers: number of questions that were answered
+    """
 
     seconds: float
     error: float
@@ -36,102 +39,108 @@ class Offset:
 
 
 def answer_to(question: bytes, now_ns: int) -> bytes | None:
-    """The answer at `now_ns`; None to what is no question."""
+    """Return the answer to the packet `question` at the time `now_ns` (ns since the epoch); None when it is not a question."""
     if len(question) != FORMAT.size:
         return None
     kind, number, rest = FORMAT.unpack(question)
     return FORMAT.pack(ANSWER, number, now_ns) if kind == QUESTION and rest == 0 else None
 
 
-def time_in(answer: bytes, number: bytes) -> int | None:
-    """The time (ns) in the answer to the question of that number; None if it is something else."""
+def answer_time(answer: bytes, number: bytes) -> int | None:
+    """Return the time (ns since the epoch) in the packet `answer`; None when it does not answer the question with this number."""
     if len(answer) != FORMAT.size:
         return None
-    kind, of, now_ns = FORMAT.unpack(answer)
-    return int(now_ns) if kind == ANSWER and of == number else None
+    kind, answered_number, now_ns = FORMAT.unpack(answer)
+    return int(now_ns) if kind == ANSWER and answered_number == number else None
 
 
 def listen(port: int, ports: int) -> socket.socket:
-    """A socket at the first free one of the ports. On every address: the others know this host by whatever reaches it."""
+    """Return a UDP socket bound to the first free port of `ports` ports from `port` on. Raises RuntimeError when none is free.
+
+    It listens on every address, because the other hosts may reach this host by any of them.
+    """
     for candidate in range(port, port + ports):
-        answering = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            answering.bind(("", candidate))
-            return answering
+            server.bind(("", candidate))
+            return server
         except OSError as error:
-            answering.close()
+            server.close()
             reason = error.strerror
-    raise RuntimeError(f"no UDP port from {port} to {port + ports - 1} can be had: {reason}")
+    raise RuntimeError(f"no UDP port from {port} to {port + ports - 1} is free: {reason}")
 
 
-def serve(answering: socket.socket, seconds: float) -> None:
-    """Answer what comes, for so long."""
+def serve(server: socket.socket, seconds: float) -> None:
+    """Answer questions on the socket `server` for `seconds` seconds."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
-        answering.settimeout(left)
+        server.settimeout(left)
         try:
-            question, asker = answering.recvfrom(FORMAT.size + 1)
+            question, client = server.recvfrom(FORMAT.size + 1)
             answer = answer_to(question, time.time_ns())
             if answer is not None:
-                answering.sendto(answer, asker)
-        except OSError:  # nothing came any more, or the asker cannot be reached: that is his business
+                server.sendto(answer, client)
+        except OSError:  # the time is over, or the client cannot be reached
             continue
 
 
-def ask(asking: socket.socket, address: tuple[str, int]) -> Offset | None:
-    """One question; None if it is not answered in time."""
+def ask(client: socket.socket, address: tuple[str, int]) -> Offset | None:
+    """Ask the server at `address` one question; None when no answer arrives in ANSWER_TIMEOUT seconds. Raises OSError."""
     number = os.urandom(16)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + ANSWER_TIMEOUT
     before = time.time_ns()
-    asking.sendto(FORMAT.pack(QUESTION, number, 0), address)
+    client.sendto(FORMAT.pack(QUESTION, number, 0), address)
     while (left := deadline - time.monotonic()) > 0:
-        asking.settimeout(left)
+        client.settimeout(left)
         try:
-            answer = asking.recv(FORMAT.size + 1)
-        except socket.timeout:  # of Python 3.9 it is no TimeoutError
+            answer = client.recv(FORMAT.size + 1)
+        except socket.timeout:  # in Python 3.9 it is not a TimeoutError
             return None
         after = time.time_ns()
-        there = time_in(answer, number)
-        if there is not None:
-            # Halves of whole nanoseconds: the sum of two instants would not fit a float.
-            return Offset(((before - there) + (after - there)) / 2e9, (after - before) / 2e9, 1)
+        server_time = answer_time(answer, number)
+        if server_time is not None:
+            # Differences of integers: a float cannot hold the sum of two instants in nanoseconds.
+            return Offset(((before - server_time) + (after - server_time)) / 2e9, (after - before) / 2e9, 1)
     return None
 
 
 def measure(host: str, port: int, questions: int = QUESTIONS) -> Offset | None:
-    """The most exact of some questions; None if nobody answers. OSError where there is no way to the host."""
-    found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for asked in range(questions):
-            offset = ask(asking, (host, port))
+    """Ask `questions` questions and return the offset with the smallest error; None when none is answered.
+
+    Raises OSError when the host cannot be reached.
+    """
+    offsets: list[Offset] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        for number in range(questions):
+            offset = ask(client, (host, port))
             if offset is not None:
-                found.append(offset)
-            elif not found and asked + 1 >= UNANSWERED:
+                offsets.append(offset)
+            elif not offsets and number + 1 >= MAX_UNANSWERED:
                 return None
             time.sleep(PAUSE)
-    if not found:
+    if not offsets:
         return None
-    best = min(found, key=lambda offset: offset.error)
-    return Offset(best.seconds, best.error, len(found))
+    best = min(offsets, key=lambda offset: offset.error)
+    return Offset(best.seconds, best.error, len(offsets))
 
 
-def beyond(offset: Offset) -> float:
-    """Seconds by which the clocks differ at least."""
+def least_difference(offset: Offset) -> float:
+    """Return the seconds by which the two clocks differ at least, given the measurement's error."""
     return max(abs(offset.seconds) - offset.error, 0.0)
 
 
-def trouble(offset: Offset | None, bound: float, host: str, asked: str, reason: str = "") -> str:
-    """Why the clock of `host` cannot be worked with, and what to do, in a line; empty if it agrees to within `bound` seconds.
+def clock_problem(offset: Offset | None, bound: float, host: str, server: str, reason: str = "") -> str:
+    """Return one line that says why the clock of `host` cannot be used and what to do; empty when it agrees within `bound` seconds.
 
-    offset: what `measure` found; asked: address and port of the one that should answer; reason: why it could not be asked
+    offset: result of `measure`; server: ADDRESS:PORT of the server; reason: why the server could not be reached
     """
     if offset is None:
         why = f" ({reason})" if reason else ""
         return (
-            f"host {host}: the head does not answer at {asked}/udp{why}, so nobody knows how far their clocks are apart: "
+            f"host {host}: the head does not answer at {server}/udp{why}, so the offset between their clocks is unknown: "
             "let the hosts of the cluster reach each other at the instance's ports, by TCP and UDP (docs/clusters.md, firewalls)"
         )
-    if beyond(offset) <= bound:
+    if least_difference(offset) <= bound:
         return ""
     return (
         f"host {host}: its clock is {_seconds(abs(offset.seconds))} {'ahead of' if offset.seconds > 0 else 'behind'} the head's "
@@ -141,5 +150,5 @@ def trouble(offset: Offset | None, bound: float, host: str, asked: str, reason: 
 
 
 def _seconds(value: float) -> str:
-    """Three digits, but whole seconds where it is many."""
+    """Format seconds with three significant digits, from 1000 s on as whole seconds."""
     return f"{value:.0f} s" if value >= 1000 else f"{value:.3g} s"

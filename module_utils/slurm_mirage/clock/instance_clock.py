@@ -1,11 +1,11 @@
-"""The virtual clock of an instance: where it lies, and what puts a program on it.
+"""The virtual clock of an instance: its file, and the environment with which a program uses it.
 
-The farm keeps the clock file beside what slurmctld saved under that clock, so that both are there, or gone, together. An instance
-without one lives in real time. Programs get on the clock by a preloaded library (files/virtual_clock); munged, the farm and the
-replay stay in real time.
+The clock file is in the same folder as slurmctld's saved state, so that both exist or are removed together. An instance without a
+clock file runs in real time. Programs use the clock through a preloaded library (files/virtual_clock). munged, the farm and the
+replay use real time.
 
-Of a cluster of several hosts the head's farm keeps the clock. The others have the very same line: every process computes virtual
-time from it and from its host's real time, so that hosts whose real times agree agree.
+In a cluster of several hosts the head's farm sets the clock, and the other hosts have a copy of its file. Every process computes
+virtual time from the file and its host's real time, so the hosts' virtual clocks agree if their real clocks do.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ VARIABLE = "SLURM_MIRAGE_CLOCK"
 
 
 def clock_file(directory: Path) -> Path:
-    """The clock file of the instance in `directory`, whether it is there or not."""
+    """Return the path of the clock file of the instance in `directory`. The file may not exist."""
     return directory / "state/clock"
 
 
 def library(directory: Path) -> Path:
-    """The library that puts a dynamically linked program on the clock."""
+    """Return the path of the library that, preloaded, makes a dynamically linked program use the virtual clock."""
     return directory / "lib/virtual_clock.so"
 
 
 def current(directory: Path) -> Clock | None:
-    """The instance's clock; None in real time. Raises WrongUse if the file is damaged."""
+    """Return the instance's virtual clock; None when it runs in real time. Raises WrongUse when the file is malformed."""
     path = clock_file(directory)
     return Clock.read(path) if path.exists() else None
 
 
 def both_times(directory: Path) -> dict[str, float] | None:
-    """The instance's speed, and now on its clock and on the host's (seconds since the epoch); None in real time."""
+    """Return {"speed", "virtual", "real"}: the speed and the current time on both clocks; None when the instance runs in real time.
+
+    The times are seconds since the epoch.
+    """
     clock = current(directory)
     if clock is None:
         return None
@@ -46,17 +49,17 @@ def both_times(directory: Path) -> dict[str, float] | None:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What a program of the instance (slurmctld, slurmd, a command of Slurm) needs in its environment to be on the clock."""
+    """Return the environment variables with which a program (a Slurm daemon or command) uses the clock; empty in real time."""
     if not clock_file(directory).exists():
         return {}
     return {"LD_PRELOAD": str(library(directory)), VARIABLE: str(clock_file(directory))}
 
 
-def keep(directory: Path, speed: float) -> None:
-    """Have the clock run at `speed` from now on. To be called while nothing that is on the clock runs.
+def set_speed(directory: Path, speed: float) -> None:
+    """Let the instance's clock run at `speed` from now on. Call it while no program that uses the clock runs.
 
-    Virtual time goes on where it is: neither slurmctld's saved state nor a record ever lies in the future. A first clock begins
-    with real time, and a speed of 1 needs none.
+    Virtual time continues without a jump, so that neither slurmctld's saved state nor a record is ever in the future. The first
+    clock starts at real time. A speed of 1 needs no clock.
     """
     before = current(directory)
     if math.isclose(before.speed if before else 1.0, speed, rel_tol=1e-9):
@@ -65,8 +68,11 @@ def keep(directory: Path, speed: float) -> None:
     Clock(now, before.virtual_at(now) if before else now, speed).write(clock_file(directory))
 
 
-def take(directory: Path, line: str) -> None:
-    """Have the clock of the head, whose file holds `line`; an empty one is real time. To be called as `keep` is."""
+def copy_head_clock(directory: Path, line: str) -> None:
+    """Write `line`, the content of the head's clock file, to this host's; an empty `line` removes the clock (real time).
+
+    Call it while no program that uses the clock runs.
+    """
     path = clock_file(directory)
     if not line:
         path.unlink(missing_ok=True)

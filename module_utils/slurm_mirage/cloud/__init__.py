@@ -1,1 +1,1 @@
-"""Servers in an OpenStack cloud for the hosts of a cluster."""
+"""The servers and other resources of a cluster in an OpenStack cloud. Nothing here changes a cloud."""

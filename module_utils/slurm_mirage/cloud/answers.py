@@ -1,4 +1,4 @@
-"""Which of a cloud's servers answer by SSH, and where cloud-init has ended."""
+"""Checks which servers of a cloud answer by SSH, and on which cloud-init has finished."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-CONNECT, LOOK, PAUSE = 10, 20, 2
-"""Seconds that a connection may take, that a look at a server may take with it, and between two looks."""
-AT_ONCE = 32
-# Without cloud-init there is nothing to wait for.
-ASK = "if command -v cloud-init >/dev/null; then cloud-init status 2>/dev/null; fi; :"
-# ssh says it of each host key that is new.
-REMARK = "Warning: Permanently added"
+CONNECT_TIMEOUT, PROBE_TIMEOUT, PAUSE = 10, 20, 2
+"""Seconds for an SSH connection, for a probe including its connection, and between two rounds of probes."""
+PARALLEL_PROBES = 32
+# The command that a server runs. A server without cloud-init is ready when it answers.
+STATUS_COMMAND = "if command -v cloud-init >/dev/null; then cloud-init status 2>/dev/null; fi; :"
+# Warning of ssh about each new host key.
+NEW_KEY_WARNING = "Warning: Permanently added"
 UNFINISHED = ("running", "not run", "not started")
 
 
-class Way(NamedTuple):
-    """How Ansible reaches the servers: their `addresses` by name, the file of a private `key` or none, further `arguments` of ssh.
+class SshAccess(NamedTuple):
+    """How Ansible connects to the servers.
 
-    With a name as `through`, the others are reached through that server.
+    addresses: address by name of a server; key: path of a private key, or empty; arguments: further arguments of ssh, as one text;
+    through: name of the server by which the others are reached (ProxyCommand), or empty
     """
 
     addresses: dict[str, str]
@@ -34,38 +35,42 @@ class Way(NamedTuple):
     through: str = ""
 
     def command(self, name: str) -> list[str]:
-        """Words that ask a server."""
-        own = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT}"]
-        ssh = ["ssh", *own, *shlex.split(self.arguments), *(["-i", self.key] if self.key else []), "-l", self.user]
+        """Return the command that runs STATUS_COMMAND on the server `name`."""
+        options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT}"]
+        ssh = ["ssh", *options, *shlex.split(self.arguments), *(["-i", self.key] if self.key else []), "-l", self.user]
         if self.through in ("", name):
-            return [*ssh, self.addresses[name], ASK]
-        # ssh puts the other server's address and port in the place of %h:%p.
+            return [*ssh, self.addresses[name], STATUS_COMMAND]
+        # ssh replaces %h:%p with the other server's address and port.
         proxy = shlex.join([*ssh, "-W", "%h:%p", self.addresses[self.through]])
-        return [*ssh, "-o", f"ProxyCommand={proxy}", self.addresses[name], ASK]
+        return [*ssh, "-o", f"ProxyCommand={proxy}", self.addresses[name], STATUS_COMMAND]
 
 
 class State(NamedTuple):
-    """`word` is silent, busy (cloud-init works), incomplete (it failed in part) or done; `why` is what ssh says of a silent one."""
+    """State of a server.
 
-    word: str
-    why: str = ""
+    name: silent (no answer by SSH), busy (cloud-init has not finished), incomplete (cloud-init finished with errors) or done;
+    reason: ssh's error message for a silent server
+    """
+
+    name: str
+    reason: str = ""
 
 
 def state(code: int, output: str, errors: str) -> State:
-    """What ssh's end tells."""
+    """Return a server's state from the exit code, the standard output and the standard error of ssh."""
     if code != 0:
-        # The first line is of what went wrong first: the head's connection, and not the one through it.
-        said = [line.strip("@ ") for line in errors.splitlines() if line.strip("@ ") and not line.startswith(REMARK)]
-        return State("silent", said[0] if said else f"ssh ended with {code}")
-    told = {line.partition(":")[2].strip() for line in output.splitlines() if line.startswith("status:")}
-    if told.intersection(UNFINISHED):
+        # The first message is about the first connection that failed: that to the head rather than the one through it.
+        messages = [line.strip("@ ") for line in errors.splitlines() if line.strip("@ ") and not line.startswith(NEW_KEY_WARNING)]
+        return State("silent", messages[0] if messages else f"ssh ended with {code}")
+    statuses = {line.partition(":")[2].strip() for line in output.splitlines() if line.startswith("status:")}
+    if statuses.intersection(UNFINISHED):
         return State("busy")
-    return State("incomplete" if "error" in told else "done")
+    return State("incomplete" if "error" in statuses else "done")
 
 
-def look(command: Sequence[str], seconds: float) -> State:
-    """One look at a server."""
-    # Of its own session: it cannot ask on a terminal, and what it starts to go through the head ends with it.
+def probe(command: Sequence[str], seconds: float) -> State:
+    """Run the command of a server (see `SshAccess.command`) for at most `seconds` seconds and return the server's state."""
+    # In its own session, ssh cannot prompt on a terminal, and its proxy command can be killed with it.
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -83,20 +88,23 @@ def look(command: Sequence[str], seconds: float) -> State:
         return state(ssh.returncode, output, errors)
 
 
-def is_at(stage: str, one: State) -> bool:
-    return one.word != "silent" and (stage == "answer" or one.word != "busy")
+def has_reached(stage: str, server: State) -> bool:
+    """Return whether a server has reached the stage `answer` (SSH answers) or `done` (cloud-init has finished as well)."""
+    return server.name != "silent" and (stage == "answer" or server.name != "busy")
 
 
-def look_at_all(way: Way, stage: str, seconds: float) -> dict[str, State]:
-    """State of each server by its name, when all are at the stage or the time is over."""
+def wait_for_all(access: SshAccess, stage: str, seconds: float) -> dict[str, State]:
+    """Probe all servers until each has reached `stage`, for at most `seconds` seconds; returns the state of each by its name."""
     end = time.monotonic() + seconds
     states: dict[str, State] = {}
-    waiting = list(way.addresses)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    waiting = list(access.addresses)
+    with ThreadPoolExecutor(PARALLEL_PROBES) as pool:
         while waiting:
-            looks = pool.map(lambda name: look(way.command(name), max(1.0, min(LOOK, end - time.monotonic()))), waiting)
-            states.update(zip(waiting, looks))
-            waiting = [name for name in waiting if not is_at(stage, states[name])]
+            results = pool.map(
+                lambda name: probe(access.command(name), max(1.0, min(PROBE_TIMEOUT, end - time.monotonic()))), waiting
+            )
+            states.update(zip(waiting, results))
+            waiting = [name for name in waiting if not has_reached(stage, states[name])]
             if time.monotonic() + PAUSE >= end:
                 break
             if waiting:
@@ -104,16 +112,19 @@ def look_at_all(way: Way, stage: str, seconds: float) -> dict[str, State]:
     return states
 
 
-def told(states: Mapping[str, State]) -> dict[str, str]:
-    """`waiting`: which servers are not ready, and why; `incomplete`: names of those where cloud-init failed in part."""
+def report(states: Mapping[str, State]) -> dict[str, str]:
+    """Summarise the states of servers, by their names, as {"waiting", "incomplete"}.
 
-    def named(word: str, why: str = "") -> str:
-        return ", ".join(name for name, one in states.items() if one == State(word, why))
+    waiting: the servers that are not ready, with the reason; incomplete: names of the servers on which cloud-init failed
+    """
 
-    reasons = dict.fromkeys(one.why for one in states.values() if one.word == "silent")
-    silent = ", ".join(f"{named('silent', why)} ({why})" for why in reasons)
+    def names(state_name: str, reason: str = "") -> str:
+        return ", ".join(name for name, server in states.items() if server == State(state_name, reason))
+
+    reasons = dict.fromkeys(server.reason for server in states.values() if server.name == "silent")
+    silent = ", ".join(f"{names('silent', reason)} ({reason})" for reason in reasons)
     parts = [
         f"no answer by SSH from {silent}" if silent else "",
-        f"cloud-init still works on {named('busy')}" if named("busy") else "",
+        f"cloud-init still runs on {names('busy')}" if names("busy") else "",
     ]
-    return {"waiting": ", and ".join(part for part in parts if part), "incomplete": named("incomplete")}
+    return {"waiting": ", and ".join(part for part in parts if part), "incomplete": names("incomplete")}

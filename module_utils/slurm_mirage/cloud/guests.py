@@ -1,24 +1,26 @@
-"""What else in a project of an OpenStack cloud uses a cluster's things: they could not be deleted then, or would be missed."""
+"""Finds other resources of an OpenStack project that use a cluster's resources.
+
+The cluster's resources could not be deleted while these use them, or the others would stop working.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .project import Cluster
+from .project import Cluster
 
-OF_THE_CLOUD = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
-"""Owners of ports that the cloud puts into each network, and takes out of it when the network is deleted."""
+CLOUD_PORT_OWNERS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
+"""Values of device_owner for the ports that the cloud itself adds to each network and removes with it."""
 ROUTER_INTERFACES = (
     "network:router_interface",
     "network:router_interface_distributed",
     "network:ha_router_replicated_interface",
 )
-"""Owners of a router's ports in the networks that it serves."""
+"""Values of device_owner for a router's ports in the networks that it connects."""
 
 
 def guests(cluster: Cluster) -> list[str]:
-    """What else is in the cluster's network, at its router and behind its security group."""
+    """Return descriptions of the other resources in the cluster's network, at its router and with its security group, sorted."""
     return sorted([*_in_network(cluster), *_at_router(cluster), *_behind_security_group(cluster)])
 
 
@@ -27,31 +29,34 @@ def _in_network(cluster: Cluster) -> list[str]:
         return []
     network, subnet = cluster.connection.network, cluster.found["subnet"]
     subnets = [item for item in network.subnets(network_id=own.id) if subnet is None or item.id != subnet.id]
-    ports = [port for port in network.ports(network_id=own.id) if port.device_owner not in OF_THE_CLOUD]
+    ports = [port for port in network.ports(network_id=own.id) if port.device_owner not in CLOUD_PORT_OWNERS]
     others = [f"subnet {item.name or item.id}" for item in subnets] + _owners(cluster, ports)
     return [f"{other} in {own.name}" for other in others]
 
 
 def _at_router(cluster: Cluster) -> list[str]:
-    """The router is taken out of its networks before it is deleted: the cloud would not object."""
+    """Return the other networks at the cluster's router.
+
+    They have to be looked for: the router is disconnected from its networks before it is deleted, and the cloud does not object.
+    """
     if (own := cluster.found["router"]) is None:
         return []
-    look, network = cluster.connection.network, cluster.found["network"]
-    inner = {port.network_id for port in look.ports(device_id=own.id) if port.device_owner in ROUTER_INTERFACES}
-    others = inner - {network.id if network else ""}
-    return [f"network {_name(look.find_network, item)} at {own.name}" for item in others]
+    api, network = cluster.connection.network, cluster.found["network"]
+    connected = {port.network_id for port in api.ports(device_id=own.id) if port.device_owner in ROUTER_INTERFACES}
+    others = connected - {network.id if network else ""}
+    return [f"network {_name(api.find_network, item)} at {own.name}" for item in others]
 
 
 def _behind_security_group(cluster: Cluster) -> list[str]:
     if (own := cluster.found["security_group"]) is None:
         return []
-    # Not every cloud can be asked for the ports of a security group.
+    # Not every cloud can filter ports by their security group.
     ports = [port for port in cluster.connection.network.ports(project_id=cluster.project) if own.id in port.security_group_ids]
     return [f"{owner} with {own.name}" for owner in _owners(cluster, ports)]
 
 
 def _owners(cluster: Cluster, ports: list[Any]) -> list[str]:
-    """Who has these ports, other than the cluster's servers and router."""
+    """Return descriptions of the owners of `ports`, without the cluster's servers and router."""
     own = {server.id for server in cluster.servers}
     if router := cluster.found["router"]:
         own.add(router.id)
@@ -68,6 +73,6 @@ def _owner(cluster: Cluster, port: Any) -> str:
 
 
 def _name(find: Any, item_id: str) -> str:
-    """What it is called, as far as it may be seen."""
+    """Return the name of the resource `item_id`, or its id when it has no name or these credentials cannot see it."""
     item = find(item_id)
     return str((item and item.name) or item_id)

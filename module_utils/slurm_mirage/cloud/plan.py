@@ -1,4 +1,4 @@
-"""Names of a cluster's servers in a cloud, what they take, and whether the project has that left. No cloud is asked here."""
+"""Names of a cluster's resources in a cloud, the quotas that they need, and a preview. Pure functions that access no cloud."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 MARK = "slurm-mirage"
-"""First word of the mark on everything that is made in a cloud."""
+"""Prefix of the mark of every resource that is created in a cloud."""
 CLUSTER_KEY, GROUPS_KEY = "slurm_mirage_cluster", "slurm_mirage_groups"
-"""Keys of a server's metadata: its cluster, and its groups of the inventory separated by commas."""
+"""Keys of a server's metadata: the name of its cluster, and its inventory groups separated by commas."""
 
 KINDS = {
     "security_group": "security",
@@ -19,9 +19,9 @@ KINDS = {
     "key_pair": "key",
     "server_group": "servers",
 }
-"""What a cluster has in a cloud beside its servers and floating IP, and how its name ends."""
+"""Kinds of a cluster's resources besides its servers and floating IP, with the suffix of their names."""
 
-WORDS = {
+LABELS = {
     "servers": "servers",
     "cores": "cores",
     "memory": "GB of memory",
@@ -40,7 +40,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Flavor:
-    """A size of servers. memory is in MiB, as the cloud counts it."""
+    """A flavor of servers. `memory` is in MiB."""
 
     name: str
     cores: int
@@ -48,35 +48,39 @@ class Flavor:
 
 
 @dataclass(frozen=True)
-class Room:
-    """How much of something a project may have, and has. A limit of None or below 0 is none."""
+class Quota:
+    """A quota of a project and its current usage. A limit of None or below 0 means unlimited."""
 
     limit: int | None
     used: int = 0
 
     @property
     def left(self) -> int | None:
+        """What is left of the quota; None when it is unlimited."""
         return None if self.limit is None or self.limit < 0 else max(0, self.limit - self.used)
 
 
 def mark(cluster: str) -> str:
-    """What stands on everything of a cluster that has room for it."""
+    """Return the mark by which the resources of the cluster are recognised."""
     return f"{MARK}:{cluster}"
 
 
 def names(cluster: str) -> dict[str, str]:
-    """Name of each thing of a cluster beside its servers."""
+    """Return the name of each resource of the cluster besides its servers, by kind (see KINDS)."""
     return {kind: f"{cluster}-{ending}" for kind, ending in KINDS.items()}
 
 
 def server_names(cluster: str, computes: int) -> list[str]:
-    """Names of the servers, the head first. With equal widths their order by name is that of their numbers."""
+    """Return the names of the head and of `computes` compute servers, head first.
+
+    The numbers have leading zeros, so that sorting by name sorts by number.
+    """
     width = max(2, len(str(computes)))
     return [f"{cluster}-head", *(f"{cluster}-compute-{number:0{width}}" for number in range(1, computes + 1))]
 
 
-def need_of(flavors: Collection[Flavor]) -> dict[str, int]:
-    """What servers of these flavours take. memory is in MiB."""
+def required(flavors: Collection[Flavor]) -> dict[str, int]:
+    """Return the servers, cores and memory (MiB) that servers of these flavors need."""
     return {
         "servers": len(flavors),
         "cores": sum(flavor.cores for flavor in flavors),
@@ -84,33 +88,33 @@ def need_of(flavors: Collection[Flavor]) -> dict[str, int]:
     }
 
 
-def amount(what: str, number: int) -> str:
-    """A number of `what` as people say it: memory in GB."""
-    return f"{round(number / 1024, 1):g}" if what == "memory" else str(number)
+def format_amount(resource: str, number: int) -> str:
+    """Format a number of a resource (a key of LABELS): memory in GB instead of MiB."""
+    return f"{round(number / 1024, 1):g}" if resource == "memory" else str(number)
 
 
-def _counted(what: str, number: int) -> str:
-    words = WORDS[what].removesuffix("s") if number == 1 else WORDS[what]
-    return f"{amount(what, number)} {words}"
+def _format_resource(resource: str, number: int) -> str:
+    label = LABELS[resource].removesuffix("s") if number == 1 else LABELS[resource]
+    return f"{format_amount(resource, number)} {label}"
 
 
-def in_words(need: Mapping[str, int]) -> str:
-    """For instance `3 servers, 6 cores, 18 GB of memory`."""
-    return ", ".join(_counted(what, number) for what, number in need.items())
+def format_resources(numbers: Mapping[str, int]) -> str:
+    """Format numbers of resources, such as `3 servers, 6 cores, 18 GB of memory`."""
+    return ", ".join(_format_resource(resource, number) for resource, number in numbers.items())
 
 
-def preview(cluster: str, wanted: Collection[Flavor], missing: Collection[Flavor], rooms: Mapping[str, Room]) -> list[str]:
-    """What a cluster costs, what of it has to be made, and what the project has left before that."""
-    lines = [f"cluster {cluster}: {in_words(need_of(wanted))}"]
-    lines.append(f"  to be made: {in_words(need_of(missing))}" if missing else "  all of them are there")
-    left = {what: rooms[what].left for what in ("servers", "cores", "memory") if what in rooms}
-    known = {what: number for what, number in left.items() if number is not None}
-    lines.append(f"  left in the project: {in_words(known) or 'as much as the cloud has'}")
+def preview(cluster: str, wanted: Collection[Flavor], missing: Collection[Flavor], quotas: Mapping[str, Quota]) -> list[str]:
+    """Return lines with what the cluster needs, what of it is to be created, and what the project has left before that."""
+    lines = [f"cluster {cluster}: {format_resources(required(wanted))}"]
+    lines.append(f"  to be made: {format_resources(required(missing))}" if missing else "  all of them are there")
+    left = {resource: quotas[resource].left for resource in ("servers", "cores", "memory") if resource in quotas}
+    limited = {resource: number for resource, number in left.items() if number is not None}
+    lines.append(f"  left in the project: {format_resources(limited) or 'as much as the cloud has'}")
     return lines
 
 
 def is_public_key(line: str) -> bool:
-    """Whether it is a type, and in base64 that same type and more, each with its length before it, to the end."""
+    """Return whether `line` is a complete SSH public key: a type, and in base64 fields with their lengths, the type first."""
     kind, data = [*line.split()[:2], "", ""][:2]
     if not kind.startswith(("ssh-", "ecdsa-", "sk-")):
         return False
@@ -118,19 +122,19 @@ def is_public_key(line: str) -> bool:
         body = base64.b64decode(data, validate=True)
     except ValueError:
         return False
-    parts, place = [], 0
-    while place < len(body):
-        end = place + 4 + int.from_bytes(body[place : place + 4], "big")
-        parts.append(body[place + 4 : end])
-        place = end
-    return place == len(body) and len(parts) > 1 and parts[0] == kind.encode()
+    fields, position = [], 0
+    while position < len(body):
+        end = position + 4 + int.from_bytes(body[position : position + 4], "big")
+        fields.append(body[position + 4 : end])
+        position = end
+    return position == len(body) and len(fields) > 1 and fields[0] == kind.encode()
 
 
-def shortage(need: Mapping[str, int], rooms: Mapping[str, Room]) -> str:
-    """What the project has too little of; empty when it has enough."""
+def shortage(need: Mapping[str, int], quotas: Mapping[str, Quota]) -> str:
+    """Return the resources of `need` that exceed what is left of their quotas, as text; empty when there is enough."""
     short = []
-    for what, number in need.items():
-        room = rooms.get(what, Room(None))
-        if room.left is not None and number > room.left:
-            short.append(f"{WORDS[what]}: {amount(what, number)} to be made, {amount(what, room.left)} left")
+    for resource, number in need.items():
+        left = quotas.get(resource, Quota(None)).left
+        if left is not None and number > left:
+            short.append(f"{LABELS[resource]}: {format_amount(resource, number)} to be made, {format_amount(resource, left)} left")
     return "; ".join(short)

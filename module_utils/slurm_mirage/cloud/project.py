@@ -1,4 +1,7 @@
-"""What a cluster has in a project of an OpenStack cloud, and what the cloud says to what it shall have. Nothing is changed here."""
+"""Finds the resources of a cluster in a project of an OpenStack cloud, and checks a wanted cluster against cloud and quotas.
+
+Nothing here changes a cloud.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.errors import WrongUse
-from . import guests as cloud_guests
 from . import plan as cloud_plan
-from .plan import Flavor, Room
+from .plan import Flavor, Quota
 
 
-def the_only(kind: str, items: list[Any]) -> Any:
-    """The thing of its name and mark, or None."""
+def at_most_one(kind: str, items: list[Any]) -> Any:
+    """Return the only item, or None when there is none. Raises WrongUse when there are several."""
     if len(items) > 1:
-        raise WrongUse(f"CLUSTER: {len(items)} things of the cloud are called {items[0].name}; remove the {kind} that is too many")
+        raise WrongUse(f"CLUSTER: the cloud has {len(items)} resources {items[0].name}; delete the surplus {kind}")
     return items[0] if items else None
 
 
-def reason_of(server: Any) -> str:
-    """What the cloud says to a server's state ERROR, in one line; `no reason` where it says nothing, or nothing yet."""
+def fault_of(server: Any) -> str:
+    """Return the cloud's fault message for a server in state ERROR, in one line; `no reason` while the cloud gives none."""
     return " ".join((server.fault or {}).get("message", "").split()) or "no reason"
 
 
-def in_error(servers: list[Any]) -> str:
-    """Names of servers that are in error, with what the cloud says to it."""
-    told = [f"{server.name} ({reason_of(server)})" for server in servers]
-    return f"the cloud has {', '.join(told)} in state ERROR"
+def describe_errors(servers: list[Any]) -> str:
+    """Return a clause that names these servers in state ERROR, with their fault messages."""
+    faults = [f"{server.name} ({fault_of(server)})" for server in servers]
+    return f"the cloud has {', '.join(faults)} in state ERROR"
 
 
 class Cluster:
-    """A cluster's things in a project. `foreign` tells of those that bear its names, and are not its.
+    """The resources of a cluster in a project.
 
-    Things of other projects are among what is looked up: administrators see all of them, and a network can be shared. The modules
-    that make things would take those for what is wanted, so they have to be known as foreign.
+    found: resource or None, by kind (see cloud.plan.KINDS, and `floating_ip`); servers: the cluster's servers, sorted by name;
+    foreign: messages about resources that have a name of the cluster but do not belong to it
+
+    Queries also return resources of other projects: an administrator sees all of them, and networks can be shared. The modules that
+    create resources would mistake them for the cluster's, so they are reported as foreign. Raises WrongUse for duplicates.
     """
 
     def __init__(self, connection: Any, name: str) -> None:
@@ -47,34 +52,36 @@ class Cluster:
             "subnet": network.subnets,
             "router": network.routers,
         }
-        self.found = {kind: self._described(kind, look) for kind, look in described.items()}
-        self.found["floating_ip"] = the_only("floating IP", list(network.ips(description=self.mark, project_id=self.project)))
+        self.found = {kind: self._described(kind, query) for kind, query in described.items()}
+        self.found["floating_ip"] = at_most_one("floating IP", list(network.ips(description=self.mark, project_id=self.project)))
         self.found["key_pair"] = self._key_pair()
         self.found["server_group"] = self._server_group()
         self.server_names: dict[str, str] = {}
         self.servers = self._servers(compute)
 
-    def _sort(self, kind: str, items: list[Any], own: list[Any]) -> Any:
-        words = kind.replace("_", " ")
+    def _select(self, kind: str, items: list[Any], own: list[Any]) -> Any:
+        """Return the one of `own`, which are the cluster's of `items`, or None; note the others as foreign."""
+        label = kind.replace("_", " ")
         if len(own) < len(items):
-            self.foreign.append(f"the project has a {words} {self.names[kind]} that is not of this cluster")
-        return the_only(words, own)
+            self.foreign.append(f"the project has a {label} {self.names[kind]} that is not part of this cluster")
+        return at_most_one(label, own)
 
-    def _described(self, kind: str, look: Any) -> Any:
-        seen = list(look(name=self.names[kind]))
-        items = [item for item in seen if item.project_id == self.project]
-        if len(items) < len(seen):
+    def _described(self, kind: str, query: Any) -> Any:
+        """Return the resource of a kind that has the mark in its description, or None."""
+        visible = list(query(name=self.names[kind]))
+        items = [item for item in visible if item.project_id == self.project]
+        if len(items) < len(visible):
             self.foreign.append(f"another project has a {kind.replace('_', ' ')} {self.names[kind]}, which these credentials reach")
-        return self._sort(kind, items, [item for item in items if item.description == self.mark])
+        return self._select(kind, items, [item for item in items if item.description == self.mark])
 
     def _key_pair(self) -> Any:
         item = self.connection.compute.find_keypair(self.names["key_pair"])
         items = [item] if item else []
-        return self._sort("key_pair", items, [item for item in items if item.public_key.split()[2:] == [self.mark]])
+        return self._select("key_pair", items, [item for item in items if item.public_key.split()[2:] == [self.mark]])
 
     def _server_group(self) -> Any:
         items = [item for item in self.connection.compute.server_groups() if item.name == self.names["server_group"]]
-        return self._sort("server_group", items, items if self.found["security_group"] else [])
+        return self._select("server_group", items, items if self.found["security_group"] else [])
 
     def _servers(self, compute: Any) -> list[Any]:
         own = []
@@ -83,25 +90,24 @@ class Cluster:
             if (server.metadata or {}).get(cloud_plan.CLUSTER_KEY) == self.name:
                 own.append(server)
             elif server.name == f"{self.name}-head" or server.name.startswith(f"{self.name}-compute-"):
-                self.foreign.append(f"the project has a server {server.name} that is not of this cluster")
+                self.foreign.append(f"the project has a server {server.name} that is not part of this cluster")
         return sorted(own, key=lambda server: str(server.name))
 
     def ports(self) -> dict[str, str]:
-        """The first port of each server, by the server's id, as far as it has one."""
-        own = {server.id for server in self.servers}
+        """Return the id of the first port of each server, by the server's id. Servers without a port are left out."""
         ports: dict[str, str] = {}
-        for server in own:
-            for port in self.connection.network.ports(device_id=server):
-                ports.setdefault(server, port.id)
+        for server in self.servers:
+            for port in self.connection.network.ports(device_id=server.id):
+                ports.setdefault(server.id, port.id)
         return ports
-
-    def guests(self) -> list[str]:
-        """What else uses things of the cluster."""
-        return cloud_guests.guests(self)
 
 
 class Wanted:
-    """What a cluster shall be, with all that the cloud says of it. Raises WrongUse for what the cloud does not have."""
+    """A cluster as requested, with the flavors and networks that the cloud has for it.
+
+    `wanted` has the suboptions of the option `wanted` of the module openstack_cluster_info. Raises WrongUse for a flavor, an image,
+    an availability zone or a network that the cloud does not have.
+    """
 
     def __init__(self, cluster: Cluster, wanted: Mapping[str, Any]) -> None:
         self.cluster, self.wanted, self.connection = cluster, wanted, cluster.connection
@@ -113,11 +119,11 @@ class Wanted:
 
     def _flavor(self, option: str) -> Flavor:
         name = self.wanted[option]
-        found = self.connection.compute.find_flavor(name)
-        if found is None:
-            there = sorted(flavor.name for flavor in self.connection.compute.flavors())
-            raise WrongUse(f"openstack_cluster_{option}: the cloud has no flavour {name!r}; it may be {', '.join(there) or 'none'}")
-        return Flavor(found.name, found.vcpus, found.ram)
+        flavor = self.connection.compute.find_flavor(name)
+        if flavor is None:
+            known = ", ".join(sorted(flavor.name for flavor in self.connection.compute.flavors())) or "none"
+            raise WrongUse(f"openstack_cluster_{option}: the cloud has no flavour {name!r}; it may be {known}")
+        return Flavor(flavor.name, flavor.vcpus, flavor.ram)
 
     def _image(self, name: str) -> None:
         images = list(self.connection.image.images(name=name))
@@ -125,85 +131,87 @@ class Wanted:
             ids = ", ".join(sorted(image.id for image in images))
             raise WrongUse(f"openstack_cluster_image: the cloud has {len(images)} images {name!r}; give one's id: {ids}")
         if not images:
-            there = list(self.connection.image.images())
-            if name not in (image.id for image in there):
-                known = ", ".join(sorted({image.name for image in there if image.name})) or "none"
+            images = list(self.connection.image.images())
+            if name not in (image.id for image in images):
+                known = ", ".join(sorted({image.name for image in images if image.name})) or "none"
                 raise WrongUse(f"openstack_cluster_image: the cloud has no image {name!r}, as name or id; it may be {known}")
 
     def _zone(self, name: str) -> None:
-        there = sorted(zone.name for zone in self.connection.compute.availability_zones() if zone.state.get("available"))
-        if name and name not in there:
-            raise WrongUse(f"openstack_cluster_zone: the cloud has no availability zone {name!r}; it may be {', '.join(there)}")
+        zones = sorted(zone.name for zone in self.connection.compute.availability_zones() if zone.state.get("available"))
+        if name and name not in zones:
+            raise WrongUse(f"openstack_cluster_zone: the cloud has no availability zone {name!r}; it may be {', '.join(zones)}")
 
     def _network(self, option: str, name: str) -> str:
         if not name:
             return ""
-        found = list(self.connection.network.networks(name=name))
-        outer = option == "external_network"
-        fitting = [network for network in found if network.is_router_external or not outer]
-        if not fitting:
-            there = sorted(
-                network.name for network in self.connection.network.networks() if network.is_router_external or not outer
-            )
-            what = "external network" if outer else "network"
-            raise WrongUse(f"openstack_cluster_{option}: the cloud has no {what} {name!r}; it may be {', '.join(there) or 'none'}")
-        return str(fitting[0].id)
+        api, external = self.connection.network, option == "external_network"
+        matching = [network for network in api.networks(name=name) if network.is_router_external or not external]
+        if not matching:
+            known = ", ".join(sorted(network.name for network in api.networks() if network.is_router_external or not external))
+            kind = "external network" if external else "network"
+            raise WrongUse(f"openstack_cluster_{option}: the cloud has no {kind} {name!r}; it may be {known or 'none'}")
+        return str(matching[0].id)
 
     def flavors(self) -> dict[str, Flavor]:
-        """Flavour of each server by its name."""
+        """Return the flavor of each server, by the server's name."""
         head, *computes = cloud_plan.server_names(self.cluster.name, self.wanted["computes"])
         return {head: self.head_flavor, **dict.fromkeys(computes, self.flavor)}
 
     def servers(self) -> list[dict[str, Any]]:
-        """Name, flavour and metadata of each server, the head first."""
+        """Return name, flavor and metadata of each server, the head first."""
         head = cloud_plan.server_names(self.cluster.name, 0)[0]
-        of_the_head = "head,compute" if self.wanted["head_is_compute"] else "head"
+        head_groups = "head,compute" if self.wanted["head_is_compute"] else "head"
         return [
             {
                 "name": name,
                 "flavor": flavor.name,
                 "metadata": {
                     cloud_plan.CLUSTER_KEY: self.cluster.name,
-                    cloud_plan.GROUPS_KEY: of_the_head if name == head else "compute",
+                    cloud_plan.GROUPS_KEY: head_groups if name == head else "compute",
                 },
             }
             for name, flavor in self.flavors().items()
         ]
 
-    def check_what_is_there(self) -> None:
-        """Raise WrongUse when something stands in the way, or is other than it is wanted."""
+    def check_existing(self) -> None:
+        """Raise WrongUse when existing resources conflict with the wanted cluster or differ from it."""
         cluster, flavors = self.cluster, self.flavors()
         if cluster.foreign:
             raise WrongUse(f"CLUSTER: {cluster.foreign[0]}; give another CLUSTER")
-        # What could not be built is deleted and made again. What has run may have something on it.
+        # The role deletes and recreates servers that the cloud could not build. A server that has run may hold data.
         broken = [server for server in cluster.servers if server.status == "ERROR" and server.launched_at]
         if broken:
-            raise WrongUse(f"CLUSTER: {in_error(broken)}; repair or delete what has run, and the same command goes on")
-        more = [server.name for server in cluster.servers if server.name not in flavors]
-        if more:
-            raise WrongUse(f"openstack_cluster_computes: {', '.join(more)} would be left over; remove them, or give a larger one")
+            raise WrongUse(f"CLUSTER: {describe_errors(broken)}; repair or delete what has run, then run the command again")
+        surplus = [server.name for server in cluster.servers if server.name not in flavors]
+        if surplus:
+            raise WrongUse(
+                f"openstack_cluster_computes: {', '.join(surplus)} would be surplus; delete them, or give a larger number"
+            )
         for server in cluster.servers:
-            has = server.flavor.original_name or server.flavor.name
-            if has and has != flavors[server.name].name:
-                raise WrongUse(f"openstack_cluster_flavor: {server.name} is a {has}; make deprovision, or give that flavour")
+            flavor = server.flavor.original_name or server.flavor.name
+            if flavor and flavor != flavors[server.name].name:
+                raise WrongUse(
+                    f"openstack_cluster_flavor: {server.name} has flavour {flavor}; make deprovision, or give that flavour"
+                )
         if not cloud_plan.is_public_key(self.wanted["public_key"]):
-            raise WrongUse("openstack_cluster_public_key_file: it holds no whole public key; it may be as ssh-keygen makes it")
+            raise WrongUse("openstack_cluster_public_key_file: not a complete public key as ssh-keygen writes it")
         key = cluster.found["key_pair"]
         if key is not None and key.public_key.split()[:2] != self.wanted["public_key"].split()[:2]:
             raise WrongUse("openstack_cluster_public_key_file: the servers have another key; give that, or make deprovision")
 
     def missing(self) -> list[Flavor]:
-        there = {server.name for server in self.cluster.servers}
-        return [flavor for name, flavor in self.flavors().items() if name not in there]
+        """Return the flavor of each server that does not exist yet."""
+        existing = {server.name for server in self.cluster.servers}
+        return [flavor for name, flavor in self.flavors().items() if name not in existing]
 
     def need(self) -> dict[str, int]:
-        """What has to be made, in the words of the quotas."""
+        """Return the number of resources to be created, by the names of their quotas (see cloud.plan.LABELS), without zeros."""
         servers, found = self.missing(), self.cluster.found
         own_network = not self.wanted["network"]
         router = own_network and bool(self.wanted["external_network"])
         lacks = {kind: int(found[kind] is None) for kind in found}
         need = {
-            **cloud_plan.need_of(servers),
+            **cloud_plan.required(servers),
             "key_pairs": lacks["key_pair"],
             "server_groups": lacks["server_group"] * (self.wanted["policy"] != "none"),
             "networks": lacks["network"] * own_network,
@@ -214,33 +222,33 @@ class Wanted:
             "security_group_rules": lacks["security_group"] * self.wanted["rules"],
             "ports": len(servers) + lacks["router"] * router,
         }
-        return {what: number for what, number in need.items() if number}
+        return {resource: number for resource, number in need.items() if number}
 
-    def rooms(self) -> dict[str, Room]:
-        """What the project may have. A cloud that does not tell is taken to have enough."""
+    def quotas(self) -> dict[str, Quota]:
+        """Return the project's quotas by name. A quota that the cloud does not show is left out and counts as unlimited."""
         limits = self.connection.compute.get_limits().absolute
-        rooms = {
-            "servers": Room(limits.instances, limits.instances_used or 0),
-            "cores": Room(limits.total_cores, limits.total_cores_used or 0),
-            "memory": Room(limits.total_ram, limits.total_ram_used or 0),
-            "key_pairs": Room(limits.keypairs, len(list(self.connection.compute.keypairs()))),
-            "server_groups": Room(limits.server_groups, limits.server_groups_used or 0),
+        quotas = {
+            "servers": Quota(limits.instances, limits.instances_used or 0),
+            "cores": Quota(limits.total_cores, limits.total_cores_used or 0),
+            "memory": Quota(limits.total_ram, limits.total_ram_used or 0),
+            "key_pairs": Quota(limits.keypairs, len(list(self.connection.compute.keypairs()))),
+            "server_groups": Quota(limits.server_groups, limits.server_groups_used or 0),
         }
         from openstack import exceptions as errors
 
         try:
-            quota = self.connection.network.get_quota(self.connection.current_project_id, details=True)
+            network_quotas = self.connection.network.get_quota(self.connection.current_project_id, details=True)
         except (errors.ForbiddenException, errors.NotFoundException):
-            return rooms
-        for what in ("networks", "subnets", "routers", "floating_ips", "security_groups", "security_group_rules", "ports"):
-            told = quota[what] or {}
-            rooms[what] = Room(told.get("limit"), (told.get("used") or 0) + int(told.get("reserved") or 0))
-        return rooms
+            return quotas
+        for resource in ("networks", "subnets", "routers", "floating_ips", "security_groups", "security_group_rules", "ports"):
+            values = network_quotas[resource] or {}
+            quotas[resource] = Quota(values.get("limit"), (values.get("used") or 0) + int(values.get("reserved") or 0))
+        return quotas
 
-    def check_room(self, rooms: Mapping[str, Room]) -> None:
-        """Raise WrongUse when the project's quotas are too small."""
-        short = cloud_plan.shortage(self.need(), rooms)
-        members = Room(self.connection.compute.get_limits().absolute.server_group_members)
+    def check_quotas(self, quotas: Mapping[str, Quota]) -> None:
+        """Raise WrongUse when the project's quotas are too small for the resources to be created."""
+        short = cloud_plan.shortage(self.need(), quotas)
+        members = Quota(self.connection.compute.get_limits().absolute.server_group_members)
         if self.wanted["policy"] != "none" and not short:
             short = cloud_plan.shortage({"server_group_members": len(self.flavors())}, {"server_group_members": members})
         if short:

@@ -1,1 +1,1 @@
-"""The supervisor of an instance's daemons on a host, and what isolates them from the host."""
+"""The farm: the supervisor of an instance's daemons on a host, and the isolation of these daemons from the host."""

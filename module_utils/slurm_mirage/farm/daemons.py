@@ -1,4 +1,4 @@
-"""What the farm runs: the daemons of a specification, DIRECTORY/etc/farm.json."""
+"""The farm's specification, DIRECTORY/etc/farm.json, and the daemons in it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from ..base.files import file_digest
-from . import pid_namespaces as cells
+from . import pid_namespaces
 
-FOUNDATIONS = ("munged", "mariadbd", "slurmdbd")
-"""Kinds that those after them need, and wait for."""
+PREREQUISITES = ("munged", "mariadbd", "slurmdbd")
+"""Kinds of daemons that must be ready before the kinds after them are started."""
 
-KIND_ORDER = (*FOUNDATIONS, "slurmctld", "slurmd")
+KIND_ORDER = (*PREREQUISITES, "slurmctld", "slurmd")
 """Kinds of daemons, in the order in which they are started."""
 
-ON_THE_CLOCK = ("slurmdbd", "slurmctld", "slurmd")
-"""Kinds that live in virtual time. munged does not: its credentials are checked against real time, wherever they are made. Nor does
-mariadbd, whose own time only comes into columns that nothing is computed from (docs/accounting.md).
+VIRTUAL_TIME_KINDS = ("slurmdbd", "slurmctld", "slurmd")
+"""Kinds of daemons that use the virtual clock. munged does not: credentials are checked against real time on every host. mariadbd
+does not either: its time appears only in columns from which nothing is computed (docs/accounting.md).
 """
 
 
 @dataclass
 class Daemon:
-    """One daemon: what it is started with, and how it is doing. `digest` stands for all that it reads at its start.
+    """One daemon: how it is started, and its current state.
 
-    `hostname` is the host name that it sees, `cell` the cell that it lives in, if any (see `cells`); `born` and
-    `not_before` are monotonic seconds; `waits` says that it is in one of the farm's queues.
+    hostname: host name that it sees; digest: digest of everything that it reads when it starts; pid_namespace: name of its PID
+    namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`), pid 0 when it does not run;
+    running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds; failures: unexpected exits in a
+    row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it
     """
 
     name: str
@@ -41,23 +43,23 @@ class Daemon:
     ready_file: str
     environment: dict[str, str] = field(default_factory=dict)
     ready_port: int = 0
-    cell: str = ""
+    pid_namespace: str = ""
     pid: int = 0
-    started: int = 0
-    born: float = 0.0
+    start_time: int = 0
+    started_at: float = 0.0
     ready: bool = False
-    deaths: int = 0
+    failures: int = 0
     not_before: float = 0.0
-    waits: bool = False
+    is_queued: bool = False
     adopted: bool = False
     running_digest: str = ""
 
-    def look(self) -> bool:
-        """Whether it has said that it is ready since its start: by its ready file and, if it has one, on its port."""
-        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists() and self._answers())
+    def check_ready(self) -> bool:
+        """Update and return `ready`: the ready file exists and, if the daemon has a ready port, it accepts connections there."""
+        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists() and self._accepts_connections())
         return self.ready
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         if not self.ready_port:
             return True
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -69,15 +71,23 @@ class Daemon:
 
 @dataclass
 class Spec:
-    """DIRECTORY/etc/farm.json: user, hostname, environment, parallel (daemons that may be starting at the same time), clock
-    ("speed" of the virtual clock, and "library", which stands for what puts a program on it; "line", on a host that is not the
-    head, the head's clock itself), addresses (of the hosts of a cluster of several, each with its name) and daemons.
+    """The content of DIRECTORY/etc/farm.json.
 
-    `identity` stands for all that a farm cannot change while it runs (its code, user and host name), `digest` for the whole file.
-    `daemons` is a list of {"kind", "name", "command", "digest", "ready_file"}; one entry with "count" and "first" stands for
-    many: {i} in its name, command and ready_file is replaced by the number. An entry's own "hostname" is what its daemons see
-    instead of the farm's: with CommunicationParameters=NoInAddrAny the address that they listen on. Its own "environment" comes
-    over that of all. With "ready_port" it is ready when it accepts connections there, too.
+    user, hostname: account and host name of the farm and its daemons
+    parallel: number of slurmd that may be starting at the same time
+    environment: environment variables of all daemons
+    clock: "speed" of the virtual clock; "library", a digest of the preloaded library; on hosts other than the head "line", the
+        content of the head's clock file
+    addresses: in a cluster of several hosts, the name of each host by its address
+    identity: digest of what a running farm cannot change (its code, user and host name)
+    digest: digest of the whole file
+    daemons: the daemons by name
+
+    In the file, "daemons" is a list of {"kind", "name", "command", "digest", "ready_file"}. An entry with "count" and "first"
+    describes several daemons: {i} in its name, command and ready_file is replaced by the number. Optional keys of an entry:
+    "hostname", the host name that its daemons see instead of the farm's (with CommunicationParameters=NoInAddrAny this determines
+    the address on which they listen); "environment", additional variables; "ready_port", a port on which the daemon accepts
+    connections when it is ready.
     """
 
     user: str
@@ -92,7 +102,7 @@ class Spec:
 
     @classmethod
     def load(cls, path: Path) -> Spec:
-        """Read the specification `path`."""
+        """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
         spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path))
@@ -101,12 +111,14 @@ class Spec:
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                clock = spec.clock if entry["kind"] in ON_THE_CLOCK else None
+                clock = spec.clock if entry["kind"] in VIRTUAL_TIME_KINDS else None
                 environment = {**spec.environment, **entry.get("environment", {})}
                 start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
-                # By name and number, so that a node stays in its cell, with its jobs, whatever nodes come or go.
-                cell = entry["name"].replace("{i}", str(i // cells.SIZE)) if entry["kind"] == "slurmd" else ""
+                # Determined by name and number, so that a node keeps its namespace and its jobs when other nodes come or go.
+                namespace = entry["name"].replace("{i}", str(i // pid_namespaces.SIZE)) if entry["kind"] == "slurmd" else ""
                 port = entry.get("ready_port", 0)
-                spec.daemons[name] = Daemon(name, entry["kind"], hostname, command, digest, ready_file, environment, port, cell)
+                spec.daemons[name] = Daemon(
+                    name, entry["kind"], hostname, command, digest, ready_file, environment, port, namespace
+                )
         return spec

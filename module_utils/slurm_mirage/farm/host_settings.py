@@ -1,13 +1,13 @@
-"""Kernel settings of a host, counted per instance, so that the last instance to leave restores what it found.
+"""Kernel settings of a host, shared by its instances. The last instance to release a setting restores its original value.
 
-A setting is a file below /proc/sys or /sys with a number in it. Each instance claims the least value that it needs; the
-host gets the largest of all claims and of what it had. A setting is never lowered: what somebody else has raised above all
-claims in between is the host's own from then on. The register is one file:
+A setting is a file below /proc/sys or /sys that contains a number. Each instance claims the least value that it needs; the setting
+gets the maximum of all claims and its original value. A setting is never lowered below a value that was set by others: a value
+above all claims becomes the new original value. The claims are kept in a register, one JSON file:
 
-    {"boot_id": ..., "settings": {PATH: {"original": n, "claims": {INSTANCE: n}}}}
+    {"boot_id": ..., "settings": {NAME: {"original": n, "claims": {INSTANCE: n}}}}
 
-It belongs to one boot: after a reboot the kernel's values are the originals again. It is written before the kernel's values
-are, so that a kill -9 in between leaves no value without its original.
+After a reboot (another boot_id) the kernel's values are the original ones. The register is written before the settings are changed,
+so that a kill -9 in between does not lose an original value.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def path_of(name: str) -> Path:
-    """File of a setting: a sysctl's dotted name (sysctl(8)) or an absolute path below /sys."""
+    """Return the file of a setting. Its name is a dotted sysctl name (sysctl(8)) or an absolute path below /sys."""
     return Path(name) if name.startswith("/") else Path("/proc/sys", *name.split("."))
 
 
 def _reason(error: OSError | ValueError) -> str:
-    """Why, without the path: that is the name again, and equal reasons are to be equal."""
+    """Return the reason of an error without the path, so that equal reasons of different settings have equal texts."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class HostSettings:
-    """The register of one host; `register` is its file, in a folder that all instances share."""
+    """The kernel settings of one host. `register` is the file of the register, in a folder that all instances share."""
 
     def __init__(self, register: Path) -> None:
         self.register = register
 
     def claim(self, instance: str, wanted: Mapping[str, int], write: bool = True) -> dict[str, Any]:
-        """Let `instance` claim `wanted` (setting -> least value). A claim replaces the instance's earlier one.
+        """Replace the claims of `instance` with `wanted`, the least value by name of a setting.
 
-        Returns {"changed": [names set on the host], "refused": {name: reason}, "noted": whether the register changed}.
-        A host that refuses a setting (a container, a kernel without it) is reported, not an error. With `write` false
+        Returns {"changed": [names of settings changed on the host], "refused": {name: reason}, "noted": whether the register
+        changed}. A setting that the host refuses (in a container, or a kernel without it) is not an error. With `write` false
         nothing is changed.
         """
-        # Without a register there is nothing to give back, and no folder to be made.
+        # Without claims and without a register there is nothing to release, and the folder is not created.
         with self._locked(write and (bool(wanted) or self.register.exists())) as settings:
             before = deepcopy(settings)
             refused: dict[str, str] = {}
@@ -65,24 +65,24 @@ class HostSettings:
                     del settings[name]["claims"][instance]
             changed = self._apply(settings, refused, write)
             for name in refused.keys() & settings.keys():
-                # What was never set is not to be set back: by then it may be somebody else's.
+                # A setting that was not set must not be restored later: others may have changed it by then.
                 settings[name]["claims"].pop(instance, None)
                 if not settings[name]["claims"]:
                     del settings[name]
             return {"changed": changed, "refused": refused, "noted": settings != before}
 
     def release(self, instance: str, write: bool = True) -> dict[str, Any]:
-        """Take back all claims of `instance`; settings that nobody claims any more get their original value."""
+        """Remove all claims of `instance`. Settings without claims get their original value. Returns what `claim` returns."""
         return self.claim(instance, {}, write)
 
     def renew(self) -> None:
-        """Give the host what is claimed: after a reboot the kernel has forgotten it."""
+        """Apply all claims again, after a reboot has reset the settings."""
         with self._locked(self.register.exists()) as settings:
             self._respect_others(settings)
             self._apply(settings, {}, True)
 
     def _respect_others(self, settings: dict[str, Any]) -> None:
-        """Take a value above all claims for somebody else's, and so for the host's own."""
+        """Note a current value above all claims, which others have set, as the original value."""
         for name, entry in settings.items():
             current = self._read(name, {})
             if current is not None and current > max([entry["original"], *entry["claims"].values()]):

@@ -1,8 +1,8 @@
-"""The /etc/hosts that the daemons of a cluster on several hosts see: the host's own, and names for the cluster's addresses.
+"""The /etc/hosts that the daemons of a cluster of several hosts see: the host's own with names for the cluster's addresses.
 
-Slurm's daemons ask for the name of the address that a message came from. Where no name server knows one, each message asks it
-again over the network, and when an answer is lost slurmctld holds its locks for five seconds (resolv.conf(5), timeout). What the
-host itself sees stays as it is.
+Slurm's daemons look up the name of the address that a message came from. When no name server knows a name, each message causes
+another query over the network, and when an answer is lost slurmctld holds its locks for five seconds (resolv.conf(5), timeout). The
+host's own /etc/hosts is not changed.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from pathlib import Path
 
 from . import isolation
 
-OF_THE_HOST = Path("/etc/hosts")
+ETC_HOSTS = Path("/etc/hosts")
 
 
 class HostsFile:
-    """To be made before the host's own file is out of sight."""
+    """The file `path` that replaces /etc/hosts for the daemons. Create it before `mount`: it reads the host's own file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._own = OF_THE_HOST.read_text(errors="replace") if OF_THE_HOST.exists() else ""
+        self._own = ETC_HOSTS.read_text(errors="replace") if ETC_HOSTS.exists() else ""
 
-    def lay_over(self, names: Mapping[str, str], user: str) -> None:
-        """Have this process and what it starts see the file, which the account `user` may change. Needs CAP_SYS_ADMIN."""
+    def mount(self, names: Mapping[str, str], user: str) -> None:
+        """Write the file, give it to the account `user`, and let this process and its children see it as /etc/hosts.
+
+        Needs CAP_SYS_ADMIN. Raises OSError.
+        """
         self.write(names)
         if os.getuid() == 0:
             account = pwd.getpwnam(user)
             os.chown(self.path, account.pw_uid, account.pw_gid)
-        isolation.lay_over(self.path, OF_THE_HOST)
+        isolation.bind_mount(self.path, ETC_HOSTS)
 
     def write(self, names: Mapping[str, str]) -> None:
-        """Names by address. The file stays the same one: daemons that see it see what is new in it."""
+        """Write the host names `names`, by address. The file is changed in place, so that running daemons see the change."""
         lines = [f"{address} {name}\n" for address, name in sorted(names.items())]
         text = f"{self._own.rstrip()}\n# The cluster's.\n{''.join(lines)}"
         if not self.path.exists() or self.path.read_text(errors="replace") != text:

@@ -1,6 +1,7 @@
-"""What the farm asks of the kernel for itself and, by inheritance, for every daemon and job that it starts.
+"""Kernel features that the farm enables for itself and, by inheritance, for every daemon and job that it starts.
 
-All of it is optional: a container or an old kernel may refuse, which costs memory or a name, and is reported.
+All of them are optional: a container or an old kernel may refuse them. The functions then raise OSError; the farm reports it and
+runs with more memory, or without the feature.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KEPT_CAPABILITIES = 1 << 18 | 1 << 21 | 1 << 23  # CAP_SYS_CHROOT, CAP_SYS_ADMIN
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000  # unshare(2)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
 PRIORITY = -10  # nice value
-REAL_TIME = os.sched_param(1)  # the least priority of the real-time policies (sched(7))
+REAL_TIME = os.sched_param(1)  # the lowest priority of the real-time policies (sched(7))
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,10 +35,10 @@ def _checked(result: int) -> None:
 
 
 def take_hostname(name: str) -> None:
-    """Give this process and its children a host name of their own (a private UTS namespace).
+    """Give this process and its children the host name `name` in a private UTS namespace.
 
-    With CommunicationParameters=NoInAddrAny Slurm's daemons listen on what their host name resolves to (slurm.conf(5));
-    a private name makes that the loopback address, whatever the host is called.
+    With CommunicationParameters=NoInAddrAny Slurm's daemons listen on the address that their host name resolves to (slurm.conf(5)).
+    With a private host name this is the loopback address on every host.
     """
     if socket.gethostname() == name:
         return
@@ -46,10 +47,10 @@ def take_hostname(name: str) -> None:
 
 
 class HostNames:
-    """The host names that daemons see, each a UTS namespace of its own: made when it is first entered, and kept open.
+    """UTS namespaces with the host names that daemons see. Each is created when it is first entered, and kept open.
 
-    After `take_hostname`; needs CAP_SYS_ADMIN (see `become`). A numeric address as a host name resolves to itself, without a
-    line in any file: a daemon listens on that address then.
+    `own` is the name given by `take_hostname`, which must have been called before. Needs CAP_SYS_ADMIN (see `become_user`). A host
+    name that is a numeric address resolves to itself without an entry in any file, so that a daemon listens on that address.
     """
 
     def __init__(self, own: str) -> None:
@@ -58,7 +59,7 @@ class HostNames:
         self._kept: dict[str, int] = {}
 
     def enter(self, name: str) -> None:
-        """Have this process, and what it starts from now on, see the host name `name`."""
+        """Let this process, and what it starts from now on, see the host name `name`. Raises OSError."""
         if name == self._current:
             return
         if not self._kept:
@@ -75,10 +76,10 @@ class HostNames:
         self._kept[name] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def become(user: str) -> None:
-    """Go on as the account `user`, with the capabilities that setns(2) and `put_first` want, if this process has them.
+def become_user(user: str) -> None:
+    """Continue as the account `user`, but keep the capabilities that setns(2) and `set_real_time` need, if this process has them.
 
-    They are neither inheritable nor ambient: what this process executes does not have them (capabilities(7)).
+    The capabilities are neither inheritable nor ambient, so that executed programs do not have them (capabilities(7)).
     """
     account = pwd.getpwnam(user)
     _checked(_libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
@@ -86,82 +87,82 @@ def become(user: str) -> None:
     os.setgid(account.pw_gid)
     os.setuid(account.pw_uid)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of capabilities above 31
+    words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable of capabilities 0 to 31, then of those above 31
     _checked(_libc.capget(header, words))
     kept = words[1] & KEPT_CAPABILITIES
     _checked(_libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept)))
 
 
 def enter_namespace(descriptor: int) -> None:
-    """Enter an open namespace (setns(2)); a PID namespace is entered by what is started from now on."""
+    """Enter the namespace of an open file descriptor (setns(2)). A PID namespace is entered only by children started later."""
     _checked(_libc.setns(descriptor, 0))
 
 
-def split_processes() -> None:
-    """Have the next child begin a PID namespace, and see no mounts of others that come later, nor show its own."""
+def unshare_processes() -> None:
+    """Let the next child be the first process of a new PID namespace, in a private mount namespace."""
     _checked(_libc.unshare(CLONE_NEWPID | CLONE_NEWNS))
     _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
 
 
 def mount_proc() -> None:
-    """Put a /proc of the PID namespace over the one that is there."""
+    """Mount a /proc for the current PID namespace."""
     _checked(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
 
 
-def lay_over(source: Path, target: Path) -> None:
-    """Have this process and its children see the file `source` as `target`. What the host mounts later they see, too."""
+def bind_mount(source: Path, target: Path) -> None:
+    """Let this process and its children see the file `source` as `target`. They still see what the host mounts later."""
     _checked(_libc.unshare(CLONE_NEWNS))
     _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
     _checked(_libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None))
 
 
 def try_real_time() -> None:
-    """Raise OSError when this host lets nobody have a real-time priority."""
-    put_first(0)
+    """Raise OSError when this host does not permit real-time priorities."""
+    set_real_time(0)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
-def put_first(pid: int) -> None:
-    """Give process `pid`, which was just started, the processor whenever it wants it.
+def set_real_time(pid: int) -> None:
+    """Give process `pid`, which was just started, a real-time priority.
 
-    munged answers all daemons, each in a tenth of a millisecond, and lets no more than 256 of them wait: it turns the others away
-    when it has to share the processors with thousands. A better nice value is not enough then.
+    munged answers each request in 0.1 ms but queues at most 256 connections. When it shares the processors with thousands of
+    daemons it refuses connections; a better nice value does not prevent that.
     """
     os.sched_setscheduler(pid, os.SCHED_RR, REAL_TIME)
 
 
 def raise_priority() -> None:
-    """Put this process and its children before those of ordinary priority.
+    """Raise the priority of this process and its future children above the default.
 
-    When thousands of slurmd want the processors at once, munged and slurmctld get their share late: munged, which answers all of
-    them and lets 256 wait, turns others away, and nodes that slurmctld could not ping in time are down.
+    When thousands of slurmd need the processors at the same time, munged and slurmctld would run too late: munged would refuse
+    connections (it queues at most 256), and slurmctld would set nodes DOWN that it could not ping in time.
     """
     os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
 
 
 def lower_priority(group: int) -> None:
-    """Give a process group that was just started the ordinary priority: all of its processes and threads (setpriority(2))."""
+    """Give all processes and threads of a process group that was just started the default priority (setpriority(2))."""
     os.setpriority(os.PRIO_PGRP, group, 0)
 
 
 def merge_memory() -> None:
-    """Let ksmd merge equal pages of this process and its children."""
+    """Let ksmd merge equal memory pages of this process and its children."""
     _checked(_libc.prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0))
 
 
 def fix_addresses() -> None:
-    """Switch address space randomisation off, so that equal daemons have equal pages for ksmd to merge."""
+    """Disable address space randomisation, so that equal daemons have equal pages that ksmd can merge."""
     current = _libc.personality(0xFFFFFFFF)
     _checked(current)
     _checked(_libc.personality(current | ADDR_NO_RANDOMIZE))
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends (slurmstepd detaches itself from slurmd)."""
+    """Become the parent of descendants whose own parent ends (slurmstepd detaches from slurmd)."""
     _checked(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
 def open_all_files() -> None:
-    """Raise the limit of open files to the hard limit: slurmctld keeps a connection for each node that it talks to."""
+    """Raise the soft limit of open files to the hard limit: slurmctld needs one connection for each node that it contacts."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

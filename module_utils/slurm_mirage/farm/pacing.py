@@ -1,4 +1,4 @@
-"""How fast many daemons may be started: by the host's memory; and how fast they have been."""
+"""Limits how fast daemons are started, by the host's memory, and measures the rate of starts."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LEAST_EACH = 1.5
-"""MiB that a starting slurmd is thought to take at least: 1.1 before ksmd has merged any page, and something for its start."""
-ENOUGH = 50  # daemons after which the mean of what one took says more about them than about other programs
-GROWTH = 16.0  # MiB by which the memory has to grow for the wait to count as one for something
+"""Least MiB assumed for a starting slurmd: 1.1 before ksmd has merged any page, and a margin for the start."""
+ENOUGH = 50  # started daemons from which on their measured mean is used; of fewer, other programs would distort it
+GROWTH = 16.0  # MiB by which the available memory has to grow to reset the waiting time
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of the host in MiB, as /proc/meminfo (proc(5)) has it."""
+    """Total and available memory of the host in MiB, from /proc/meminfo (proc(5))."""
 
     total: float
     available: float
 
     @property
     def reserve(self) -> float:
-        """What stays free of daemons that start: for jobs, for the growth of slurmctld, and for all else on the host."""
+        """MiB that starting daemons leave free: for jobs, for the growth of slurmctld and for other programs."""
         return max(1024.0, self.total / 20)
 
 
 def host_memory(meminfo: Path = Path("/proc/meminfo")) -> Memory:
-    """Memory of this host now."""
+    """Return the current memory of this host."""
     numbers = dict(re.findall(r"^(MemTotal|MemAvailable): +(\d+) kB", meminfo.read_text(), re.MULTILINE))
     return Memory(int(numbers["MemTotal"]) / 1024, int(numbers["MemAvailable"]) / 1024)
 
 
 class MemoryPace:
-    """Lets a daemon start only while the host has memory for it and for those that are starting.
+    """Permits a daemon to start only while the host has memory for it and for the daemons that are starting.
 
-    Many equal daemons take several times more memory while they start than after ksmd has merged their pages: a start that is
-    held up goes on by itself while ksmd works.
+    While they start, equal daemons need several times the memory that they need after ksmd has merged their pages. A delayed start
+    therefore continues without intervention when ksmd has freed memory. `read` and `clock` return the memory and monotonic seconds.
     """
 
     def __init__(self, read: Callable[[], Memory] = host_memory, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,18 +47,18 @@ class MemoryPace:
         self.restart()
 
     def restart(self) -> None:
-        """Begin a start of many: what a daemon takes is measured from here on."""
+        """Forget earlier measurements: the memory per daemon is measured from now on."""
         self._before: float | None = None
         self._started = 0
         self._waiting_since: float | None = None
         self._best = 0.0
 
     def started(self) -> None:
-        """A daemon was started."""
+        """Note that a daemon was started."""
         self._started += 1
 
     def allows(self, starting: int) -> bool:
-        """Whether one more daemon may be started while `starting` others are."""
+        """Return whether one more daemon may be started while `starting` others are starting."""
         memory = self._read()
         if self._before is None:
             self._before = memory.available
@@ -72,19 +72,19 @@ class MemoryPace:
 
     @property
     def waiting(self) -> int | None:
-        """Whole seconds for which no daemon could be started, nor the available memory has grown; None when it does not wait."""
+        """Whole seconds for which no daemon could be started and the available memory has not grown; None when not waiting."""
         return None if self._waiting_since is None else int(self._clock() - self._waiting_since)
 
 
 class Rate:
-    """How many a second: of a number that grows, over the last `window` seconds."""
+    """Rate per second at which a number grows, over the last `window` seconds."""
 
     def __init__(self, window: float = 10.0) -> None:
         self._window = window
         self._seen: deque[tuple[float, int]] = deque()
 
     def note(self, number: int, now: float) -> float | None:
-        """The rate, now that there are `number` of them; None when too little was seen."""
+        """Note the number at the time `now` (seconds) and return the rate; None when less than a second has been observed."""
         if self._seen and number < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now, number))

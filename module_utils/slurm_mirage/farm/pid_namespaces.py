@@ -1,9 +1,9 @@
-"""Cells: PID namespaces with a /proc of their own, in each of which some neighbouring nodes run.
+"""PID namespaces with their own /proc, each shared by SIZE neighbouring nodes.
 
-slurmstepd looks through all of /proc at the end of each step, for what the step may have left behind (proctrack/linuxproc, and
-slurmd/common/proctrack.c before every SIGKILL). With thousands of slurmd, and jobs, on the host that is most of what a job
-costs, and for a step over many nodes it grows with their square. In a cell slurmstepd sees its neighbours only. From outside,
-for the farm and for ps(1), all processes are there as ever, with other process ids than they see themselves.
+At the end of each step slurmstepd reads all of /proc to find remaining processes of the step (proctrack/linuxproc, and
+slurmd/common/proctrack.c before every SIGKILL). With thousands of slurmd and jobs on the host this is most of the cost of a job,
+and for a step over many nodes it grows with the square of their number. In a PID namespace slurmstepd sees only its neighbours. The
+host, the farm and ps(1) still see all processes, with other process ids than these see themselves.
 """
 
 from __future__ import annotations
@@ -20,101 +20,103 @@ from ..base import processes
 from . import isolation
 
 SIZE = 64
-"""Nodes in a cell: few enough for a short /proc, many enough for the cell's own process to cost next to nothing."""
-CELL_VARIABLE = "SLURM_MIRAGE_CELL"
-"""Environment variable of a cell's first process: the cell's name."""
-KEEPER = ["sleep", "infinity"]
+"""Nodes per namespace: few enough for a short /proc, many enough for the cost of the holder process to be negligible."""
+NAMESPACE_VARIABLE = "SLURM_MIRAGE_CELL"
+"""Environment variable of a namespace's first process; its value is the namespace's name."""
+HOLDER_COMMAND = ["sleep", "infinity"]
+"""Command of the first process of each namespace, which keeps the namespace alive."""
 
 
 @dataclass
-class Cell:
-    """The first process of a cell, which keeps it, and the open namespaces."""
+class Namespace:
+    """A PID namespace: process id and start time of its first process, and descriptors of its PID and mount namespaces."""
 
-    keeper: int
-    started: int
+    holder: int
+    start_time: int
     pid_namespace: int
     mount_namespace: int
 
 
-class Cells:
-    """The cells of one farm, made when they are first entered; needs CAP_SYS_ADMIN and CAP_SYS_CHROOT (see isolation.become).
+class PidNamespaces:
+    """The PID namespaces of one farm, each created when it is first entered.
 
-    `marks` is the environment of each cell's keeper, by which it is known to belong to the instance.
+    Needs CAP_SYS_ADMIN and CAP_SYS_CHROOT (see `isolation.become_user`). `environment` is that of each holder process, by which it
+    is recognised as part of the instance.
     """
 
-    def __init__(self, directory: Path, marks: dict[str, str]) -> None:
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self._directory = directory
-        self._marks = marks
-        self._cells: dict[str, Cell] = {}
-        self._home = _namespaces("self")
+        self._environment = environment
+        self._namespaces: dict[str, Namespace] = {}
+        self._original = _open_namespaces("self")
 
-    def take_over(self, keepers: Iterable[int]) -> None:
-        """Know the cells again that a killed farm has left; `keepers` are processes that run KEEPER."""
-        for pid in keepers:
-            if name := processes.environment(pid).get(CELL_VARIABLE):
-                self._cells[name] = _cell(pid)
+    def adopt(self, holders: Iterable[int]) -> None:
+        """Adopt the namespaces that a killed farm has left; `holders` are processes that run HOLDER_COMMAND."""
+        for pid in holders:
+            if name := processes.environment(pid).get(NAMESPACE_VARIABLE):
+                self._namespaces[name] = _namespace(pid)
 
     def enter(self, name: str) -> None:
-        """Have what this process starts from now on begin in the cell; until `leave`, /proc is the cell's."""
-        cell = self._cells.get(name)
-        if cell is None or not processes.is_alive(cell.keeper, cell.started):
-            if cell is not None:
-                os.close(cell.pid_namespace)
-                os.close(cell.mount_namespace)
-            cell = self._cells[name] = _cell(self._make(name))
-        self._see(cell.pid_namespace, cell.mount_namespace)
+        """Let this process start its children in the namespace `name`, and see its /proc, until `leave`. Raises OSError."""
+        namespace = self._namespaces.get(name)
+        if namespace is None or not processes.is_alive(namespace.holder, namespace.start_time):
+            if namespace is not None:
+                os.close(namespace.pid_namespace)
+                os.close(namespace.mount_namespace)
+            namespace = self._namespaces[name] = _namespace(self._create(name))
+        self._switch(namespace.pid_namespace, namespace.mount_namespace)
 
     def leave(self) -> None:
-        """Be back where the farm began."""
-        self._see(*self._home)
+        """Return to the namespaces in which the farm was started."""
+        self._switch(*self._original)
 
     @property
-    def keepers(self) -> set[int]:
-        """Process ids of the cells' first processes, which heed no SIGTERM (pid_namespaces(7))."""
-        return {cell.keeper for cell in self._cells.values()}
+    def holders(self) -> set[int]:
+        """Process ids of the namespaces' first processes. They ignore SIGTERM (pid_namespaces(7))."""
+        return {namespace.holder for namespace in self._namespaces.values()}
 
     def end(self) -> None:
-        """End all cells, and so every process in them."""
-        for cell in self._cells.values():
-            processes.send(cell.keeper, cell.started, signal.SIGKILL)
+        """Kill the holders; the kernel then kills every process in their namespaces."""
+        for namespace in self._namespaces.values():
+            processes.send(namespace.holder, namespace.start_time, signal.SIGKILL)
 
-    def _see(self, pid_namespace: int, mount_namespace: int) -> None:
+    def _switch(self, pid_namespace: int, mount_namespace: int) -> None:
         isolation.enter_namespace(mount_namespace)
         isolation.enter_namespace(pid_namespace)
-        os.chdir(self._directory)  # entering a mount namespace leads to its root
+        os.chdir(self._directory)  # entering a mount namespace changes to its root directory
 
-    def _make(self, name: str) -> int:
-        """Start a cell's keeper; returns its process id. OSError when the kernel refuses."""
+    def _create(self, name: str) -> int:
+        """Start the holder of a new namespace; returns its process id. Raises OSError."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            self._split_off(name, writer)
+            self._run_child(name, writer)
         os.close(writer)
         with os.fdopen(reader) as pipe:
-            said = pipe.read()  # until the keeper has become its own program
+            answer = pipe.read()  # ends when the holder has executed its own program
         os.waitpid(child, 0)
-        number, _, error = said.partition(" ")
+        number, _, error = answer.partition(" ")
         if error or not number:
             raise OSError(int(error or 0), os.strerror(int(error or 0)))
         return int(number)
 
-    def _split_off(self, name: str, writer: int) -> NoReturn:
-        """In the child: become the parent of a cell's keeper, say its process id, and go."""
+    def _run_child(self, name: str, writer: int) -> NoReturn:
+        """In the child: fork the holder of a new namespace, write its process id or " ERRNO" to `writer`, and exit."""
         try:
-            isolation.split_processes()
-            keeper = os.fork()
-            if keeper == 0:
-                self._keep(name)
-            os.write(writer, b"%d" % keeper)
+            isolation.unshare_processes()
+            holder = os.fork()
+            if holder == 0:
+                self._run_holder(name)
+            os.write(writer, b"%d" % holder)
         except OSError as error:
             os.write(writer, b" %d" % (error.errno or 1))
         finally:
             os._exit(0)
 
-    def _keep(self, name: str) -> NoReturn:
-        """In the keeper, process 1 of the cell: have a /proc for it, and sleep.
+    def _run_holder(self, name: str) -> NoReturn:
+        """In the holder, process 1 of the namespace: mount /proc and execute HOLDER_COMMAND.
 
-        It ignores SIGCHLD, so that the kernel buries the processes whose parent has gone (waitpid(2)).
+        SIGCHLD is ignored, so that the kernel removes orphaned processes of the namespace when they end (waitpid(2)).
         """
         isolation.mount_proc()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -124,14 +126,14 @@ class Cells:
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
-        os.execve("/bin/sleep", KEEPER, {**self._marks, CELL_VARIABLE: name})
+        os.execve("/bin/sleep", HOLDER_COMMAND, {**self._environment, NAMESPACE_VARIABLE: name})
 
 
-def _namespaces(pid: int | str) -> tuple[int, int]:
-    """Open PID and mount namespace of a process."""
+def _open_namespaces(pid: int | str) -> tuple[int, int]:
+    """Return descriptors of the PID and mount namespaces of a process."""
     flags = os.O_RDONLY | os.O_CLOEXEC
     return os.open(f"/proc/{pid}/ns/pid", flags), os.open(f"/proc/{pid}/ns/mnt", flags)
 
 
-def _cell(keeper: int) -> Cell:
-    return Cell(keeper, processes.start_time(keeper) or 0, *_namespaces(keeper))
+def _namespace(holder: int) -> Namespace:
+    return Namespace(holder, processes.start_time(holder) or 0, *_open_namespaces(holder))

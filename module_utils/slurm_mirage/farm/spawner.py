@@ -1,4 +1,4 @@
-"""How a daemon comes to be: what the kernel is asked for first, the host name that it sees, its environment, its priority."""
+"""Starts daemons: isolation of the farm, then host name, PID namespace, environment and priority of each daemon."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from ..base import processes
 from ..clock import instance_clock
 from . import isolation
-from .daemons import ON_THE_CLOCK, Daemon, Spec
+from .daemons import VIRTUAL_TIME_KINDS, Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
-from .pid_namespaces import Cells
+from .pid_namespaces import PidNamespaces
 
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # its children, and so every job, would ignore them too
-DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # in a daemon's environment: the digest that it was started with
-PREFERRED = ("munged", "slurmctld")  # kinds that keep the farm's priority
-PRIORITY, REAL_TIME, CELLS = "higher priority", "real-time priority of munged", "cells (PID namespaces)"
-NAMES = "names of the other hosts"
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
+DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
+HIGH_PRIORITY_KINDS = ("munged", "slurmctld")  # these keep the farm's priority
+PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged", "PID namespaces"
+HOST_NAMES = "names of the other hosts"
 
 
 class Spawner:
-    """Starts the daemons of an instance as its user. It begins as root, where it can."""
+    """Starts the daemons of an instance as its user. `refused` has the reason of each isolation measure that the kernel refused."""
 
     def __init__(self, directory: Path, hostnames: isolation.HostNames) -> None:
         self.directory = directory
@@ -32,11 +32,11 @@ class Spawner:
         self._clock: dict[str, str] = {}
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory / "state/hosts")
-        self._cells = Cells(directory, {processes.INSTANCE_VARIABLE: str(directory)})
+        self._namespaces = PidNamespaces(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
-        """Ask the kernel for what the daemons inherit, then become the instance's user; `refused` has what was not granted."""
-        wishes: dict[str, Callable[[], object]] = {
+        """Enable the kernel features that the daemons inherit, then become the instance's user. Fills `refused`."""
+        measures: dict[str, Callable[[], object]] = {
             "private host name": lambda: isolation.take_hostname(spec.hostname),
             "open files": isolation.open_all_files,
             "memory merging (KSM)": isolation.merge_memory,
@@ -46,92 +46,92 @@ class Spawner:
             REAL_TIME: isolation.try_real_time,
         }
         if spec.addresses:
-            wishes[NAMES] = lambda: self._hosts_file.lay_over(spec.addresses, spec.user)
+            measures[HOST_NAMES] = lambda: self._hosts_file.mount(spec.addresses, spec.user)
         if os.getuid() == 0:
-            wishes["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
-        for wish, ask in wishes.items():
+            measures["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
+        for measure, enable in measures.items():
             try:
-                ask()
+                enable()
             except OSError as error:
-                self.refused[wish] = str(error)
+                self.refused[measure] = str(error)
         if os.getuid() == 0:
-            isolation.become(spec.user)
+            isolation.become_user(spec.user)
         os.chdir(self.directory)
         os.umask(0o022)
 
-    def find_cells(self, spec: Spec, keepers: Iterable[int]) -> None:
-        """Know the cells that are there, by their `keepers`, and whether the kernel lets a daemon into one."""
-        self._cells.take_over(keepers)
-        first = next((daemon.cell for daemon in spec.daemons.values() if daemon.cell), None)
+    def find_namespaces(self, spec: Spec, holders: Iterable[int]) -> None:
+        """Adopt the PID namespaces of the processes `holders`, and test whether the kernel permits PID namespaces."""
+        self._namespaces.adopt(holders)
+        first = next((daemon.pid_namespace for daemon in spec.daemons.values() if daemon.pid_namespace), None)
         try:
             if first:
-                self._cells.enter(first)
-                self._cells.leave()
+                self._namespaces.enter(first)
+                self._namespaces.leave()
         except OSError as error:
-            self.refused[CELLS] = str(error)
+            self.refused[NAMESPACES] = str(error)
 
-    def keep_names(self, addresses: Mapping[str, str]) -> None:
-        """Have the daemons see these names of the cluster's `addresses`, where they see any."""
-        if addresses and NAMES not in self.refused:
+    def update_hosts_file(self, addresses: Mapping[str, str]) -> None:
+        """Let the daemons see the host names `addresses`, by address, in their /etc/hosts."""
+        if addresses and HOST_NAMES not in self.refused:
             self._hosts_file.write(addresses)
 
-    def keep_clock(self, clock: Mapping[str, Any]) -> None:
-        """Have the `clock` of the specification run; to be called while no daemon runs that is to have another one."""
+    def set_clock(self, clock: Mapping[str, Any]) -> None:
+        """Set the virtual clock as in the specification (`Spec.clock`). Call it while no daemon with another clock runs."""
         if "line" in clock:
-            instance_clock.take(self.directory, clock["line"])
+            instance_clock.copy_head_clock(self.directory, clock["line"])
         else:
-            instance_clock.keep(self.directory, clock["speed"])
+            instance_clock.set_speed(self.directory, clock["speed"])
         self._clock = instance_clock.environment(self.directory)
 
     @property
-    def keepers(self) -> set[int]:
-        """Process ids of the cells' keepers."""
-        return self._cells.keepers
+    def namespace_holders(self) -> set[int]:
+        """Process ids of the holders of the PID namespaces."""
+        return self._namespaces.holders
 
-    def end_cells(self) -> None:
-        """End the cells, with all that may still run in them."""
-        self._cells.end()
+    def end_namespaces(self) -> None:
+        """Kill all processes in the PID namespaces."""
+        self._namespaces.end()
 
     def start(self, daemon: Daemon) -> int:
-        """Start a daemon; returns its process id. OSError when the kernel refuses."""
+        """Start a daemon; returns its process id. Raises OSError."""
         Path(daemon.ready_file).unlink(missing_ok=True)
         self._enter(daemon.hostname)
-        if not daemon.cell or CELLS in self.refused:
+        if not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)
         else:
-            self._cells.enter(daemon.cell)
+            self._namespaces.enter(daemon.pid_namespace)
             try:
                 pid = self._spawn(daemon)
             finally:
-                self._cells.leave()
+                self._namespaces.leave()
         if daemon.kind == "munged" and REAL_TIME not in self.refused:
-            isolation.put_first(pid)
-        if daemon.kind not in PREFERRED and PRIORITY not in self.refused:
+            isolation.set_real_time(pid)
+        if daemon.kind not in HIGH_PRIORITY_KINDS and PRIORITY not in self.refused:
             isolation.lower_priority(pid)
         return pid
 
-    def come_home(self) -> None:
-        """See the farm's own host name again: a shell of the instance takes it from here."""
+    def restore_hostname(self) -> None:
+        """Return to the farm's own host name. A shell of the instance enters the farm's UTS namespace."""
         self._enter(self._hostnames.own)
 
     def _enter(self, hostname: str) -> None:
         try:
             self._hostnames.enter(hostname)
         except OSError as error:
-            why = f"{error.strerror}: this host allows no private host name {hostname}, and so no second address for nodes"
-            raise OSError(error.errno, why) from error
+            reason = f"{error.strerror}: this host allows no private host name {hostname}, and so no second address for nodes"
+            raise OSError(error.errno, reason) from error
 
     def _spawn(self, daemon: Daemon) -> int:
-        # A slurmd has a log file of its own; what the others say before they have one is kept for the error report.
+        # A slurmd has its own log file; messages of other daemons before they open theirs are kept for error reports.
         output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        marks = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
-        clock = self._clock if daemon.kind in ON_THE_CLOCK else {}
+        identification = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
+        clock = self._clock if daemon.kind in VIRTUAL_TIME_KINDS else {}
         return os.posix_spawn(
             daemon.command[0],
             daemon.command,
-            # UTC: Slurm's record has local times without a zone, which would be ambiguous for an hour in autumn.
-            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **daemon.environment, **clock, **marks},
+            # UTC: Slurm's job completion log has local times without a zone, ambiguous for an hour when summer time ends.
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **daemon.environment, **clock, **identification},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, output, flags, 0o644),

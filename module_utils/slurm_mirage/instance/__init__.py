@@ -1,1 +1,1 @@
-"""An instance on a host: its folders and ports, the places of its nodes, and the room that it needs."""
+"""An instance on a host: its folders and ports, the addresses of its nodes, and the resources that it needs."""

@@ -1,4 +1,4 @@
-"""How much a host has left for emulated nodes, and what an instance has taken of it already. Reads only."""
+"""Reads what a host has left for emulated nodes, and how many nodes of an instance run already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNLIMITED = 2**62
 
 
 def look(folder: Path) -> Capacity:
-    """The host's capacity; `folder` is the one that holds the instances, or will."""
+    """Return the host's free capacity. `folder` is the folder of all instances; it may not exist yet."""
     memory = host_memory()
     while not folder.exists():
         folder = folder.parent
@@ -26,7 +26,7 @@ def look(folder: Path) -> Capacity:
         memory=memory.available - memory.reserve,
         tasks=_tasks_left(),
         files=_files_left(),
-        # A file system without a fixed number of inodes says that it has none (statvfs(3)).
+        # A file system without a fixed number of inodes reports zero (statvfs(3)).
         inodes=disk.f_favail if disk.f_files else UNLIMITED,
         disk=disk.f_bavail * disk.f_frsize / 2**20,
         merges=can_merge(),
@@ -34,7 +34,7 @@ def look(folder: Path) -> Capacity:
 
 
 def can_merge() -> bool:
-    """Whether ksmd may merge pages of the daemons: Linux 6.4, and KSM on or to be switched on."""
+    """Return whether ksmd can merge the daemons' pages: Linux 6.4 or later, and KSM is enabled or can be enabled."""
     if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 4):
         return False
     with suppress(OSError, ValueError):
@@ -43,35 +43,35 @@ def can_merge() -> bool:
 
 
 def _can_set(path: Path) -> bool:
-    """Whether root may write a setting; a caller who is not root has sudo, and sees whether the file system can be written."""
+    """Return whether root may write a setting. Without root, only a read-only file system is detected; sudo is assumed."""
     if os.geteuid() == 0:
         return os.access(path, os.W_OK)
     return not os.statvfs(path).f_flag & os.ST_RDONLY
 
 
 def _limit(name: str, most: int) -> int:
-    """A sysctl that kernel_tuning raises as far as is needed, or what it is where the host refuses that."""
+    """Return `most` when the role kernel_tuning can raise the sysctl `name` (a path below /proc/sys), or its current value."""
     path = Path("/proc/sys", name)
     return most if _can_set(path) else int(path.read_text())
 
 
 def _tasks_left() -> int:
-    """How many processes and threads more the kernel, and the container if this is one, allow."""
-    there = int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
-    left = min(_limit("kernel/pid_max", PID_MAX), _limit("kernel/threads-max", UNLIMITED)) - there
+    """Return how many more processes and threads the kernel and the control group of a container allow."""
+    existing = int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
+    left = min(_limit("kernel/pid_max", PID_MAX), _limit("kernel/threads-max", UNLIMITED)) - existing
     for group in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/pids")):
-        with suppress(OSError, ValueError):  # "max", or no container
+        with suppress(OSError, ValueError):  # the limit is "max", or there is no such file outside a container
             left = min(left, int((group / "pids.max").read_text()) - int((group / "pids.current").read_text()))
     return left
 
 
 def _files_left() -> int:
-    taken = int(Path("/proc/sys/fs/file-nr").read_text().split()[0])
-    return _limit("fs/file-max", UNLIMITED) - taken
+    open_files = int(Path("/proc/sys/fs/file-nr").read_text().split()[0])
+    return _limit("fs/file-max", UNLIMITED) - open_files
 
 
 def running_load(directory: Path) -> Load:
-    """The nodes of the instance in `directory` that run now, which hold already what they need. Its jobs are not counted."""
+    """Return the load of the running nodes of the instance in `directory`, which already use what they need; without jobs."""
     state = read_state(directory)
     if state is not None:
         nodes = state["daemons"].get("slurmd", {}).get("up", 0)

@@ -1,13 +1,13 @@
-"""Where each emulated node listens: an address and a port out of the instance's block.
+"""Assigns to each emulated node its place: an address and a port of the instance's block.
 
-The block is a range of ports. slurmctld has the first one, on the instance's own address; the nodes have the others, first on that
-address, then on the loopback addresses that follow it (127.0.0.1, 127.0.0.2, ...). So there is no end of nodes, and an
-instance keeps out of the others' way by its range of ports alone.
+The block is a range of ports. slurmctld has the first port on the instance's own address. The nodes have the other ports, first on
+that address, then on the loopback addresses that follow it (127.0.0.1, 127.0.0.2, ...). The number of nodes is therefore not
+limited by the number of ports, and instances do not conflict if their ranges of ports are disjoint.
 
-On several hosts each has the block on an address of its own, the only one that its nodes have. Nodes are dealt to the hosts in
-their order, as many to each, one after the other.
+In a cluster of several hosts each host has the block on its own address, the only one of its nodes. The nodes are distributed in
+their order, the first ones to the first host, with equal numbers for all hosts.
 
-A node that exists keeps its place: the slurmstepd of its jobs know its address.
+An existing node keeps its place, because the slurmstepd of its jobs know its address.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ PLACED = re.compile(
     r"NodeAddr=(?P<address>[\d.]+) Port=\[?(?P<port>\d+)",
     re.MULTILINE,
 )
-"""The beginning of a NodeName line as slurm_conf writes it."""
+"""The beginning of a NodeName line as `rm.slurm.conf` writes it."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """`ports` ports from `port` on, of `address` and of the addresses that follow it. Places of nodes are counted from 0."""
+    """The `ports` ports from `port` on, on `address` and the addresses that follow it. The places of nodes are numbered from 0."""
 
     address: str
     port: int
     ports: int
 
     def addresses(self, nodes: int) -> int:
-        """How many addresses so many nodes take."""
+        """Return the number of addresses that `nodes` nodes need."""
         return math.ceil(nodes / (self.ports - 1))
 
     def place(self, index: int) -> tuple[str, int]:
-        """Address and port of place `index`."""
+        """Return address and port of place number `index`."""
         address, port = divmod(index, self.ports - 1)
         return following(self.address, address), self.port + 1 + port
 
     def index(self, address: str, port: int) -> int | None:
-        """The place of that address and port; None when it is not in the block."""
+        """Return the number of the place at an address and port; None when it is not in the block."""
         number = int(IPv4Address(address)) - int(IPv4Address(self.address))
         if number < 0 or not self.port < port < self.port + self.ports:
             return None
@@ -58,18 +58,18 @@ class Block:
 
 
 def following(address: str, count: int) -> str:
-    """The address that is `count` after `address`."""
+    """Return the IPv4 address `count` after `address`."""
     return str(IPv4Address(int(IPv4Address(address)) + count))
 
 
 def placed_in(slurm_conf: str) -> list[Nodes]:
-    """Names, addresses and ports of the nodes of an earlier slurm.conf that `slurm_conf.render` wrote."""
-    found = []
+    """Return the nodes, with addresses and ports, in the text of an earlier slurm.conf that `rm.slurm.conf.render` wrote."""
+    placed = []
     for match in PLACED.finditer(slurm_conf):
         first = int(match["first"])
         count = int(match["last"] or first) - first + 1
-        found.append(Nodes(match["prefix"], first, count, 1, match["address"], int(match["port"])))
-    return found
+        placed.append(Nodes(match["prefix"], first, count, 1, match["address"], int(match["port"])))
+    return placed
 
 
 Place = tuple[str, int]
@@ -79,10 +79,10 @@ Name = tuple[str, int]
 
 
 def place(classes: Iterable[NodeClass], block: Block, earlier: Iterable[Nodes] = ()) -> list[Nodes]:
-    """Give every node a place in the block: the one that it had, or else the first that no node has.
+    """Assign every node a place in the block: its place in `earlier`, or the first free one.
 
-    Each class becomes as many `Nodes` as it has ranges of consecutive ports of one address. n new nodes beside m that have places
-    never need a place beyond n + m: what `Block.addresses` says is enough for the new ones.
+    Returns one `Nodes` for each range of consecutive ports of one address within a class. Of n nodes in all, no new node gets a
+    place after the first n, so that `Block.addresses` is enough for the new ones.
     """
     wanted = list(classes)
     known = {}
@@ -92,19 +92,23 @@ def place(classes: Iterable[NodeClass], block: Block, earlier: Iterable[Nodes] =
     taken = set(known.values())
     free = (index for index in itertools.count() if index not in taken)
     places = {name: block.place(known[name] if name in known else next(free)) for name in _names(wanted)}
-    return [nodes for this in wanted for nodes in _runs(this, places)]
+    return [nodes for node_class in wanted for nodes in _ranges(node_class, places)]
 
 
 def place_on_hosts(
     classes: Iterable[NodeClass], addresses: Sequence[str], block: Block, earlier: Iterable[Nodes] = ()
 ) -> list[Nodes]:
-    """The same on several hosts, by their addresses: of each the ports of `block`, whose own address does not count.
+    """Assign every node a place on one of several hosts. Returns one `Nodes` for each range of consecutive ports of one address.
 
-    A node keeps its host, and its port if that is in the block; see `dealt` for the others.
+    addresses: the hosts' addresses; block: its ports are used on each of them, its address is not used; earlier: nodes with their
+    earlier places
+
+    A node keeps its host, and also its port if it is in the block; `distribute` assigns hosts to the other nodes. Raises WrongUse
+    when a host has more nodes than ports.
     """
     wanted = list(classes)
     known = _known(wanted, earlier)
-    homes = dealt(wanted, addresses, known)
+    homes = distribute(wanted, addresses, known)
     places = {
         name: (address, port)
         for name, (address, port) in known.items()
@@ -120,71 +124,72 @@ def place_on_hosts(
             if not port:
                 raise WrongUse(f"NODES: more than {block.ports - 1} on {address}, whose block has no more ports for them")
             places[name] = (address, port)
-    return [nodes for this in wanted for nodes in _runs(this, places)]
+    return [nodes for node_class in wanted for nodes in _ranges(node_class, places)]
 
 
 def nodes_of_hosts(classes: Iterable[NodeClass], addresses: Sequence[str], earlier: Iterable[Nodes] = ()) -> dict[str, int]:
-    """How many nodes each host will have; see `place_on_hosts`."""
+    """Return the number of nodes that `place_on_hosts` assigns to each host, by the host's address."""
     wanted = list(classes)
-    count = Counter(dealt(wanted, addresses, _known(wanted, earlier)).values())
+    count = Counter(distribute(wanted, addresses, _known(wanted, earlier)).values())
     return {address: count[address] for address in addresses}
 
 
-def dealt(classes: Sequence[NodeClass], addresses: Sequence[str], known: Mapping[Name, Place]) -> dict[Name, str]:
-    """The address of each node's host: the one that it had, if that is still among them.
+def distribute(classes: Sequence[NodeClass], addresses: Sequence[str], known: Mapping[Name, Place]) -> dict[Name, str]:
+    """Return the address of each node's host: the address in `known` if it is in `addresses`, otherwise a new one.
 
-    The others are dealt in their order: to those with the fewest nodes as many as make them level.
+    The new nodes, in their order, fill the hosts with the fewest nodes up to an equal number.
     """
     homes = {name: place[0] for name, place in known.items() if place[0] in addresses}
     count = Counter(homes.values())
-    fresh = [name for name in _names(classes) if name not in homes]
+    new_nodes = [name for name in _names(classes) if name not in homes]
     begin = 0
-    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(fresh)), strict=True):
-        homes |= dict.fromkeys(fresh[begin : begin + more], address)
+    for address, more in zip(addresses, _levelling([count[address] for address in addresses], len(new_nodes))):
+        homes |= dict.fromkeys(new_nodes[begin : begin + more], address)
         begin += more
     return {name: homes[name] for name in _names(classes)}
 
 
 def _levelling(loads: Sequence[int], more: int) -> list[int]:
-    """How many of `more` each gets, so that those with the fewest are level: the first of them may get one more."""
+    """Return how many of `more` items each gets, so that those with the lowest loads become equal; the first may get one more."""
     low, high = min(loads), max(loads) + more
     while low < high:
         level = (low + high + 1) // 2
         low, high = (level, high) if sum(max(0, level - load) for load in loads) <= more else (low, level - 1)
-    given = [max(0, low - load) for load in loads]
-    left = more - sum(given)
+    additions = [max(0, low - load) for load in loads]
+    left = more - sum(additions)
     for position, load in enumerate(loads):
         if left and load <= low:
-            given[position] += 1
+            additions[position] += 1
             left -= 1
-    return given
+    return additions
 
 
 def _names(classes: Iterable[NodeClass]) -> Iterable[Name]:
-    """Prefix and number of each node, in their order."""
-    return ((this.prefix, number) for this in classes for number in range(this.first, this.first + this.count))
+    """Return prefix and number of each node, in order."""
+    return ((item.prefix, number) for item in classes for number in range(item.first, item.first + item.count))
 
 
 def _known(classes: Sequence[NodeClass], earlier: Iterable[Nodes]) -> dict[Name, Place]:
-    """Places of the nodes that had one already."""
+    """Return the earlier places of those nodes of `classes` that had one."""
     numbers: dict[str, list[range]] = {}
-    for this in classes:
-        numbers.setdefault(this.prefix, []).append(range(this.first, this.first + this.count))
+    for item in classes:
+        numbers.setdefault(item.prefix, []).append(range(item.first, item.first + item.count))
     known: dict[Name, Place] = {}
     for nodes in earlier:
         for offset in range(nodes.count):
             number = nodes.first + offset
-            if any(number in some for some in numbers.get(nodes.prefix, [])):
+            if any(number in class_numbers for class_numbers in numbers.get(nodes.prefix, [])):
                 known[nodes.prefix, number] = nodes.address, nodes.port + offset
     return known
 
 
-def _runs(this: NodeClass, places: Mapping[Name, Place]) -> Iterable[Nodes]:
-    begin, begin_address, begin_port = this.first, "", 0
-    for number in range(this.first, this.first + this.count):
-        address, port = places[this.prefix, number]
+def _ranges(item: NodeClass, places: Mapping[Name, Place]) -> Iterable[Nodes]:
+    """Yield the nodes of a class, one `Nodes` for each range of consecutive ports of one address."""
+    begin, begin_address, begin_port = item.first, "", 0
+    for number in range(item.first, item.first + item.count):
+        address, port = places[item.prefix, number]
         if (address, port) != (begin_address, begin_port + number - begin):
             if number > begin:
-                yield Nodes(this.prefix, begin, number - begin, this.cpus, begin_address, begin_port, this.extra)
+                yield Nodes(item.prefix, begin, number - begin, item.cpus, begin_address, begin_port, item.extra)
             begin, begin_address, begin_port = number, address, port
-    yield Nodes(this.prefix, begin, this.first + this.count - begin, this.cpus, begin_address, begin_port, this.extra)
+    yield Nodes(item.prefix, begin, item.first + item.count - begin, item.cpus, begin_address, begin_port, item.extra)

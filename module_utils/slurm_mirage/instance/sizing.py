@@ -1,6 +1,6 @@
-"""What emulated nodes and running jobs need of a host, and the most nodes that it holds: docs/scale.md explains the numbers.
+"""Computes what emulated nodes and running jobs need of a host, and how many nodes fit. docs/scale.md explains the numbers.
 
-Pure functions; `capacity` looks at the host. Memory is in MiB.
+Pure functions; `capacity` reads the host. Memory and disk space are in MiB.
 """
 
 from __future__ import annotations
@@ -10,51 +10,52 @@ from dataclasses import dataclass, replace
 
 from ..base.errors import WrongUse
 
-# Memory of one slurmd with a slim file at rest: anonymous pages, page tables, kernel stack and sockets; and what is left when
-# ksmd has merged the pages that all slurmd have alike.
+# Memory of one idle slurmd that reads a slim file: anonymous pages, page tables, kernel stack and sockets; and the same after ksmd
+# has merged the pages that are equal in all slurmd.
 NODE, NODE_MERGED = 1.15, 0.5
-# What a slurmd that reads the whole slurm.conf keeps of each node in it. It is the same in all of them.
+# Memory of a slurmd that reads the whole slurm.conf for each node in it. It is equal in all slurmd.
 LINE, LINE_MERGED = 1.45 / 1024, 0.04 / 1024
 # Memory of a running job: slurmstepd and the job program.
 JOB, JOB_MERGED = 1.4, 0.55
-# The farm, munged and slurmctld; what the latter two keep of each node.
+# Memory of the farm, munged and slurmctld; memory of munged and slurmctld for each node.
 BASE, BASE_NODE = 60.0, 0.03
-# mariadbd and slurmdbd, and what slurmctld keeps for them: docs/accounting.md has what was measured. On the disk what they begin
-# with, and some thousand jobs.
+# Memory of mariadbd and slurmdbd, and of slurmctld for accounting (docs/accounting.md has the measurements); disk space of a new
+# database and of some thousand jobs.
 DATABASE, DATABASE_DISK = 130.0, 250.0
 DATABASE_TASKS, DATABASE_FILES, DATABASE_INODES = 60, 500, 500
-# For nodes that start, which are not merged yet. The farm starts no more of them at once than fit: with less, a start is slow.
+# Memory for starting nodes, whose pages are not merged yet. The farm starts only as many at the same time as fit into it.
 UNMERGED_AT_ONCE = 2048.0
 
-# Processes and threads. At rest a slurmd is one thread and a slurmstepd three; a message takes another thread, a step a few.
+# Processes and threads. An idle slurmd has one thread and a slurmstepd three; a message needs another thread, a step a few.
 NODE_TASKS, JOB_TASKS = 5, 8
-# Open files: a slurmd has 7 at rest; a slurmstepd has 9, and its job 5.
+# Open files: an idle slurmd has 7, a slurmstepd 9, its job 5.
 NODE_FILES, JOB_FILES = 10, 20
-# In the instance's directory a node has a slim file, a log, a pid file, and a folder with a file or two.
+# Inodes and disk space: each node has a slim file, a log, a pid file, and a folder with one or two files.
 NODE_INODES, NODE_DISK = 8, 0.064
 
 MOST_JOBS = 1000
-"""Jobs at once that are reckoned with, one on each node, where nobody says a number."""
+"""Upper bound of the default number of jobs that run at the same time (one on each node)."""
 PID_MAX = 4_194_304
-"""The most that 64-bit Linux lets kernel.pid_max be (proc(5))."""
+"""Maximum of kernel.pid_max on 64-bit Linux (proc(5))."""
 
 ANONYMOUS_PAGES = 250
-"""Pages of a slurmd that ksmd looks at."""
+"""Pages of a slurmd that ksmd scans."""
 PASS = 30.0
-"""Seconds in which ksmd shall look at all of them; it merges a page in the second pass that finds it unchanged."""
+"""Target duration of ksmd's pass over all slurmd, in seconds. ksmd merges a page in the second pass that finds it unchanged."""
 KSM_SLEEP = 0.02
-"""Seconds between two of ksmd's bursts: the kernel's sleep_millisecs."""
+"""Seconds between two bursts of ksmd: the kernel's default of sleep_millisecs."""
 KSM_BURST = 1500
-"""The most pages of a burst: ksmd looks at pages that are merged already as fast, and that shall cost some 5 % of a core."""
+"""Most pages per burst. ksmd continues to scan merged pages at this speed, which should need no more than some 5 % of a core."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What shall be there: nodes, whether slurmd read the whole slurm.conf (STEPS), how many jobs at once, if that was said, and
-    whether there is accounting (database).
+    """The load that an instance puts on a host.
 
-    With `front_ends` that many slurmd stand for all nodes (FRONT_END); with none each node has one.
-    cluster: nodes of all hosts, if there are several; slurmctld keeps something of each, and so do slurmd with STEPS
+    nodes: emulated nodes on this host wide_steps: whether each slurmd reads the whole slurm.conf (STEPS) jobs: jobs that run at the
+    same time, or None for the default front_ends: number of slurmd that stand for all nodes (FRONT_END), or 0 for one slurmd per
+    node database: whether there is accounting cluster: nodes of all hosts, or None for a cluster on one host; slurmctld needs
+    memory for each of them, slurmd with wide_steps too
     """
 
     nodes: int
@@ -66,23 +67,23 @@ class Load:
 
     @property
     def known(self) -> int:
-        """Nodes that slurmctld knows."""
+        """Number of nodes in slurm.conf."""
         return self.nodes if self.cluster is None else self.cluster
 
     @property
     def slurmd(self) -> int:
-        """How many slurmd run."""
+        """Number of slurmd."""
         return self.front_ends or self.nodes
 
     @property
     def at_once(self) -> int:
-        """Jobs at once: as was said, or one on each node, but no more than MOST_JOBS."""
+        """Number of jobs that run at the same time: `jobs`, or one on each node but at most MOST_JOBS."""
         return min(self.nodes, MOST_JOBS) if self.jobs is None else self.jobs
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a load takes: memory and disk space in MiB, processes and threads, open files, inodes."""
+    """What a load needs: memory and disk space in MiB, processes and threads (tasks), open files, inodes."""
 
     memory: float
     tasks: int
@@ -92,7 +93,7 @@ class Needs:
 
 
 def at_rest(load: Load, merges: bool) -> float:
-    """Memory that the load takes when all nodes run, and what can be merged is."""
+    """Return the MiB that the load needs when all nodes run and, with `merges`, ksmd has merged equal pages."""
     lines = load.known if load.wide_steps else 0
     if merges:
         daemons = load.slurmd * (NODE_MERGED + LINE_MERGED * lines) + load.at_once * JOB_MERGED
@@ -102,7 +103,7 @@ def at_rest(load: Load, merges: bool) -> float:
 
 
 def needs(load: Load, merges: bool) -> Needs:
-    """What `load` takes on a host that merges equal pages, or does not."""
+    """Return what `load` needs on a host whose ksmd merges equal pages (`merges`), or does not."""
     unmerged = at_rest(load, merges=False)
     return Needs(
         memory=min(unmerged, at_rest(load, merges=True) + UNMERGED_AT_ONCE) if merges else unmerged,
@@ -115,7 +116,10 @@ def needs(load: Load, merges: bool) -> Needs:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a host has left: memory for daemons and disk space in MiB, processes and threads, open files, inodes."""
+    """What a host has left: memory for daemons and disk space in MiB, processes and threads (tasks), open files, inodes.
+
+    merges: whether its ksmd can merge equal pages
+    """
 
     memory: float
     tasks: int
@@ -126,19 +130,19 @@ class Capacity:
 
 
 def lacking(load: Load, running: Load, host: Capacity) -> str | None:
-    """What the host has not enough of for `load`, in words; None when it fits.
+    """Return the resource of which the host has too little for `load`, as text; None when the load fits.
 
-    `running` are the nodes that are there already, so that the host's memory is what is left beside them. As many of them, or
-    fewer, always fit: there they are.
+    `running` is the part of the load that runs already; the capacity of `host` is what is left beside it. A load that is not larger
+    than the running one always fits.
     """
-    is_there = load.slurmd <= running.slurmd and load.nodes <= running.nodes
-    if is_there and load.wide_steps <= running.wide_steps and load.database <= running.database and running.nodes:
+    runs_already = load.slurmd <= running.slurmd and load.nodes <= running.nodes
+    if runs_already and load.wide_steps <= running.wide_steps and load.database <= running.database and running.nodes:
         return None
     wanted = needs(load, host.merges)
     if (need := wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)) > host.memory:
-        why = "" if host.merges else " (this host merges no pages: docs/scale.md)"
+        note = "" if host.merges else " (this host merges no pages: docs/scale.md)"
         more = " more" if running.nodes else ""
-        return f"needs about {_gib(need)}{more} of memory, {_gib(host.memory)} are available{why}"
+        return f"needs about {_gib(need)}{more} of memory, {_gib(host.memory)} are available{note}"
     counts = (
         ("processes and threads", wanted.tasks, host.tasks),
         ("open files", wanted.files, host.files),
@@ -152,27 +156,30 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
 
 
 def check(load: Load, running: Load, host: Capacity) -> None:
-    """Raise WrongUse when the host cannot hold `load`, with the most nodes that it can."""
+    """Raise WrongUse when `load` does not fit on the host, with the largest number of nodes that fits; see `lacking`."""
     reason = lacking(load, running, host)
     if reason is None:
         return
-    words = f"NODES={load.nodes}: {reason}; the largest that fits is {largest(load, running, host)}"
+    message = f"NODES={load.nodes}: {reason}; the largest that fits is {largest(load, running, host)}"
     if load.cluster is not None:
-        words = (
+        message = (
             f"NODES={load.cluster}: to have {load.nodes} of them this host {reason}; it has room for {largest(load, running, host)}"
         )
     if load.wide_steps and (slim := largest(replace(load, wide_steps=False), running, host)) > 0:
-        words += f" (STEPS=no allows {'it' if slim >= load.nodes else slim})"
-    raise WrongUse(words)
+        message += f" (STEPS=no allows {'it' if slim >= load.nodes else slim})"
+    raise WrongUse(message)
 
 
 def largest(load: Load, running: Load, host: Capacity) -> int:
-    """The most nodes, up to those of `load`, that fit with what else it says. A load that is smaller needs less of everything."""
+    """Return the largest number of nodes, at most that of `load`, with which the load fits.
+
+    A smaller load needs less of everything.
+    """
     return _bisect(lambda nodes: lacking(replace(load, nodes=nodes), running, host) is None, load.nodes)
 
 
 def _bisect(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number from 0 to `most` that fits, if all below it do."""
+    """Return the largest number from 0 to `most` that fits, provided that all smaller numbers fit."""
     if fits(most):
         return most
     low, high = 0, most
@@ -187,9 +194,10 @@ def _gib(mib: float) -> str:
 
 
 def kernel_settings(load: Load) -> dict[str, int]:
-    """Least values of the kernel's settings for a load, by their names; the role kernel_tuning says what they are for.
+    """Return the least values of kernel settings for a load, by name (see `farm.host_settings`). The role kernel_tuning explains
+    them.
 
-    Twice what is needed, for a host gets the largest of the values that its instances claim, not their sum.
+    The values are twice what is needed, because a host gets the maximum of the values that its instances claim, not their sum.
     """
     wanted = needs(load, merges=True)
     burst = int(load.slurmd * ANONYMOUS_PAGES * KSM_SLEEP / PASS)

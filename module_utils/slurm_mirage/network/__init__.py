@@ -1,1 +1,1 @@
-"""Firewall rules of an instance, by nftables or ufw."""
+"""Firewall rules of an instance, for nftables and ufw."""

@@ -1,8 +1,8 @@
-"""Which rules of ufw an instance needs, and which of them are its own.
+"""Computes the ufw commands that add and remove the rules of an instance.
 
-To ufw a rule is from where it lets through, to which ports: there is one of each, whoever needs it. So the comment of a rule names
-the instances that need it, and it goes with the last of them. A rule without such a comment is the administrator's, and is never
-touched; ufw itself takes the comment from a rule that is given to it once more by hand.
+ufw identifies a rule by its source and its ports, so several instances share a rule that all of them need. The comment of such a
+rule names these instances, and the rule is removed with the last of them. A rule without such a comment belongs to the
+administrator and is never changed. When an administrator adds the same rule by hand, ufw removes the comment.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ..base.errors import WrongUse
-from .firewall import Ports, network_of, ports_of
+from .firewall import Ports, parse_network, parse_ports
 
-# How ufw writes a rule about packets to any address of this host that came by any interface from any port. (Rules about other
-# packets are other rules to it.)
+# A rule in ufw's files for packets to any address of this host, from any port, through any interface. A rule with another
+# destination, source port or interface is a different rule for ufw.
 _TUPLE = re.compile(
     r"^### tuple ### ([a-z_-]+) (tcp|udp) (\d+)(?::(\d+))? (?:0\.0\.0\.0/0|::/0) any ([0-9a-f.:/]+) in"
     r"(?: comment=([0-9a-f]+))?\s*$",
@@ -27,62 +27,61 @@ _COMMENT = re.compile(r"Slurm Mirage, instances? (.+)")
 
 @dataclass(frozen=True)
 class Rule:
-    """What is one rule to ufw: where packets come from, and the ports that they are for."""
+    """The key of a ufw rule: the packets' source and their destination ports."""
 
     source: IPv4Network | IPv6Network
     ports: Ports
 
     @property
     def words(self) -> list[str]:
-        """As ufw's command line has them."""
+        """The rule as arguments of ufw's command line."""
         source = self.source.network_address if self.source.num_addresses == 1 else self.source
         return ["from", str(source), "to", "any", "port", self.ports.numbers.replace("-", ":"), "proto", self.ports.protocol]
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a rule that ufw has does, and the instances that need it, which is none of the administrator's."""
+class ExistingRule:
+    """The action of a rule that ufw has, and the instances that need it (none for a rule of the administrator)."""
 
     action: str
     instances: frozenset[str]
 
 
-def wanted(hosts: Iterable[str], ports: Iterable[str]) -> set[Rule]:
-    """The rules that let `hosts` (addresses and networks) reach `ports`."""
-    some = [ports_of(text) for text in ports]
-    return {Rule(network_of(host), each) for host in hosts for each in some}
+def required_rules(hosts: Iterable[str], ports: Iterable[str]) -> set[Rule]:
+    """Return the rules with which `hosts` (addresses and networks) reach `ports` (see `parse_ports`). Raises WrongUse."""
+    parsed = [parse_ports(text) for text in ports]
+    return {Rule(parse_network(host), item) for host in hosts for item in parsed}
 
 
-def rules_in(text: str) -> dict[Rule, Made]:
-    """The rules in the text of ufw's files user.rules and user6.rules."""
-    found = {}
+def parse_rules(text: str) -> dict[Rule, ExistingRule]:
+    """Parse the text of ufw's files user.rules and user6.rules. Rules that no `Rule` describes are left out."""
+    rules = {}
     for action, protocol, first, last, source, comment in _TUPLE.findall(text):
-        words = _COMMENT.fullmatch(bytes.fromhex(comment).decode(errors="replace"))
-        instances = words[1].split(", ") if words and action == "allow" else []
+        match = _COMMENT.fullmatch(bytes.fromhex(comment).decode(errors="replace"))
+        instances = match[1].split(", ") if match and action == "allow" else []
         rule = Rule(ip_network(source, strict=False), Ports(int(first), int(last or first), protocol))
-        found[rule] = Made(action, frozenset(instances))
-    return found
+        rules[rule] = ExistingRule(action, frozenset(instances))
+    return rules
 
 
-def changes(there: Mapping[Rule, Made], instance: str, needed: set[Rule]) -> list[list[str]]:
-    """The commands, without the name of the program, after which `instance` has the rules that it needs, and no others.
+def changes(existing: Mapping[Rule, ExistingRule], instance: str, needed: set[Rule]) -> list[list[str]]:
+    """Return the arguments of the ufw commands after which `instance` has the rules `needed` and no others.
 
-    Raises WrongUse when the administrator keeps one of the cluster's hosts out: ufw would let it in instead, by the same rule.
+    Raises WrongUse when a rule of the administrator blocks a host of the cluster: ufw would replace it with a rule that admits it.
     """
     commands = []
-    for rule in sorted({*there, *needed}, key=lambda rule: rule.words):
-        made = there.get(rule)
-        before = made.instances if made else frozenset()
+    for rule in sorted({*existing, *needed}, key=lambda rule: rule.words):
+        current = existing.get(rule)
+        before = current.instances if current else frozenset()
         after = before | {instance} if rule in needed else before - {instance}
-        if made and not before:
-            if rule in needed and not made.action.startswith("allow"):
+        if current and not before:
+            if rule in needed and not current.action.startswith("allow"):
                 raise WrongUse(
-                    f"mirage_firewall=ufw: the host's own rule `ufw {made.action} {' '.join(rule.words)}` keeps out who shall be "
-                    "let in; delete it, or take mirage_firewall=none"
+                    f"mirage_firewall=ufw: the host's own rule `ufw {current.action} {' '.join(rule.words)}` blocks a host of the "
+                    "cluster; delete it, or set mirage_firewall=none"
                 )
         elif after != before:
-            kept = after or before
-            commands.append([*(["allow"] if after else ["delete", "allow"]), *rule.words, "comment", _comment(kept)])
+            commands.append([*(["allow"] if after else ["delete", "allow"]), *rule.words, "comment", _comment(after or before)])
     return commands
 
 

@@ -1,1 +1,1 @@
-"""Programs that run as processes of their own on a host: python3 -m slurm_mirage.programs.NAME."""
+"""Programs that run as separate processes on a host: python3 -m slurm_mirage.programs.NAME."""

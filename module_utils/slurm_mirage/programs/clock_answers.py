@@ -1,7 +1,7 @@
-"""Answers questions about this host's time over UDP: `python3 -m slurm_mirage.programs.clock_answers PORT PORTS SECONDS`.
+"""UDP server that tells other hosts this host's time: `python3 -m slurm_mirage.programs.clock_answers PORT PORTS SECONDS`.
 
-Answers for SECONDS seconds at the first free of PORTS ports from PORT on, and prints that port first. The Ansible module
-clock_answers starts it.
+It serves for SECONDS seconds on the first free of PORTS ports from PORT on, and prints that port as its first line. The Ansible
+module clock_answers starts it. clock.clock_offset has the protocol.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ..clock.clock_offset import listen, serve
 
 
 def main(arguments: list[str]) -> int:
-    """Serve; see the module's text."""
+    """Run the server with the arguments PORT, PORTS and SECONDS; returns the exit code."""
     port, ports, seconds = (int(argument) for argument in arguments)
-    with listen(port, ports) as answering:
-        print(answering.getsockname()[1], flush=True)
-        serve(answering, seconds)
+    with listen(port, ports) as server:
+        print(server.getsockname()[1], flush=True)
+        serve(server, seconds)
     return 0
 
 

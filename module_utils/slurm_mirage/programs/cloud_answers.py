@@ -1,8 +1,8 @@
-"""Waits for a cloud's servers: `python -m slurm_mirage.programs.cloud_answers STAGE SECONDS`, on the control machine.
+"""Waits for the servers of a cloud: `python -m slurm_mirage.programs.cloud_answers STAGE SECONDS`, on the control machine.
 
-Reads from standard input how they are reached (`Way`, as JSON), and writes what is to be said of them as a JSON object. Looks
-at them at the same time, again and again for at most SECONDS, and ends with 0 as soon as all are at the STAGE: `answer`, or `done`
-for the end of cloud-init.
+STAGE is `answer` (SSH answers) or `done` (cloud-init has finished as well). The program reads `cloud.answers.SshAccess` as JSON
+from standard input, probes all servers in parallel until they have reached STAGE, for at most SECONDS, and prints the result of
+`cloud.answers.report` as JSON. Exit code: 0 when all servers have reached STAGE, otherwise 1.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import sys
 
-from ..cloud.answers import Way, is_at, look_at_all, told
+from ..cloud.answers import SshAccess, has_reached, report, wait_for_all
 
 
 def main(stage: str, seconds: str) -> int:
-    """Look at the servers of standard input."""
-    states = look_at_all(Way(**json.load(sys.stdin)), stage, float(seconds))
-    print(json.dumps(told(states)))
-    return int(not all(is_at(stage, one) for one in states.values()))
+    """Wait for the servers that standard input describes; returns the exit code."""
+    states = wait_for_all(SshAccess(**json.load(sys.stdin)), stage, float(seconds))
+    print(json.dumps(report(states)))
+    return int(not all(has_reached(stage, server) for server in states.values()))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The farm of an instance, as a process of its own.
+"""Starts the farm of an instance, or prints its state.
 
-    python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise until SIGTERM (what the systemd unit starts)
+    python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise the daemons until SIGTERM (the systemd unit starts this)
     python3 -m slurm_mirage.programs.farm status DIRECTORY   print the state as JSON
 
 Exit code: 0; 1 when another farm runs in DIRECTORY; 2 for wrong arguments; 3 from `status` when no farm runs.
@@ -18,7 +18,7 @@ from ..farm.farm import Farm, read_state
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point; see the module's docstring."""
+    """Run the command `arguments`, [run|status, DIRECTORY]; returns the exit code."""
     if len(arguments) != 2 or arguments[0] not in ("run", "status"):
         print("usage: python3 -m slurm_mirage.programs.farm run|status DIRECTORY", file=sys.stderr)
         return 2
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         state = read_state(directory)
         print(json.dumps(state or {"phase": "stopped"}, indent=1))
         return 0 if state else 3
-    # The folder is the instance's user's: root follows no link that he may have put there.
+    # The instance's user owns the folder: O_NOFOLLOW keeps root from following a link of that user.
     lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

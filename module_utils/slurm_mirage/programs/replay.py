@@ -1,4 +1,4 @@
-"""The replay of a workload, as a process of its own: `python3 -m slurm_mirage.programs.replay RUNDIR`.
+"""Replays the workload of a run folder: `python3 -m slurm_mirage.programs.replay RUNDIR`.
 
 Runs as the instance's user on the head host. Exit code: 0 finished, 1 failed, 2 wrong use, 3 stopped by SIGTERM or SIGINT.
 """
@@ -16,7 +16,7 @@ from ..rm import registry
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The program: the exit code."""
+    """Replay the run in the folder `arguments[0]`; returns the exit code."""
     if len(arguments) != 1:
         print("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""The configuration files of the control plane's services: no daemon beside them, sqlite, no message broker, no agent."""
+"""Writes the configuration files of the control plane's services, which use sqlite and need no other daemon."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ ADDRESS = "127.0.0.1"
 REGION = "RegionOne"
 SERVICES = ("keystone", "placement", "glance", "neutron", "nova")
 DATABASES = ("keystone", "placement", "glance", "neutron", "nova", "nova_api", "nova_cell0")
-# Hosts that servers can be on: one fewer than the verification asks for servers that must be apart.
+# Hypervisor hosts. The scenario also requests one server more than that with anti-affinity, which has to fail.
 HOSTS = ("rack1", "rack2", "rack3", "rack4")
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Where a control plane keeps its files, and how its services are reached."""
+    """Folders, ports and password of a control plane."""
 
     run: Path
     environment: Path
@@ -34,7 +34,7 @@ class Plane:
 
 
 def _user(plane: Plane, section: str, name: str, more: str = "") -> str:
-    """How a service proves to keystone that it is `name`."""
+    """Return a section with the keystone credentials of the user `name`."""
     return f"""
 [{section}]
 auth_type = password
@@ -49,14 +49,14 @@ project_domain_id = default
 
 
 def _tokens(plane: Plane, name: str) -> str:
-    """How a service looks at its users' tokens."""
+    """Return the section with which a service validates tokens."""
     return _user(
         plane, "keystone_authtoken", name, f"www_authenticate_uri = {plane.url('keystone')}\nservice_token_roles_required = true"
     )
 
 
 def _client(plane: Plane, name: str, of: str) -> str:
-    """How the service `of` reaches the service `name`."""
+    """Return the section with which the service `of` connects to the service `name`."""
     return _user(plane, name, of, f"region_name = {REGION}")
 
 
@@ -119,8 +119,8 @@ filesystem_store_datadir = {plane.run}/images/tasks
 
 
 def _neutron(plane: Plane) -> str:
-    # The stock openvswitch driver gives a port to a host as soon as the table of agents holds one of that host. nova is told of a
-    # server's floating IP, which it lists among the server's addresses.
+    # The openvswitch driver binds a port on a host if the table of agents has an agent of that host. neutron notifies nova of a
+    # server's floating IP, which nova lists among the server's addresses.
     return f"""
 [DEFAULT]
 log_file = {plane.run}/log/neutron.log
@@ -158,7 +158,7 @@ firewall_driver = openvswitch
 
 
 def _nova(plane: Plane) -> str:
-    # Ports never come up without an agent, so nova must not wait for them. sqlite has room for one builder.
+    # Ports never become active without an agent, so nova must not wait for them. sqlite allows one concurrent build.
     service_user = _user(plane, "service_user", "nova", "send_service_user_token = true")
     return f"""
 [DEFAULT]
@@ -204,7 +204,7 @@ TEXTS = {"keystone": _keystone, "placement": _placement, "glance": _glance, "neu
 
 
 def write(plane: Plane) -> None:
-    """Write all of them; they hold a password."""
+    """Create the control plane's folders and write all configuration files, with mode 0600 because they hold a password."""
     for name in ("db", "log", "images", "state", "lock", "fernet", "credential", "processes"):
         (plane.run / name).mkdir(mode=0o700, parents=True)
     for service in SERVICES:
@@ -212,6 +212,6 @@ def write(plane: Plane) -> None:
         file.parent.mkdir(parents=True)
         file.touch(mode=0o600)
         file.write_text(TEXTS[service](plane))
-    # nova reads its paste file first, and beside its configuration.
+    # nova searches its paste file in the folder of its configuration.
     paste = plane.environment / "etc/nova/api-paste.ini"
     (plane.file("nova").parent / "api-paste.ini").write_text(paste.read_text())

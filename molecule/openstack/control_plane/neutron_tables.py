@@ -1,6 +1,6 @@
-"""`neutron_tables.py NEUTRON_CONF`: neutron's tables, and an agent of each host that is never asked for anything.
+"""`neutron_tables.py NEUTRON_CONF`: creates neutron's tables, and the record of an agent for each host.
 
-neutron's migrations are written for servers, so the tables are made from its models. Runs in the control plane's own virtual
+neutron's migrations do not support sqlite, so the tables are created from its models. Runs in the control plane's virtual
 environment.
 """
 
@@ -46,7 +46,7 @@ with ENGINE.begin() as connection:
                 "admin_state_up": True,
                 "created_at": BEFORE,
                 "started_at": BEFORE,
-                # It counts as alive as long as it was heard of lately.
+                # An agent counts as alive while its last heartbeat is recent.
                 "heartbeat_timestamp": LONG_AFTER,
                 "configurations": json.dumps(BRIDGES),
                 "resource_versions": "{}",

@@ -1,8 +1,9 @@
-"""Nova in one process: its API, and conductor, scheduler and a compute service of each host as threads, which reach each other
-without a message broker. Runs in the control plane's own virtual environment.
+"""Runs nova in one process: its API, and threads of its conductor, its scheduler and a compute service per host.
+
+The services communicate without a message broker. Runs in the control plane's virtual environment.
 """
 
-# ruff: noqa: E402, I001 (nova has to be told first, and its API to be loaded before what it configures)
+# ruff: noqa: E402, I001 (nova must be patched first, and its API must be loaded before modules that it configures)
 from nova import monkey_patch
 
 monkey_patch.patch(backend="threading")
@@ -17,19 +18,19 @@ import sqlalchemy
 
 @sqlalchemy.event.listens_for(sqlalchemy.Engine, "before_cursor_execute", retval=True)
 def begin_as_writer(connection, cursor, statement, parameters, context, many):
-    """Have each transaction wait for its turn: sqlite refuses at once when one that has read wants to write after another has."""
+    """Begin each transaction as a writer: in sqlite, a reader that becomes a writer after another write fails at once."""
     return ("BEGIN IMMEDIATE" if statement == "BEGIN" else statement), parameters
 
 
 from nova.api.openstack import wsgi_app
 
 api = wsgi_app.init_application("osapi_compute", "nova-api-os-compute")
-# While this file is there, the answer to an order of servers comes so many seconds late, as in a busy cloud.
+# While this file exists, the answer to a server request is delayed by so many seconds, as in a busy cloud.
 LATE, SECONDS = Path(os.environ["OS_NOVA_CONFIG_DIR"]).parents[1] / "late", 5
 
 
 def application(environ, start_response):
-    """The API."""
+    """WSGI application of nova's API, with an optional delay of server requests."""
     answer = list(api(environ, start_response))
     if environ["REQUEST_METHOD"] == "POST" and environ["PATH_INFO"].endswith("/servers") and LATE.exists():
         time.sleep(SECONDS)
@@ -60,5 +61,5 @@ SERVICES += [
 ]
 for one in SERVICES:
     one.start()
-# Else hosts are found by a task that looks once a minute.
+# Otherwise a periodic task discovers the hosts only once a minute.
 host_mapping.discover_hosts(context.get_admin_context())

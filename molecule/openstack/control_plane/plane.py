@@ -1,8 +1,7 @@
-"""`plane.py start RUN ENVIRONMENT` and `plane.py stop RUN`: an OpenStack control plane on this machine, and its end.
+"""`plane.py start RUN ENVIRONMENT` and `plane.py stop RUN`: starts and stops an OpenStack control plane on this machine.
 
-RUN is a folder that does not exist yet; all that belongs to the control plane is in it, among others admin.yaml, a clouds.yaml of
-the administrator. ENVIRONMENT is the virtual environment with the services. Whatever happens, `stop` ends the processes that RUN
-tells of, by id and start time, and removes RUN.
+RUN is a new folder for all files of the control plane, including admin.yaml (the clouds.yaml of the administrator). ENVIRONMENT is
+the virtual environment with the services. `stop` ends the processes recorded in RUN, by id and start time, and removes RUN.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from configuration import ADDRESS, DATABASES, HOSTS, REGION, SERVICES, Plane, wr
 from slurm_mirage.base import processes
 
 HERE = Path(__file__).parent
-# Seconds; it takes 50 on two cores that are free.
+# Time limit of the start in seconds; the start takes 50 s on two idle cores.
 PATIENCE = 600
 TYPES = {"placement": "placement", "glance": "image", "neutron": "network", "nova": "compute"}
 MODULES = {
@@ -40,7 +39,7 @@ MODULES = {
 
 
 def free_ports() -> dict[str, int]:
-    """A port for each service; all are held until all are known."""
+    """Return a free port for each service. All ports are held until all are chosen, so that they differ."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in SERVICES]
         for one in sockets:
@@ -49,15 +48,15 @@ def free_ports() -> dict[str, int]:
 
 
 def environment(plane: Plane) -> dict[str, str]:
-    """What tells the services where their configuration is."""
+    """Return the environment of the services, with the paths of their configuration."""
     own = {f"OS_{service.upper()}_CONFIG_DIR": str(plane.file(service).parent) for service in SERVICES}
     own |= {"OS_NEUTRON_CONFIG_FILES": "neutron.conf", "PYTHONPATH": str(HERE), "PYTHONWARNINGS": "ignore"}
     return {name: value for name, value in os.environ.items() if not name.startswith("OS_")} | own
 
 
 def run(plane: Plane, program: str, *words: str) -> None:
-    """Run a program of the environment to its end; what it says is in log/setup.log."""
-    # Not by the path in its first line: the environment was moved when it was whole.
+    """Run a program of the virtual environment. Its output is appended to log/setup.log. Raises CalledProcessError."""
+    # Called through Python, because the interpreter's path in its first line is outdated: the environment was renamed.
     folder = plane.environment / "bin"
     command = [str(folder / "python"), *([] if program == "python" else [str(folder / program)]), *words]
     with (plane.run / "log/setup.log").open("a") as log:
@@ -65,7 +64,7 @@ def run(plane: Plane, program: str, *words: str) -> None:
 
 
 def setup(plane: Plane) -> dict[str, list[list[str]]]:
-    """The commands that make each service's tables, and keystone's administrator, in their order."""
+    """Return, for each service, the ordered commands that create its tables, and for keystone the administrator."""
     of = {service: ["--config-file", str(plane.file(service))] for service in SERVICES}
     owner = ["--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid())]
     urls = [word for kind in ("public", "internal", "admin") for word in (f"--bootstrap-{kind}-url", plane.url("keystone"))]
@@ -92,7 +91,7 @@ def setup(plane: Plane) -> dict[str, list[list[str]]]:
 
 
 def make_databases(plane: Plane) -> None:
-    """The databases of all services at the same time."""
+    """Create the databases of all services in parallel."""
 
     def make(commands: list[list[str]]) -> None:
         for words in commands:
@@ -101,13 +100,13 @@ def make_databases(plane: Plane) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(make, setup(plane).values()))
     for name in DATABASES:
-        # Readers do not wait for the writer.
+        # With a write-ahead log, readers do not wait for the writer.
         with sqlite3.connect(plane.run / "db" / f"{name}.db") as database:
             database.execute("pragma journal_mode=wal")
 
 
 def serve(plane: Plane, service: str) -> None:
-    """Start a service, which writes who it is before it does anything else."""
+    """Start a service, which first writes its process id and start time."""
     record = plane.run / "processes" / service
     words = [str(record), str(plane.ports[service]), MODULES[service]]
     with (plane.run / "log" / f"{service}.out").open("w") as log:
@@ -122,7 +121,7 @@ def serve(plane: Plane, service: str) -> None:
 
 
 def wait_for(plane: Plane, service: str) -> None:
-    """Until the service's port is open. Raises SystemExit with its last words when its process has ended before."""
+    """Wait until the service's port is open. Raises SystemExit with its last output after its end or the time limit."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection((ADDRESS, plane.ports[service])):
@@ -133,11 +132,11 @@ def wait_for(plane: Plane, service: str) -> None:
             break
         time.sleep(0.2)
     said = (plane.run / "log" / f"{service}.out").read_text().strip().splitlines()
-    raise SystemExit(f"{service} does not answer: {said[-1] if said else 'it said nothing'}")
+    raise SystemExit(f"{service} does not answer: {said[-1] if said else 'it printed nothing'}")
 
 
 def make_catalogue(plane: Plane) -> None:
-    """The services' users, and where they are reached. nova looks for them when it starts."""
+    """Create the services' users and endpoints, which nova needs when it starts."""
     identity = openstack.connect(cloud="admin").identity
     project = identity.create_project(name="service", domain_id="default")
     roles = [identity.find_role("admin"), identity.find_role("service") or identity.create_role(name="service")]
@@ -151,7 +150,7 @@ def make_catalogue(plane: Plane) -> None:
 
 
 def write_clouds(plane: Plane) -> None:
-    """admin.yaml, for this program and the scenario's preparation."""
+    """Write admin.yaml and use it in this process. prepare.yml also uses it."""
     names = {"username": "admin", "project_name": "admin", "user_domain_id": "default", "project_domain_id": "default"}
     auth = {"auth_url": plane.url("keystone"), "password": plane.password, **names}
     file = plane.run / "admin.yaml"
@@ -161,7 +160,7 @@ def write_clouds(plane: Plane) -> None:
 
 
 def start(folder: Path, services: Path) -> None:
-    """Start all of it."""
+    """Start the control plane in the new folder `folder`."""
     folder.mkdir(mode=0o700, parents=True)
     plane = Plane(folder, services, free_ports(), secrets.token_urlsafe(16))
     write(plane)
@@ -178,13 +177,13 @@ def start(folder: Path, services: Path) -> None:
     wait_for(plane, "nova")
     hosts = {hypervisor.name for hypervisor in openstack.connect(cloud="admin").compute.hypervisors()}
     if hosts != set(HOSTS):
-        raise SystemExit(f"nova has other hosts than {', '.join(HOSTS)}: {', '.join(sorted(hosts))}")
+        raise SystemExit(f"nova has the hosts {', '.join(sorted(hosts))} instead of {', '.join(HOSTS)}")
 
 
 def stop(folder: Path) -> None:
-    """End what `folder` tells of, and remove it."""
-    told = [record.read_text().split() for record in folder.glob("processes/*")]
-    alive = {(int(words[0]), int(words[1])) for words in told if len(words) == 2}
+    """End the processes recorded in `folder`, and remove the folder."""
+    records = [record.read_text().split() for record in folder.glob("processes/*")]
+    alive = {(int(words[0]), int(words[1])) for words in records if len(words) == 2}
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + 10
         for pid, _ in (one for one in alive if processes.is_alive(*one)):

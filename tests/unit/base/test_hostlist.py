@@ -1,4 +1,4 @@
-"""Slurm's lists of names, there and back."""
+"""Expanding and compressing Slurm host lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_expand(text: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["n[", "n[1-2", ",", "n[1-2]x[3]", "n[a]"])
-def test_what_is_no_list(text: str) -> None:
+def test_expand_refuses_text_that_is_not_a_host_list(text: str) -> None:
     with pytest.raises(ValueError):
         expand(text)
 
@@ -45,8 +45,8 @@ def test_compress(names: list[str], text: str) -> None:
 
 
 @given(st.sets(st.tuples(st.sampled_from(["n", "fat-", "r2n"]), st.integers(0, 300))))
-def test_there_and_back(places: set[tuple[str, int]]) -> None:
-    names = {f"{prefix}{number}" for prefix, number in places}
+def test_expand_inverts_compress(parts: set[tuple[str, int]]) -> None:
+    names = {f"{prefix}{number}" for prefix, number in parts}
     text = compress(names)
     assert set(expand(text)) == names
     assert compress(expand(text)) == text

@@ -19,11 +19,11 @@ SECONDS = st.floats(min_value=0, max_value=1e9)
 CLOCKS = st.builds(Clock, INSTANTS, INSTANTS, SPEEDS, SHRINKS)
 
 
-def test_lengths_of_a_shrunk_trace_on_a_fast_clock() -> None:
+def test_durations_of_a_shrunk_trace_on_a_fast_clock() -> None:
     clock = Clock(speed=20, shrink=50)
     assert clock.trace_to_virtual(3600) == 1800
     assert clock.virtual_to_real(1800) == 90
-    assert clock.trace_to_real(3600) == 90
+    assert clock.virtual_to_real(clock.trace_to_virtual(3600)) == 90
     assert clock.real_to_virtual(90) == 1800
     assert clock.virtual_to_trace(1800) == 3600
     assert clock.real_to_trace(90) == 3600
@@ -41,7 +41,7 @@ def test_instants_follow_from_the_anchor() -> None:
 def test_the_default_is_real_time() -> None:
     clock = Clock()
     assert clock.virtual_at(123_456_789) == 123_456_789
-    assert clock.trace_to_real(7.25) == 7.25
+    assert clock.virtual_to_real(clock.trace_to_virtual(7.25)) == 7.25
 
 
 def test_a_new_clock_starts_with_both_times_equal() -> None:
@@ -51,14 +51,14 @@ def test_a_new_clock_starts_with_both_times_equal() -> None:
 
 
 @given(clock=CLOCKS, seconds=SECONDS)
-def test_lengths_come_back(clock: Clock, seconds: float) -> None:
+def test_conversions_of_durations_have_inverses(clock: Clock, seconds: float) -> None:
     assert clock.virtual_to_trace(clock.trace_to_virtual(seconds)) == pytest.approx(seconds)
     assert clock.real_to_virtual(clock.virtual_to_real(seconds)) == pytest.approx(seconds)
-    assert clock.real_to_trace(clock.trace_to_real(seconds)) == pytest.approx(seconds)
+    assert clock.real_to_trace(clock.virtual_to_real(clock.trace_to_virtual(seconds))) == pytest.approx(seconds)
 
 
 @given(clock=CLOCKS, instant=INSTANTS)
-def test_real_at_is_the_first_instant_that_is_not_too_early(clock: Clock, instant: int) -> None:
+def test_real_at_returns_the_first_instant_at_or_after_the_virtual_one(clock: Clock, instant: int) -> None:
     real = clock.real_at(instant)
     assert clock.virtual_at(real) >= instant
     assert clock.virtual_at(real - 1) < instant
@@ -71,13 +71,13 @@ def test_virtual_time_never_runs_backwards(clock: Clock, one: int, other: int) -
 
 
 @given(clock=CLOCKS)
-def test_the_clock_file_holds_all_but_the_shrink_factor(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> None:
+def test_the_clock_file_stores_everything_except_the_shrink_factor(tmp_path_factory: pytest.TempPathFactory, clock: Clock) -> None:
     path = tmp_path_factory.mktemp("clock") / "clock"
     clock.write(path)
     assert Clock.read(path, shrink=clock.shrink) == clock
 
 
-def test_writing_leaves_one_readable_file(tmp_path: Path) -> None:
+def test_write_replaces_the_file_and_makes_it_readable_by_all(tmp_path: Path) -> None:
     path = tmp_path / "clock"
     path.write_text("the old one")
     Clock(1, 2, 0.5).write(path)
@@ -86,7 +86,7 @@ def test_writing_leaves_one_readable_file(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "clock").mkdir()
     with pytest.raises(OSError):
         Clock().write(tmp_path / "clock")
@@ -115,31 +115,31 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
         "mirage-clock 1 1 1 ٣\n",
     ],
 )
-def test_a_malformed_clock_file_is_named(tmp_path: Path, text: str) -> None:
+def test_the_error_names_a_malformed_clock_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "clock"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(WrongUse, match=f"^clock file {path}: "):
         Clock.read(path)
 
 
-def test_a_missing_clock_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_clock_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="No such file"):
         Clock.read(tmp_path / "clock")
 
 
 @pytest.mark.parametrize("speed", [0, -1, float("nan"), float("inf"), 1e-10, MAX_SPEED * 2])
-def test_a_wrong_speed_is_named(speed: float) -> None:
+def test_a_speed_out_of_range_is_refused(speed: float) -> None:
     with pytest.raises(WrongUse, match=r"^SPEED: "):
         Clock(speed=speed)
 
 
 @pytest.mark.parametrize("shrink", [0, -1, float("nan"), float("inf")])
-def test_a_wrong_shrink_factor_is_named(shrink: float) -> None:
+def test_a_shrink_factor_out_of_range_is_refused(shrink: float) -> None:
     with pytest.raises(WrongUse, match=r"^SHRINK: "):
         Clock(shrink=shrink)
 
 
 @pytest.mark.parametrize("anchor", [(-1, 0), (0, -1), (2**63, 0), (0, 2**63)])
-def test_an_impossible_anchor_is_refused(anchor: tuple[int, int]) -> None:
+def test_an_anchor_out_of_range_is_refused(anchor: tuple[int, int]) -> None:
     with pytest.raises(WrongUse, match="anchor"):
         Clock(*anchor)

@@ -1,4 +1,4 @@
-"""The clock of one host against another's: real programs that answer and ask, over UDP on this machine."""
+"""Measuring clock offsets between hosts, with a real server and client over UDP on this machine."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def answering() -> Iterator[int]:
-    """Port of a program that answers."""
+def server_port() -> Iterator[int]:
+    """UDP port of a running clock server."""
     command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", str(free_port()), "50", "600"]
     environment = dict(os.environ)
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
@@ -43,14 +43,14 @@ def answering() -> Iterator[int]:
         program.terminate()
 
 
-# ---- questions and answers ----
+# ---- packets ----
 
 
-def test_an_answer_has_the_questions_number_and_the_time() -> None:
+def test_an_answer_has_the_number_of_its_question_and_the_time() -> None:
     answer = clock_offset.answer_to(FORMAT.pack(QUESTION, NUMBER, 0), 1_800_000_000_123_456_789)
     assert answer is not None and len(answer) == FORMAT.size
-    assert clock_offset.time_in(answer, NUMBER) == 1_800_000_000_123_456_789
-    assert clock_offset.time_in(answer, NUMBER[::-1]) is None
+    assert clock_offset.answer_time(answer, NUMBER) == 1_800_000_000_123_456_789
+    assert clock_offset.answer_time(answer, NUMBER[::-1]) is None
 
 
 @pytest.mark.parametrize(
@@ -64,63 +64,63 @@ def test_an_answer_has_the_questions_number_and_the_time() -> None:
     ],
     ids=["empty", "short", "long", "with a time", "an answer"],
 )
-def test_what_is_no_question_has_no_answer(packet: bytes) -> None:
+def test_a_packet_that_is_not_a_question_gets_no_answer(packet: bytes) -> None:
     assert clock_offset.answer_to(packet, 1) is None
 
 
 @given(st.binary(max_size=40))
-def test_noise_is_neither_question_nor_answer(packet: bytes) -> None:
+def test_random_bytes_are_neither_question_nor_answer(packet: bytes) -> None:
     assert clock_offset.answer_to(packet, 1) is None
-    assert clock_offset.time_in(packet, NUMBER) is None
+    assert clock_offset.answer_time(packet, NUMBER) is None
 
 
 # ---- measuring ----
 
 
-def test_a_clock_agrees_with_itself(answering: int) -> None:
-    """The measurement's own error covers what it finds, however slow this machine is."""
-    found = clock_offset.measure("127.0.0.1", answering)
-    assert found is not None and found.answers > 0
-    assert clock_offset.beyond(found) == 0.0
+def test_a_clock_agrees_with_itself(server_port: int) -> None:
+    """The error bound of the measurement covers the measured offset, however slow this machine is."""
+    offset = clock_offset.measure("127.0.0.1", server_port)
+    assert offset is not None and offset.answers > 0
+    assert clock_offset.least_difference(offset) == 0.0
 
 
-def test_noise_does_not_end_the_one_who_answers(answering: int) -> None:
+def test_the_server_ignores_malformed_packets(server_port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as noise:
         for packet in (b"", b"x" * 60_000, FORMAT.pack(ANSWER, NUMBER, 7)):
-            noise.sendto(packet, ("127.0.0.1", answering))
+            noise.sendto(packet, ("127.0.0.1", server_port))
         noise.setblocking(False)
-        assert clock_offset.measure("127.0.0.1", answering) is not None
+        assert clock_offset.measure("127.0.0.1", server_port) is not None
         with pytest.raises(BlockingIOError):
             noise.recv(100)
 
 
-def test_where_nobody_answers_nothing_is_found() -> None:
+def test_measure_returns_none_without_an_answer() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         assert clock_offset.measure("127.0.0.1", silent.getsockname()[1], questions=2) is None
 
 
-def test_an_answer_to_another_question_is_not_taken() -> None:
-    """Somebody who answers without having seen the question."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.bind(("127.0.0.1", 0))
+def test_an_answer_to_another_question_is_ignored() -> None:
+    """The answer is forged by a program that has not seen the question."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.bind(("127.0.0.1", 0))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
             forger.bind(("127.0.0.1", 0))
-            forger.sendto(FORMAT.pack(ANSWER, NUMBER, 0), asking.getsockname())
-            assert clock_offset.ask(asking, forger.getsockname()) is None
+            forger.sendto(FORMAT.pack(ANSWER, NUMBER, 0), client.getsockname())
+            assert clock_offset.ask(client, forger.getsockname()) is None
 
 
-def test_the_first_free_port_is_taken() -> None:
+def test_listen_uses_the_first_free_port() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", 0))
         taken = other.getsockname()[1]
-        with clock_offset.listen(taken, 50) as found:
-            assert taken < found.getsockname()[1] < taken + 50
-        with pytest.raises(RuntimeError, match=f"no UDP port from {taken} to {taken} can be had"):
+        with clock_offset.listen(taken, 50) as server:
+            assert taken < server.getsockname()[1] < taken + 50
+        with pytest.raises(RuntimeError, match=f"no UDP port from {taken} to {taken} is free"):
             clock_offset.listen(taken, 1)
 
 
-# ---- the judgement ----
+# ---- the check against a bound ----
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_the_first_free_port_is_taken() -> None:
         (Offset(5.0, 6.0, 1), True),
     ],
 )
-def test_what_may_be_the_measurements_error_is_no_trouble(offset: Offset, agrees: bool) -> None:
-    assert (clock_offset.trouble(offset, 0.02, "c1", "192.0.2.1:17000") == "") is agrees
+def test_an_offset_within_the_bound_plus_its_error_is_no_problem(offset: Offset, agrees: bool) -> None:
+    assert (clock_offset.clock_problem(offset, 0.02, "c1", "192.0.2.1:17000") == "") is agrees
 
 
-def test_trouble_is_told_in_one_line() -> None:
-    ahead = clock_offset.trouble(Offset(3.0004, 0.00021, 20), 0.02, "c1", "192.0.2.1:17000")
+def test_a_problem_is_one_line_that_says_what_to_do() -> None:
+    ahead = clock_offset.clock_problem(Offset(3.0004, 0.00021, 20), 0.02, "c1", "192.0.2.1:17000")
     assert ahead.startswith("host c1: its clock is 3 s ahead of the head's (to within 0.00021 s), and 0.02 s is allowed: ")
     assert "chrony" in ahead and "\n" not in ahead
-    assert " behind the head's " in clock_offset.trouble(Offset(-12345.6, 0.1, 20), 0.02, "c1", "")
-    silent = clock_offset.trouble(None, 0.02, "c1", "192.0.2.1:17000", "No route to host")
+    assert " behind the head's " in clock_offset.clock_problem(Offset(-12345.6, 0.1, 20), 0.02, "c1", "")
+    silent = clock_offset.clock_problem(None, 0.02, "c1", "192.0.2.1:17000", "No route to host")
     assert silent.startswith("host c1: the head does not answer at 192.0.2.1:17000/udp (No route to host), ")
 
 
@@ -151,7 +151,7 @@ def test_trouble_is_told_in_one_line() -> None:
 
 @pytest.fixture
 def instance() -> Iterator[dict[str, Any]]:
-    """Parameters of clock_answers, of an instance's directory. Not pytest's tmp_path: the user may not enter that."""
+    """Parameters of clock_answers for an instance's directory. pytest's tmp_path cannot be used: USER may not enter it."""
     directory = Path("/tmp", f"clock-answers-test-{os.getpid()}-{time.monotonic_ns()}")
     for name in ("run", "lib"):
         (directory / name).mkdir(parents=True)
@@ -165,39 +165,39 @@ def instance() -> Iterator[dict[str, Any]]:
     shutil.rmtree(directory)
 
 
-def test_one_host_answers_and_another_asks(call: Caller, instance: dict[str, Any]) -> None:
+def test_the_modules_start_ask_and_stop_a_server(call: Caller, instance: dict[str, Any]) -> None:
     directory = instance["directory"]
     started = call("clock_answers", **instance)
     assert (started["changed"], started["port"]) == (False, instance["port"])
-    mine = processes.of_instance(directory)
-    assert [Path(f"/proc/{pid}").stat().st_uid for pid in mine] == [pwd.getpwnam(USER).pw_uid]
-    asked = call("clock_offset", address="127.0.0.1", port=started["port"], name="c1")
-    assert (asked["changed"], asked["clock"]["host"], asked["trouble"]) == (False, "c1", "")
-    assert abs(asked["clock"]["offset"]) <= asked["clock"]["error"]
-    assert call("clock_answers", **instance)["port"] == instance["port"], "the one of an earlier call has to go first"
-    assert processes.of_instance(directory).isdisjoint(mine)
+    servers = processes.of_instance(directory)
+    assert [Path(f"/proc/{pid}").stat().st_uid for pid in servers] == [pwd.getpwnam(USER).pw_uid]
+    measured = call("clock_offset", address="127.0.0.1", port=started["port"], name="c1")
+    assert (measured["changed"], measured["clock"]["host"], measured["trouble"]) == (False, "c1", "")
+    assert abs(measured["clock"]["offset"]) <= measured["clock"]["error"]
+    assert call("clock_answers", **instance)["port"] == instance["port"], "the server of an earlier call is stopped first"
+    assert processes.of_instance(directory).isdisjoint(servers)
     assert call("clock_answers", directory=directory, state="stopped")["port"] == 0
     assert processes.of_instance(directory) == set()
 
 
-def test_in_check_mode_nobody_answers(call: Caller, instance: dict[str, Any]) -> None:
+def test_check_mode_starts_no_server(call: Caller, instance: dict[str, Any]) -> None:
     assert call("clock_answers", check=True, **instance)["port"] == 0
     assert processes.of_instance(instance["directory"]) == set()
 
 
-def test_why_nobody_can_answer(call: Caller, instance: dict[str, Any]) -> None:
+def test_the_error_says_why_the_server_does_not_start(call: Caller, instance: dict[str, Any]) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", instance["port"]))
         refused = call("clock_answers", **{**instance, "ports": 1})
-    assert f"no UDP port from {instance['port']} to {instance['port']} can be had" in refused["msg"]
+    assert f"no UDP port from {instance['port']} to {instance['port']} is free" in refused["msg"]
     nobody = call("clock_answers", **{**instance, "user": "there-is-no-such"})
     assert nobody["msg"] == "wrong use: user=there-is-no-such: there is no such account"
 
 
-def test_a_head_that_does_not_answer_is_trouble(call: Caller) -> None:
+def test_a_head_that_does_not_answer_is_reported(call: Caller) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
-        asked = call("clock_offset", address="127.0.0.1", port=port, questions=2, name="c1")
-    assert asked["clock"] == {"host": "c1", "offset": None, "error": None, "answers": 0}
-    assert asked["trouble"].startswith(f"host c1: the head does not answer at 127.0.0.1:{port}/udp, ")
+        measured = call("clock_offset", address="127.0.0.1", port=port, questions=2, name="c1")
+    assert measured["clock"] == {"host": "c1", "offset": None, "error": None, "answers": 0}
+    assert measured["trouble"].startswith(f"host c1: the head does not answer at 127.0.0.1:{port}/udp, ")

@@ -1,4 +1,4 @@
-"""How a cloud's servers are asked whether they answer, with the real ssh, and what is said of those that do not."""
+"""Probing servers of a cloud by SSH, with the real ssh, and the report about servers that are not ready."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ import pytest
 
 from slurm_mirage.base import processes
 from slurm_mirage.cloud import answers as cloud_answers
-from slurm_mirage.cloud.answers import State, Way
+from slurm_mirage.cloud.answers import SshAccess, State
 
 ROOT = Path(__file__).parents[3]
-WAY = Way({"head": "203.0.113.5", "c1": "10.77.0.6"}, "mirage", "/keys/my own", "-o UserKnownHostsFile=/keys/known", "head")
+ACCESS = SshAccess(
+    {"head": "203.0.113.5", "c1": "10.77.0.6"}, "mirage", "/keys/my own", "-o UserKnownHostsFile=/keys/known", "head"
+)
 
 
 def test_the_head_is_reached_directly() -> None:
-    words = WAY.command("head")
+    words = ACCESS.command("head")
     assert words[0] == "ssh"
-    assert words[-6:] == ["-i", "/keys/my own", "-l", "mirage", "203.0.113.5", cloud_answers.ASK]
+    assert words[-6:] == ["-i", "/keys/my own", "-l", "mirage", "203.0.113.5", cloud_answers.STATUS_COMMAND]
     assert "UserKnownHostsFile=/keys/known" in words
     assert not [word for word in words if word.startswith("ProxyCommand")]
 
 
-def test_the_others_are_reached_through_the_head_with_the_same_key() -> None:
-    *_, proxy, address, _ = WAY.command("c1")
+def test_the_other_servers_are_reached_through_the_head_with_the_same_key() -> None:
+    *_, proxy, address, _ = ACCESS.command("c1")
     inner = shlex.split(proxy.removeprefix("ProxyCommand="))
     assert address == "10.77.0.6"
     assert inner[-3:] == ["-W", "%h:%p", "203.0.113.5"]
@@ -37,10 +39,10 @@ def test_the_others_are_reached_through_the_head_with_the_same_key() -> None:
     assert "UserKnownHostsFile=/keys/known" in inner
 
 
-def test_without_a_file_the_agent_has_the_key() -> None:
-    words = WAY._replace(key="", through="").command("c1")
+def test_without_a_key_file_ssh_gets_no_identity_option() -> None:
+    words = ACCESS._replace(key="", through="").command("c1")
     assert "-i" not in words
-    assert words[-2:] == ["10.77.0.6", cloud_answers.ASK]
+    assert words[-2:] == ["10.77.0.6", cloud_answers.STATUS_COMMAND]
 
 
 @pytest.mark.parametrize(
@@ -69,14 +71,14 @@ def test_state(code: int, output: str, errors: str, state: State) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "answers", "done"),
+    ("name", "answers", "done"),
     [("silent", False, False), ("busy", True, False), ("incomplete", True, True), ("done", True, True)],
 )
-def test_stages(word: str, answers: bool, done: bool) -> None:
-    assert (cloud_answers.is_at("answer", State(word)), cloud_answers.is_at("done", State(word))) == (answers, done)
+def test_stages(name: str, answers: bool, done: bool) -> None:
+    assert (cloud_answers.has_reached("answer", State(name)), cloud_answers.has_reached("done", State(name))) == (answers, done)
 
 
-def test_servers_that_are_silent_for_one_reason_are_named_together() -> None:
+def test_the_report_groups_silent_servers_by_reason() -> None:
     states = {
         "head": State("silent", "timed out"),
         "c1": State("busy"),
@@ -84,21 +86,21 @@ def test_servers_that_are_silent_for_one_reason_are_named_together() -> None:
         "c3": State("silent", "refused"),
         "c4": State("incomplete"),
     }
-    assert cloud_answers.told(states) == {
-        "waiting": "no answer by SSH from head, c2 (timed out), c3 (refused), and cloud-init still works on c1",
+    assert cloud_answers.report(states) == {
+        "waiting": "no answer by SSH from head, c2 (timed out), c3 (refused), and cloud-init still runs on c1",
         "incomplete": "c4",
     }
-    assert cloud_answers.told({"head": State("done")}) == {"waiting": "", "incomplete": ""}
+    assert cloud_answers.report({"head": State("done")}) == {"waiting": "", "incomplete": ""}
 
 
-def test_a_closed_port_is_silence() -> None:
-    """The program as the role starts it, with the real ssh."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        way = Way({"head": "127.0.0.1"}, "nobody", "", f"-F none -o Port={held.getsockname()[1]}")
+def test_a_closed_port_is_reported_as_no_answer() -> None:
+    """The program runs as the role starts it, with the real ssh."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        access = SshAccess({"head": "127.0.0.1"}, "nobody", "", f"-F none -o Port={bound.getsockname()[1]}")
         ended = subprocess.run(
             [sys.executable, "-m", "slurm_mirage.programs.cloud_answers", "answer", "1"],
-            input=json.dumps(way._asdict()),
+            input=json.dumps(access._asdict()),
             capture_output=True,
             text=True,
             check=False,
@@ -108,12 +110,12 @@ def test_a_closed_port_is_silence() -> None:
     assert "refused" in ended.stdout
 
 
-def test_a_server_that_says_nothing_is_given_up_with_what_led_to_it(tmp_path: Path) -> None:
-    """A program between ssh and the server, which never ends by itself."""
+def test_a_timeout_ends_ssh_and_its_proxy_command(tmp_path: Path) -> None:
+    """The proxy command between ssh and the server never ends by itself."""
     pid = tmp_path / "pid"
     program = f"echo $$ > {pid}; exec sleep 600"
     command = ["ssh", "-F", "none", "-o", f"ProxyCommand=sh -c '{program}'", "nowhere"]
-    assert cloud_answers.look(command, 2) == State("silent", "timed out")
-    # It has been sent the signal by then, and takes it when its turn comes.
+    assert cloud_answers.probe(command, 2) == State("silent", "timed out")
+    # The signal has been sent; the process ends when it is scheduled.
     while processes.start_time(int(pid.read_text())) is not None:
         time.sleep(0.01)

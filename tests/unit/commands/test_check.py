@@ -238,7 +238,7 @@ def test_suspensions_and_the_two_records_of_them(campaign: Path) -> None:
     validity = read_json(campaign / "fifo-1/metrics.json")["validity"]
     assert (validity["suspended_compared"], validity["disagreements_by_kind"]) == (2, {})
     assert 0 <= validity["suspended_apart_max"] <= 1
-    told = "Of 4 suspended jobs both the job's own record and Slurm's tell for how long it was stopped: they agree; "
+    told = "For 4 suspended jobs both sigsleep and Slurm recorded the time suspended: they agree; "
     plain = text.replace("\u00a0", " ").replace("&#39;", "'")
     assert f"fifo: {told}" in plain and f"backfill: {told}" in plain
     assert told.replace("4", "2") in (campaign / "fifo-1/report.html").read_text().replace("\u00a0", " ").replace("&#39;", "'")

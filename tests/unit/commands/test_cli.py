@@ -74,7 +74,7 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("experiment", {"NODES": "0"}, "NODES: '0'"),
         ("experiment", {"SHRINK": "abc"}, "SHRINK: 'abc'"),
         ("experiment", {"SPEED": "-1"}, "SPEED: '-1'"),
-        ("cluster", {"SPEED": "auto"}, "auto is for make experiment"),
+        ("cluster", {"SPEED": "auto", "CLUSTER": "not-there"}, "auto is for make experiment"),
         ("experiment", {"NODE": "10"}, "did you mean NODES?"),
         ("experiment", {"CONFIG": "nosuch"}, "it may be one of: backfill"),
         ("experiment", {"INVENTORY": "nosuch"}, "INVENTORY: nosuch is not there"),

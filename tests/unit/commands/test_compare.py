@@ -217,9 +217,15 @@ def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
 
 def test_the_live_line_tells_which_run_it_is_about() -> None:
     stream = io.StringIO()
-    screen = compare.RunScreen(Screen(stream), "run 3 of 6, backfill-1")
-    screen.live("  experiment: Replay the workload", always=True)
-    assert stream.getvalue() == "run 3 of 6, backfill-1: experiment: Replay the workload\n"
+    screen = compare.RunScreen(Screen(stream, between_lines=0), "run 3 of 6, backfill-1")
+    screen.live("  experiment: Replay the workload")
+    screen.say_in_log("  Replay: 24 tasks")
+    screen.say("as it is")
+    assert stream.getvalue().splitlines() == [
+        "run 3 of 6, backfill-1: experiment: Replay the workload",
+        "run 3 of 6, backfill-1: Replay: 24 tasks",
+        "as it is",
+    ]
 
 
 def test_estimates_are_for_all_runs(results: Path) -> None:

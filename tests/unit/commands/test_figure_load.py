@@ -65,7 +65,7 @@ def test_the_queue_does_not_run_empty() -> None:
 
 def test_jobs_last_in_spite_of_a_wrong_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = saturation._jobs(SMALL, 3)
-    monkeypatch.setattr(saturation, "_USUAL", 20 * saturation._USUAL)
+    monkeypatch.setattr(saturation, "_MEAN_WORK", 20 * saturation._MEAN_WORK)
     few = saturation._jobs(SMALL, 3)
     work = SMALL.processors * (SMALL.end + 15 * 86400)
     for jobs in (usual, few):
@@ -122,7 +122,7 @@ def test_what_is_no_folder_of_a_report_is_refused_at_once(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     for out, words in (
         (tmp_path / "file", "is a file"),
-        (tmp_path, "holds something else"),
+        (tmp_path, "has files that do not belong to a report"),
         (tmp_path / "no/such", "cannot be made"),
     ):
         with pytest.raises(WrongUse, match=words):

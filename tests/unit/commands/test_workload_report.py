@@ -160,13 +160,13 @@ def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
         (
             {},
             set(),
-            ["The log has no submission times that", "The log has no run times.", "The log does not say whose the jobs are."],
+            ["The log has no submission times from", "The log has no run times.", "The log does not name the users of the jobs."],
         ),
         ({"submit": 3}, {"hours"}, ["The log has no requested times.", "The log does not say how many processors the jobs had."]),
         ({"allocated_processors": 3}, {"sizes"}, ["There are no service units"]),
-        ({"run_time": 9}, {"times"}, ["How much of the requested time is used cannot be told"]),
+        ({"run_time": 9}, {"times"}, ["Use of the requested time is unknown"]),
         ({"requested_time": 9}, {"requests"}, ["The log has no run times."]),
-        ({"user": 9}, {"users"}, ["Load over time needs sizes, run times and submissions"]),
+        ({"user": 9}, {"users"}, ["Load over time is unknown: it needs sizes, run times"]),
     ],
 )
 def test_what_the_log_lacks_is_told_in_words(known: dict[str, int], drawn: set[str], said: list[str]) -> None:

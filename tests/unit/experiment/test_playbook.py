@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,6 +73,33 @@ PLAYBOOKS = {
               ansible.builtin.assert:
                 that: inventory_hostname not in wrong
                 fail_msg: "{{ word }}NODES: there is no room"
+    """,
+    "plays": """
+        - name: First
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Change something
+              ansible.builtin.command: "true"
+            - name: Ping
+              ansible.builtin.ping:
+            - name: Leave out
+              ansible.builtin.ping:
+              when: false
+        - name: Second
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Ping alone
+              ansible.builtin.ping:
+        - name: Third
+          hosts: all
+          gather_facts: false
+          tasks:
+            - name: Ping once
+              ansible.builtin.ping:
+            - name: Ping twice
+              ansible.builtin.ping:
     """,
     "broken": """
         - name: Play
@@ -164,32 +192,74 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(project: Path, name: str, **variables: object) -> tuple[playbook.Watcher, str]:
-    stream = io.StringIO()
-    screen = Screen(stream, between_lines=0)
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        """What it has shown, one after the other."""
+        return [line.rstrip("\n") for line in self.getvalue().split("\r\x1b[K") if line]
+
+
+def run(project: Path, name: str, stream: io.StringIO | None = None, **variables: object) -> playbook.Watcher:
+    screen = Screen(stream or io.StringIO())
     inventory = project / "inventories/local"
-    log = project / "log"
-    watcher = playbook.run_playbook(name, {"folder": str(project), **variables}, inventory, screen, log)
-    return watcher, stream.getvalue()
+    return playbook.run_playbook(name, {"folder": str(project), **variables}, inventory, screen, project / "log")
 
 
 def test_a_playbook_that_works(project: Path) -> None:
-    watcher, output = run(project, "fine")
+    terminal = Terminal()
+    watcher = run(project, "fine", terminal)
     assert watcher.changed == 1
     assert watcher.information["counter_info"]["progress"]["done"] == 3
-    assert output.splitlines() == [
+    assert terminal.lines() == [
         "  Ping",
         "  Count",
-        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s",
-        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s",
-        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s",
+        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s"[:79],
+        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s"[:79],
+        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s"[:79],
         "  Change something",
         "  Fail",
         "  Say",
-        "first word",
-        "second word",
+        "first word\nsecond word",
     ]
     assert "changed: [localhost]" in (project / "log").read_text()
+
+
+def without_times(output: str) -> list[str]:
+    """Lines of a pipe; how long a play has taken is left out."""
+    return [re.sub(r"changed, \d+ s", "changed", line) for line in output.splitlines()]
+
+
+def test_a_pipe_gets_a_line_for_each_play(project: Path) -> None:
+    """Not for one of a single task; the log has all of them."""
+    run(project, "plays", stream := io.StringIO())
+    assert without_times(stream.getvalue()) == ["  First: 2 tasks, 1 changed", "  Third: 2 tasks, 0 changed"]
+    assert "TASK [Ping alone]" in (project / "log").read_text()
+
+
+def test_a_play_that_fails_has_no_line_but_its_failure(project: Path) -> None:
+    with pytest.raises(Failed, match=r"^Break it: the reason"):
+        run(project, "broken", stream := io.StringIO())
+    assert stream.getvalue() == ""
+
+
+def test_what_a_long_play_does_is_told_in_counts(project: Path) -> None:
+    stream = io.StringIO()
+    screen = Screen(stream, between_lines=0)
+    playbook.run_playbook("fine", {"folder": str(project)}, project / "inventories/local", screen, project / "log")
+    assert list(dict.fromkeys(without_times(stream.getvalue()))) == [
+        "  Play: 0 tasks, 0 changed so far",
+        "  Play: 1 task, 0 changed so far",
+        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s",
+        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s",
+        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s",
+        "  Play: 2 tasks, 0 changed so far",
+        "  Play: 3 tasks, 1 changed so far",
+        "first word",
+        "second word",
+        "  Play: 4 tasks, 1 changed",
+    ]
 
 
 def test_a_role_that_refuses_is_a_wrong_use(project: Path) -> None:
@@ -248,13 +318,13 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
         "import sys; from pathlib import Path; from mirage.experiment import playbook;"
         "from mirage.experiment.endings import Interrupted;"
         "from mirage.terminal.screen import Screen; root = Path(sys.argv[1]); playbook.ROOT = root\n"
-        "try: playbook.run_playbook('slow', {'folder': sys.argv[1]}, root / 'inventories/local', Screen(), root / 'log')\n"
+        "try: playbook.run_playbook('slow', {'folder': sys.argv[1]}, root / 'inventories/local', Screen(None, 0), root / 'log')\n"
         "except Interrupted: print('interrupted'); sys.exit(7)"
     )
     words = [sys.executable, "-c", code, str(project)]
     with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "  Wait\n"
+        assert process.stdout.readline() == "  Play: 0 tasks, 0 changed, 1 s so far\n"
         process.send_signal(number)
         assert process.stdout.read() == "interrupted\n"
         assert process.wait() == 7
@@ -324,13 +394,14 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
     stream = Seen(project)
     variables = {"folder": str(project), "mirage_cluster": "mine"}
     playbook.run_playbook("start", variables, project / "inventories/local", Screen(stream, 0), project / "log")
-    lines = list(dict.fromkeys(stream.getvalue().splitlines()))
+    lines = list(dict.fromkeys(without_times(stream.getvalue())))
     assert lines == [
-        "  Run the daemons",
+        "  Play: 0 tasks, 0 changed so far",
         "starting nodes: 1840 of 3600, 95/s, 19 s left",
-        "  Ping",
-        "  Wait for the nodes",
+        "  Play: 1 task, 0 changed so far",
+        "  Play: 2 tasks, 0 changed so far",
         "registered: 10 of 15",
+        "  Play: 3 tasks, 0 changed",
     ]
 
 
@@ -396,11 +467,6 @@ def test_status_of_a_cluster_that_starts() -> None:
     ]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_a_live_line_is_replaced_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "10")
     terminal = Terminal()
@@ -411,13 +477,33 @@ def test_a_live_line_is_replaced_and_goes_away(monkeypatch: pytest.MonkeyPatch) 
     assert terminal.getvalue() == "\r\x1b[Ka long li\r\x1b[Kstays\n"
 
 
-def test_without_a_terminal_live_lines_are_rare() -> None:
+def test_without_a_terminal_live_lines_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after 30 s without any, then after twice that time, up to five minutes."""
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     stream = io.StringIO()
-    screen = Screen(stream, between_lines=3600)
-    for text in ("one", "two", "three"):
-        screen.live(text)
-    screen.live("four", always=True)
-    assert stream.getvalue() == "one\nfour\n"
+    screen = Screen(stream)
+    told = []
+    for second in range(3601):
+        now = 1000.0 + second
+        screen.live(f"second {second}")
+        told += [second] if stream.getvalue().endswith(f"second {second}\n") else []
+    assert told[:6] == [30, 90, 210, 450, 750, 1050]
+    assert len(told) == len(stream.getvalue().splitlines()) == 14
+    screen.say("another phase")
+    now += 29
+    screen.live("too early")
+    now += 1
+    screen.live("a task's name", "a count")
+    screen.live("at once")
+    assert stream.getvalue().splitlines()[14:] == ["another phase", "a count"]
+
+
+def test_a_line_for_the_log_is_not_for_a_terminal() -> None:
+    terminal, stream = Terminal(), io.StringIO()
+    for one in (terminal, stream):
+        Screen(one).say_in_log("Play: 3 tasks")
+    assert (terminal.getvalue(), stream.getvalue()) == ("", "Play: 3 tasks\n")
 
 
 @pytest.mark.parametrize(

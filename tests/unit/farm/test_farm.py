@@ -1,4 +1,4 @@
-"""The farm with real processes: small shell programs stand where the daemons would, and die and hang as daemons do."""
+"""The farm with real processes: small shell programs in place of the daemons, which start, fail and hang."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,12 @@ DAEMON = "echo $$ > \"$2\"\ncase $1 in *bad*) echo 'fatal: no such luck'; exit 3
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "did not happen"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.02)
 
 
 class Bed:
-    """An instance's directory with a farm in it."""
+    """An instance's directory, and the farm that runs there."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -73,18 +74,18 @@ class Bed:
         return read_state(self.directory) or {"phase": "none", "daemons": {}}
 
     def is_up(self, count: int) -> bool:
-        """Whether the farm follows what was specified last, with so many nodes."""
+        """Return whether the farm has read the current specification and all of its `count` slurmd are ready."""
         state = self.state()
         if state.get("specification") != file_digest(self.directory / "etc/farm.json"):
             return False
         return state["phase"] == "running" and state["daemons"]["slurmd"] == {"wanted": count, "up": count, "ready": count}
 
     def replaced(self, name: str, before: int) -> bool:
-        """Whether another process than `before` has that name now; while it starts its file is missing or empty."""
+        """Return whether another process than `before` has the name now. While it starts, its ready file is missing or empty."""
         return self.daemons().get(name, before) != before
 
     def daemons(self) -> dict[str, int]:
-        """Process ids by name, of those that have started. What they write themselves are the ids that they have in their cells."""
+        """Return the process ids of started daemons by name. Their ready files have the ids inside their PID namespaces."""
         parents = processes.parents()
         commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
         first = {pid: words for pid, words in commands.items() if commands.get(parents.get(pid, 0)) != words}
@@ -96,7 +97,7 @@ class Bed:
 
 @pytest.fixture
 def bed() -> Iterator[Bed]:
-    # Not pytest's tmp_path: the farm goes on as another user, who may not enter it.
+    # pytest's tmp_path cannot be used: the farm continues as another user, who may not enter it.
     directory = Path("/tmp", f"farm-test-{os.getpid()}-{time.monotonic_ns()}")
     directory.mkdir(mode=0o755)
     bed = Bed(directory)
@@ -108,7 +109,7 @@ def bed() -> Iterator[Bed]:
     shutil.rmtree(directory)
 
 
-def test_specification_of_many(tmp_path: Path) -> None:
+def test_a_specification_entry_with_count(tmp_path: Path) -> None:
     entry = {"kind": "slurmd", "name": "n{i}", "first": 3, "count": 2, "digest": "d"}
     entry |= {"command": ["slurmd", "-N", "n{i}"], "ready_file": "/run/n{i}.pid"}
     spec = {"user": "u", "hostname": "h", "parallel": 1, "environment": {}, "clock": REAL_TIME, "identity": "1", "daemons": [entry]}
@@ -118,7 +119,7 @@ def test_specification_of_many(tmp_path: Path) -> None:
     assert (daemons["n4"].command, daemons["n4"].ready_file) == (["slurmd", "-N", "n4"], "/run/n4.pid")
 
 
-def test_starts_all_as_the_unprivileged_user_and_stops_all(bed: Bed) -> None:
+def test_the_farm_starts_all_daemons_as_the_unprivileged_user_and_stops_them(bed: Bed) -> None:
     bed.specify(count=7)
     bed.start()
     until(lambda: bed.is_up(7))
@@ -131,7 +132,7 @@ def test_starts_all_as_the_unprivileged_user_and_stops_all(bed: Bed) -> None:
     assert read_state(bed.directory) is None
 
 
-def test_a_daemon_that_dies_is_started_again(bed: Bed) -> None:
+def test_a_killed_daemon_is_restarted(bed: Bed) -> None:
     bed.specify()
     bed.start()
     until(lambda: bed.is_up(5))
@@ -141,7 +142,7 @@ def test_a_daemon_that_dies_is_started_again(bed: Bed) -> None:
     assert bed.daemons()["n3"] != victim
 
 
-def test_a_daemon_that_cannot_live_is_reported_with_its_last_words(bed: Bed) -> None:
+def test_a_failing_daemon_is_reported_with_its_last_error(bed: Bed) -> None:
     bed.specify(count=1, name="bad{i}")
     bed.program.write_text(
         DAEMON.replace("echo 'fatal", f"echo 'fatal: no such luck' > {bed.directory}/log/slurmd.bad1.log; echo 'fatal")
@@ -151,7 +152,7 @@ def test_a_daemon_that_cannot_live_is_reported_with_its_last_words(bed: Bed) -> 
     assert bed.state()["failing"] == {"bad1": "exit 3: fatal: no such luck"}
 
 
-def test_hangup_applies_a_changed_specification(bed: Bed) -> None:
+def test_sighup_applies_a_changed_specification(bed: Bed) -> None:
     bed.specify(count=3)
     bed.start()
     until(lambda: bed.is_up(3))
@@ -168,7 +169,7 @@ def test_hangup_applies_a_changed_specification(bed: Bed) -> None:
     until(lambda: bed.is_up(2) and bed.replaced("n1", before["n1"]) and bed.replaced("n2", before["n2"]))
 
 
-def test_a_changed_command_is_a_changed_specification(bed: Bed) -> None:
+def test_a_changed_command_restarts_the_daemons(bed: Bed) -> None:
     bed.specify(count=2)
     bed.start()
     until(lambda: bed.is_up(2))
@@ -182,7 +183,7 @@ def test_a_changed_command_is_a_changed_specification(bed: Bed) -> None:
     assert {processes.command_line(pid)[1] for pid in bed.daemons().values()} == {str(other)}
 
 
-def test_a_node_that_cannot_live_is_gone_when_it_is_not_wanted_any_more(bed: Bed) -> None:
+def test_a_failing_daemon_is_not_restarted_after_it_was_removed(bed: Bed) -> None:
     bed.specify(count=2, name="bad{i}")
     bed.start()
     until(lambda: bool(bed.state().get("failing")))
@@ -194,7 +195,7 @@ def test_a_node_that_cannot_live_is_gone_when_it_is_not_wanted_any_more(bed: Bed
     assert [words for words in commands if len(words) > 2 and words[2].startswith("bad")] == []
 
 
-def test_a_daemon_that_does_not_heed_a_reload_is_killed(bed: Bed) -> None:
+def test_a_daemon_that_ignores_sigterm_on_reload_is_killed(bed: Bed) -> None:
     bed.program.write_text("trap '' TERM\n" + DAEMON.replace("wait", "wait; wait; sleep 300"))
     bed.specify(count=1)
     bed.start()
@@ -205,10 +206,15 @@ def test_a_daemon_that_does_not_heed_a_reload_is_killed(bed: Bed) -> None:
     until(lambda: bed.is_up(1) and bed.replaced("n1", before))
     assert processes.start_time(before) is None
     assert bed.state()["restarts"] == 0
-    bed.farm.kill()  # a farm that stops would be patient with it again
+    # A farm that is terminated would wait for the daemon again, and so would the end of the test.
+    bed.farm.kill()
+    bed.farm.wait()
+    for pid in processes.of_instance(str(bed.directory)):
+        with suppress(ProcessLookupError):  # it has ended with its namespace
+            os.kill(pid, signal.SIGKILL)
 
 
-def test_a_program_that_is_not_there_is_reported_and_tried_again(bed: Bed) -> None:
+def test_a_missing_program_is_reported_and_tried_again(bed: Bed) -> None:
     bed.specify(count=1)
     spec = json.loads((bed.directory / "etc/farm.json").read_text())
     missing = str(bed.directory / "slurmd")
@@ -221,8 +227,8 @@ def test_a_program_that_is_not_there_is_reported_and_tried_again(bed: Bed) -> No
     until(lambda: bed.is_up(1))
 
 
-def test_one_that_is_ready_late_is_ready(bed: Bed) -> None:
-    """A daemon adopted before it was ready, as after a start that took long: its ready file counts when it comes."""
+def test_a_daemon_adopted_before_it_was_ready_becomes_ready(bed: Bed) -> None:
+    """Its ready file appears after the new farm has adopted it."""
     bed.program.write_text(DAEMON.replace("echo $$", 'until [ -e "$0.go" ]; do sleep 0.05; done; echo $$', 1))
     bed.specify(count=1)
     bed.start()
@@ -236,7 +242,7 @@ def test_one_that_is_ready_late_is_ready(bed: Bed) -> None:
 
 
 def test_daemons_and_jobs_ignore_no_signal(bed: Bed) -> None:
-    """Python ignores SIGPIPE and SIGXFSZ; what it starts must not."""
+    """Python ignores SIGPIPE and SIGXFSZ; its children must not."""
     bed.program.write_text(f"grep SigIgn /proc/self/status > {bed.directory}/run/ignored\n{DAEMON}")
     bed.specify(count=1)
     bed.start()
@@ -245,7 +251,7 @@ def test_daemons_and_jobs_ignore_no_signal(bed: Bed) -> None:
     assert [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (number - 1) & 1] == []
 
 
-def test_the_state_says_which_specification_it_is_of(bed: Bed) -> None:
+def test_the_state_has_the_digest_of_the_specification_read_last(bed: Bed) -> None:
     bed.specify(count=1)
     bed.start()
     until(lambda: bed.is_up(1))
@@ -256,8 +262,8 @@ def test_the_state_says_which_specification_it_is_of(bed: Bed) -> None:
     until(lambda: bed.state().get("specification") == file_digest(bed.directory / "etc/farm.json"))
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
-def test_root_follows_no_link_of_the_instances_user(bed: Bed) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root")
+def test_a_farm_started_by_root_follows_no_symbolic_link_at_the_lock_file(bed: Bed) -> None:
     bed.specify(count=1)
     target = bed.directory / "etc/target"
     (bed.directory / "run/farm.lock").symlink_to(target)
@@ -266,7 +272,7 @@ def test_root_follows_no_link_of_the_instances_user(bed: Bed) -> None:
     assert not target.exists()
 
 
-def test_a_killed_farm_is_taken_over(bed: Bed) -> None:
+def test_the_daemons_of_a_killed_farm_are_adopted(bed: Bed) -> None:
     bed.specify(count=4)
     bed.start()
     until(lambda: bed.is_up(4))
@@ -283,7 +289,7 @@ def test_a_killed_farm_is_taken_over(bed: Bed) -> None:
     until(lambda: bed.is_up(4) and bed.replaced("n1", after["n1"]))
 
 
-def test_what_a_killed_farm_left_with_another_configuration_is_ended(bed: Bed) -> None:
+def test_daemons_of_a_killed_farm_with_another_configuration_are_replaced(bed: Bed) -> None:
     bed.specify(count=2)
     bed.start()
     until(lambda: bed.is_up(2))
@@ -297,8 +303,8 @@ def test_what_a_killed_farm_left_with_another_configuration_is_ended(bed: Bed) -
     assert all(processes.start_time(pid) is None for pid in before.values())
 
 
-def test_what_is_taken_over_is_ended_when_it_is_not_wanted_any_more(bed: Bed) -> None:
-    """Daemons that are no children of the farm: it has to look whether they still run."""
+def test_adopted_daemons_are_stopped_when_they_are_removed(bed: Bed) -> None:
+    """They are no children of the farm, which has to check whether they still run."""
     bed.specify(count=6)
     bed.start()
     until(lambda: bed.is_up(6))
@@ -314,31 +320,31 @@ def test_what_is_taken_over_is_ended_when_it_is_not_wanted_any_more(bed: Bed) ->
     assert [name for name, pid in before.items() if processes.start_time(pid)] == ["n1"]
 
 
-def test_nothing_starts_before_what_has_to_go_is_gone(bed: Bed) -> None:
-    """The port of one may be another's now; a few at a time, and the farm does not say that it is done."""
+def test_on_reload_no_daemon_starts_before_the_departing_ones_have_ended(bed: Bed) -> None:
+    """Ports may have moved from one daemon to another. Meanwhile the phase is `starting`."""
     port = f"{bed.directory}/run/port-$1"
     clash = f"[ -e {port} ] && echo $1 >> {bed.directory}/run/clash"
-    until_told = DAEMON.replace("sleep 300 &\nwait", "while :; do sleep 0.05; done")
-    bed.program.write_text(f"trap 'sleep 0.2; rm {port}; exit' TERM\n{clash}\ntouch {port}\n{until_told}")
+    until_sigterm = DAEMON.replace("sleep 300 &\nwait", "while :; do sleep 0.05; done")
+    bed.program.write_text(f"trap 'sleep 0.2; rm {port}; exit' TERM\n{clash}\ntouch {port}\n{until_sigterm}")
     bed.specify(count=6)
     bed.start()
     until(lambda: bed.is_up(6))
     bed.specify_all(bed.entry(6, "2"), bed.entry(2, name="m{i}"))
     bed.farm.send_signal(signal.SIGHUP)
-    seen = []
-    until(lambda: bool(seen.append(bed.state())) or bed.is_up(8))
-    leaving = [state["leaving"] for state in seen if state.get("leaving")]
+    states = []
+    until(lambda: bool(states.append(bed.state())) or bed.is_up(8))
+    leaving = [state["leaving"] for state in states if state.get("leaving")]
     assert max(leaving) == 6
-    assert {state["phase"] for state in seen if state.get("leaving")} == {"starting"}
+    assert {state["phase"] for state in states if state.get("leaving")} == {"starting"}
     assert not (bed.directory / "run/clash").exists()
-    assert seen[-1]["restarts"] == 0
+    assert states[-1]["restarts"] == 0
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to raise a priority and for host names")
 def test_host_names_priorities_and_privileges(bed: Bed) -> None:
-    told = bed.directory / "run"
-    tell = f"hostname > {told}/$1.name; grep CapEff /proc/self/status > {told}/$1.caps"
-    bed.program.write_text(f"{tell}\n{DAEMON}")
+    output = bed.directory / "run"
+    record = f"hostname > {output}/$1.name; grep CapEff /proc/self/status > {output}/$1.caps"
+    bed.program.write_text(f"{record}\n{DAEMON}")
     bed.specify_all(
         bed.entry(1, name="slurmctld", kind="slurmctld"),
         bed.entry(2),
@@ -347,30 +353,30 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
     )
     bed.start()
     until(lambda: bed.is_up(5))
-    names = {path.stem: path.read_text().strip() for path in told.glob("*.name")}
+    names = {path.stem: path.read_text().strip() for path in output.glob("*.name")}
     assert names == {"slurmctld": "localhost"} | {"n1": "localhost", "n2": "localhost"} | {
         "m1": "127.0.0.2", "m2": "127.0.0.2", "o1": "127.0.0.3"}  # fmt: skip
     if "higher priority" not in bed.state()["refused"]:
         controller = bed.daemons().pop("slurmctld")
         raised = {bed.farm.pid, controller, *(pid for pid, parent in processes.parents().items() if parent == controller)}
-        mine = processes.of_instance(str(bed.directory))
-        assert {pid for pid in mine if os.getpriority(os.PRIO_PROCESS, pid) != 0} == raised
+        members = processes.of_instance(str(bed.directory))
+        assert {pid for pid in members if os.getpriority(os.PRIO_PROCESS, pid) != 0} == raised
         assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in raised} == {-10}
-    assert {int(path.read_text().split()[1], 16) for path in told.glob("*.caps")} == {0}
-    # A shell of the instance takes the farm's host name.
-    seen = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
-    assert seen == "localhost\n"
+    assert {int(path.read_text().split()[1], 16) for path in output.glob("*.caps")} == {0}
+    # A shell of the instance enters the farm's UTS namespace.
+    hostname = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
+    assert hostname == "localhost\n"
     status = Path(f"/proc/{bed.state()['pid']}/status").read_text()
     assert "CapPrm:\t0000000000a40000" in status, "CAP_SYS_CHROOT, CAP_SYS_ADMIN and CAP_SYS_NICE, and no other"
     bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), bed.entry(2), bed.entry(1, name="p{i}", hostname="127.0.0.4"))
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))
-    assert (told / "p1.name").read_text() == "127.0.0.4\n"
+    assert (output / "p1.name").read_text() == "127.0.0.4\n"
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a view of its own")
-def test_daemons_see_names_for_the_hosts_addresses(bed: Bed) -> None:
-    """Those that run see the names of hosts that join, too; the host sees none; and a farm that was killed begins anew."""
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a mount namespace")
+def test_daemons_see_the_names_of_the_hosts_of_the_cluster(bed: Bed) -> None:
+    """Running daemons see the names of hosts that join later, also after a restart of the farm. The host's file is unchanged."""
     of_host = Path("/etc/hosts").read_text()
     bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide"})
     bed.start()
@@ -378,7 +384,7 @@ def test_daemons_see_names_for_the_hosts_addresses(bed: Bed) -> None:
     before = bed.daemons()
 
     def seen() -> str:
-        """By a daemon, whose mounts are shown by its root."""
+        """Return /etc/hosts as the daemon n1 sees it."""
         return Path(f"/proc/{before['n1']}/root/etc/hosts").read_text()
 
     assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.7 first.wide\n"
@@ -396,60 +402,60 @@ def test_daemons_see_names_for_the_hosts_addresses(bed: Bed) -> None:
     assert Path("/etc/hosts").read_text() == of_host
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, to give a privilege away")
-def test_a_host_without_namespaces_has_one_address(bed: Bed) -> None:
-    """The farm as in a container that may not make namespaces: all works but a second address, and that is said."""
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to drop a capability")
+def test_without_namespaces_only_a_second_address_is_an_error(bed: Bed) -> None:
+    """The farm runs without CAP_SYS_ADMIN, as in a container that may not create namespaces."""
     bed.specify_all(bed.entry(2), bed.entry(1, name="m{i}", hostname="127.0.0.2"))
     bed.start(wrapper=("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
     until(lambda: bool(bed.state().get("failing")))
     state = bed.state()
     assert "Operation not permitted: this host allows no private host name 127.0.0.2" in state["failing"]["m1"]
-    assert {"private host name", "cells (PID namespaces)"} <= state["refused"].keys()
+    assert {"private host name", "PID namespaces"} <= state["refused"].keys()
     assert state["daemons"]["slurmd"]["ready"] == 2
 
 
-def cell_of(pid: int) -> str:
+def pid_namespace(pid: int) -> str:
     return str(Path(f"/proc/{pid}/ns/pid").readlink())
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
-def test_neighbours_share_a_cell_whose_proc_shows_them_alone(bed: Bed) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for PID namespaces")
+def test_neighbouring_nodes_share_a_pid_namespace_with_its_own_proc(bed: Bed) -> None:
     bed.program.write_text(f'cd /proc; echo [0-9]* > "{bed.directory}/run/$1.seen"\n{DAEMON}')
     bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), {**bed.entry(3), "first": 62}, bed.entry(1, name="m{i}"))
     bed.start()
     until(lambda: bed.is_up(4))
-    if "cells (PID namespaces)" in bed.state()["refused"]:
+    if "PID namespaces" in bed.state()["refused"]:
         pytest.skip("skipped: this host allows no PID namespaces")
     pids = bed.daemons()
-    cells = {name: cell_of(pid) for name, pid in pids.items()}
-    assert cells["slurmctld"] == cell_of(os.getpid())
-    assert cells["n62"] == cells["n63"]
-    assert len(set(cells.values())) == 4, "n64 is in the next cell, and another class in its own"
-    seen = (bed.directory / "run/n64.seen").read_text().split()
-    assert seen[0] == "1"
-    assert len(seen) <= 4
+    namespaces = {name: pid_namespace(pid) for name, pid in pids.items()}
+    assert namespaces["slurmctld"] == pid_namespace(os.getpid())
+    assert namespaces["n62"] == namespaces["n63"]
+    assert len(set(namespaces.values())) == 4, "n64 is in the next namespace, and m1 in one of its own"
+    visible = (bed.directory / "run/n64.seen").read_text().split()
+    assert visible[0] == "1"
+    assert len(visible) <= 4
     os.kill(pids["n62"], signal.SIGKILL)
     until(lambda: bed.replaced("n62", pids["n62"]) and bed.is_up(4))
-    assert cell_of(bed.daemons()["n62"]) == cells["n62"]
+    assert pid_namespace(bed.daemons()["n62"]) == namespaces["n62"]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for cells")
-def test_cells_outlive_a_killed_farm_and_daemons_outlive_a_killed_cell(bed: Bed) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for PID namespaces")
+def test_pid_namespaces_outlive_a_killed_farm_and_are_replaced_when_killed(bed: Bed) -> None:
     bed.specify(count=2)
     bed.start()
     until(lambda: bed.is_up(2))
-    before = {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()}
+    before = {name: (pid, pid_namespace(pid)) for name, pid in bed.daemons().items()}
     bed.farm.kill()
     bed.farm.wait()
     bed.start()
     until(lambda: bed.is_up(2))
-    assert {name: (pid, cell_of(pid)) for name, pid in bed.daemons().items()} == before
+    assert {name: (pid, pid_namespace(pid)) for name, pid in bed.daemons().items()} == before
     os.kill(before["n1"][0], signal.SIGKILL)
     until(lambda: bed.replaced("n1", before["n1"][0]) and bed.is_up(2))
-    assert cell_of(bed.daemons()["n1"]) == before["n1"][1], "where its jobs are"
-    keepers = [pid for pid in processes.of_instance(str(bed.directory)) if processes.command_line(pid) == ["sleep", "infinity"]]
-    for keeper in keepers:
-        os.kill(keeper, signal.SIGKILL)
+    assert pid_namespace(bed.daemons()["n1"]) == before["n1"][1], "the node's jobs are in this namespace"
+    holders = [pid for pid in processes.of_instance(str(bed.directory)) if processes.command_line(pid) == ["sleep", "infinity"]]
+    for holder in holders:
+        os.kill(holder, signal.SIGKILL)
     until(lambda: bed.replaced("n2", before["n2"][0]) and bed.is_up(2))
     bed.farm.terminate()
     assert bed.farm.wait(60) == 0
@@ -457,7 +463,7 @@ def test_cells_outlive_a_killed_farm_and_daemons_outlive_a_killed_cell(bed: Bed)
 
 
 def test_daemons_wait_for_memory(bed: Bed) -> None:
-    """A real farm, which reads the host's memory from a file of this test."""
+    """The farm reads the host's memory from a file of this test."""
     meminfo = bed.directory / "run/meminfo"
 
     def available(mib: int) -> None:
@@ -489,7 +495,7 @@ def test_daemons_wait_for_memory(bed: Bed) -> None:
     until(lambda: bed.is_up(5))
 
 
-def test_one_farm_for_each_instance(bed: Bed) -> None:
+def test_a_second_farm_of_an_instance_is_refused(bed: Bed) -> None:
     bed.specify(count=1)
     bed.start()
     until(lambda: bed.is_up(1))
@@ -499,7 +505,7 @@ def test_one_farm_for_each_instance(bed: Bed) -> None:
     assert bed.is_up(1)
 
 
-def test_stop_ends_jobs_that_detached_themselves_but_no_stranger(bed: Bed) -> None:
+def test_stopping_ends_detached_jobs_but_no_process_outside_the_instance(bed: Bed) -> None:
     bed.program.write_text(DAEMON.replace("sleep", "setsid sleep 299 &\nsleep"))
     bed.specify(count=2)
     stranger = subprocess.Popen(["sleep", "300"])
@@ -513,9 +519,9 @@ def test_stop_ends_jobs_that_detached_themselves_but_no_stranger(bed: Bed) -> No
     stranger.wait()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a root directory of its own")
-def test_an_instance_of_the_same_name_in_a_container_is_not_ours(bed: Bed) -> None:
-    """A process with the same mark that sees another file system, as in a container, is left alone."""
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a mount namespace")
+def test_a_process_of_an_instance_of_the_same_name_in_a_container_does_not_belong(bed: Bed) -> None:
+    """It has the same value of INSTANCE_VARIABLE but sees another file system."""
     command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {bed.directory} && exec sleep 300"]
     stranger = subprocess.Popen(command, env={**os.environ, processes.INSTANCE_VARIABLE: str(bed.directory)})
     until(lambda: processes.command_line(stranger.pid)[:1] == ["sleep"])
@@ -524,7 +530,7 @@ def test_an_instance_of_the_same_name_in_a_container_is_not_ours(bed: Bed) -> No
     stranger.wait()
 
 
-def test_a_change_of_speed_restarts_what_is_on_the_clock_and_virtual_time_goes_on(bed: Bed) -> None:
+def test_a_change_of_speed_restarts_the_daemons_on_the_clock_and_virtual_time_continues(bed: Bed) -> None:
     munged = bed.entry(1, name="munged", kind="munged")
     real = time.time_ns()
     bed.specify_all(munged, bed.entry(3), speed=1000)
@@ -555,7 +561,7 @@ def test_in_real_time_there_is_no_clock(bed: Bed) -> None:
     assert "LD_PRELOAD" not in processes.environment(bed.daemons()["n1"])
 
 
-def test_a_farm_that_starts_again_keeps_its_clock(bed: Bed) -> None:
+def test_a_restarted_farm_keeps_the_clock(bed: Bed) -> None:
     bed.specify_all(bed.entry(2), speed=20)
     bed.start()
     until(lambda: bed.is_up(2))
@@ -568,15 +574,15 @@ def test_a_farm_that_starts_again_keeps_its_clock(bed: Bed) -> None:
     assert bed.daemons() == pids
 
 
-def test_what_others_need_starts_first_is_ready_by_its_port_and_ends_last(bed: Bed) -> None:
-    """munged, mariadbd, slurmdbd (which listens), each when the one before is ready, then slurmctld and at once the slurmd.
+def test_daemons_start_in_order_of_their_prerequisites_and_end_in_reverse_order(bed: Bed) -> None:
+    """munged, mariadbd and slurmdbd start when the one before is ready, then slurmctld and the slurmd without waiting.
 
-    They end the other way round.
+    slurmdbd is ready when it accepts connections on its port.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    # It waits for a line that never comes, without a child that would have to end before it.
+    # The program waits for a line that never comes. It has no child that would have to end before it.
     os.mkfifo(bed.directory / "fifo", 0o666)
     (bed.directory / "fifo").chmod(0o666)
     note = f"{bed.directory}/run/notes"
@@ -594,7 +600,7 @@ def test_what_others_need_starts_first_is_ready_by_its_port_and_ends_last(bed: B
         until(lambda: bed.is_up(2))
     assert notes.read_text().split()[:3] == ["munged", "mariadbd", "slurmdbd"]
     until(lambda: len(bed.daemons()) == 6)
-    # An instant is a hundredth of a second, within which process ids tell who was first.
+    # Start times have a resolution of 0.01 s; within it the process ids give the order.
     started = {name: (processes.start_time(pid), pid) for name, pid in bed.daemons().items()}
     assert started["slurmdbd"] < started["slurmctld"] < min(started["n1"], started["n2"])
     environment = {name: processes.environment(pid) for name, pid in bed.daemons().items()}

@@ -1,4 +1,4 @@
-"""Kernel settings counted per instance, on real files that stand for the kernel's."""
+"""Claims of kernel settings by several instances, on files in place of the kernel's."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def value(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_names() -> None:
+def test_path_of_a_setting() -> None:
     assert path_of("kernel.pid_max") == Path("/proc/sys/kernel/pid_max")
     assert path_of("/sys/kernel/mm/ksm/run") == Path("/sys/kernel/mm/ksm/run")
 
 
-def test_the_last_instance_restores_what_the_first_one_found(kernel: Path) -> None:
+def test_the_last_release_restores_the_original_value(kernel: Path) -> None:
     host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
     assert host.claim("a", {str(pid_max): 300}) == {"changed": [str(pid_max)], "refused": {}, "noted": True}
     assert host.claim("a", {str(pid_max): 300}) == {"changed": [], "refused": {}, "noted": False}
@@ -56,28 +56,28 @@ def test_a_claim_replaces_the_earlier_one(kernel: Path) -> None:
     assert (value(kernel / "pid_max"), value(kernel / "somaxconn")) == (250, 4096)
 
 
-def test_check_mode_says_what_it_would_do_and_does_nothing(kernel: Path) -> None:
+def test_a_claim_without_write_reports_changes_and_makes_none(kernel: Path) -> None:
     host = HostSettings(kernel / "register.json")
     assert host.claim("a", {str(kernel / "pid_max"): 300}, write=False)["changed"] == [str(kernel / "pid_max")]
     assert value(kernel / "pid_max") == 100
     assert not (kernel / "register.json").exists()
 
 
-def test_what_the_host_does_not_have_is_reported(kernel: Path) -> None:
+def test_a_missing_setting_is_reported_as_refused(kernel: Path) -> None:
     host = HostSettings(kernel / "register.json")
     outcome = host.claim("a", {str(kernel / "missing"): 1, str(kernel / "pid_max"): 300})
     assert outcome["refused"] == {str(kernel / "missing"): "No such file or directory"}
     assert value(kernel / "pid_max") == 300
 
 
-def test_what_was_refused_is_not_to_be_set_back(kernel: Path) -> None:
-    host, fixed = HostSettings(kernel / "register.json"), "kernel.cap_last_cap"  # a number that nobody may write
+def test_a_refused_setting_is_not_registered(kernel: Path) -> None:
+    host, fixed = HostSettings(kernel / "register.json"), "kernel.cap_last_cap"  # a read-only number
     outcome = host.claim("a", {fixed: 4096})
     assert (outcome["changed"], list(outcome["refused"]), outcome["noted"]) == ([], [fixed], False)
     assert not (kernel / "register.json").exists()
 
 
-def test_a_reboot_forgets_the_values_but_not_the_claims(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_survive_a_reboot_and_the_original_value_is_read_again(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, pid_max, boot_id = HostSettings(kernel / "register.json"), kernel / "pid_max", kernel / "boot_id"
     boot_id.write_text("first\n")
     monkeypatch.setattr(host_settings, "BOOT_ID", boot_id)
@@ -92,7 +92,9 @@ def test_a_reboot_forgets_the_values_but_not_the_claims(kernel: Path, monkeypatc
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(1, 500)), max_size=12))
-def test_any_order_of_claims_and_releases(tmp_path_factory: pytest.TempPathFactory, steps: list) -> None:
+def test_the_value_is_the_maximum_after_any_order_of_claims_and_releases(
+    tmp_path_factory: pytest.TempPathFactory, steps: list
+) -> None:
     folder = tmp_path_factory.mktemp("kernel")
     setting, host, claims = folder / "value", HostSettings(folder / "register.json"), {}
     setting.write_text("100\n")
@@ -106,7 +108,7 @@ def test_any_order_of_claims_and_releases(tmp_path_factory: pytest.TempPathFacto
         assert value(setting) == max([100, *claims.values()])
 
 
-def test_what_somebody_else_has_raised_is_neither_lowered_nor_taken_back(kernel: Path) -> None:
+def test_a_value_raised_by_others_is_kept(kernel: Path) -> None:
     host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
     host.claim("a", {str(pid_max): 300})
     pid_max.write_text("900\n")
@@ -116,7 +118,7 @@ def test_what_somebody_else_has_raised_is_neither_lowered_nor_taken_back(kernel:
     assert value(pid_max) == 900
 
 
-def test_a_second_claim_of_one_of_two_instances_changes_nothing(kernel: Path) -> None:
+def test_a_repeated_claim_of_one_of_two_instances_changes_nothing(kernel: Path) -> None:
     host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
     host.claim("b", {str(pid_max): 300})
     host.claim("a", {str(pid_max): 200})
@@ -124,8 +126,8 @@ def test_a_second_claim_of_one_of_two_instances_changes_nothing(kernel: Path) ->
     assert host.claim("a", {str(pid_max): 200}) == {"changed": [], "refused": {}, "noted": False}
 
 
-def test_the_original_is_on_record_before_the_setting_is_changed(kernel: Path) -> None:
-    """A writer that is killed in the middle of a claim, and one in the middle of a release: the next release restores."""
+def test_the_original_value_is_registered_before_the_setting_is_changed(kernel: Path) -> None:
+    """A process is killed during a claim, and another during a release: the next release restores the original value."""
     host, pid_max = HostSettings(kernel / "register.json"), kernel / "pid_max"
     for victim in ("claim", "release"):
         child = os.fork()
@@ -144,7 +146,7 @@ def test_the_original_is_on_record_before_the_setting_is_changed(kernel: Path) -
     assert not (kernel / "register.json").exists()
 
 
-def test_a_release_without_any_claim_makes_nothing(tmp_path: Path) -> None:
+def test_a_release_without_any_claim_creates_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there"
     assert HostSettings(folder / "register.json").release("a") == {"changed": [], "refused": {}, "noted": False}
     assert not folder.exists()

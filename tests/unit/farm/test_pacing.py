@@ -1,4 +1,4 @@
-"""How fast daemons may be started: by the memory that they take, and how a rate is told."""
+"""Limiting the start of daemons by the host's memory, and measuring rates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slurm_mirage.farm.pacing import Memory, MemoryPace, Rate, host_memory
 
 
 class Host:
-    """A host's memory and time as a test wants them."""
+    """A host whose memory and time a test sets."""
 
     def __init__(self, total: float, available: float) -> None:
         self.total, self.available, self.now = total, available, 100.0
         self.pace = MemoryPace(lambda: Memory(self.total, self.available), lambda: self.now)
 
     def start_all(self, takes: float, most: int) -> int:
-        """Start daemons, none of which is ready before the last is started, until no more may be; how many were."""
+        """Start at most `most` daemons that take `takes` MiB each while MemoryPace permits it; returns how many were started."""
         for number in range(most):
             if not self.pace.allows(min(number, 32)):
                 return number
@@ -36,13 +36,13 @@ def test_memory_of_this_host_and_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("total", "reserve"), [(8192, 1024), (20480, 1024), (40960, 2048)])
-def test_what_stays_free(total: float, reserve: float) -> None:
+def test_reserve(total: float, reserve: float) -> None:
     assert Memory(total, total).reserve == reserve
 
 
 @given(st.floats(512, 65536), st.floats(0, 1), st.floats(0.1, 6.0))
-def test_never_into_the_reserve(total: float, share: float, takes: float) -> None:
-    """Of daemons that take up to 6 MiB each: the first of them, of which nothing is known yet, are forgiven some."""
+def test_starts_stop_before_the_reserve_is_used(total: float, share: float, takes: float) -> None:
+    """Daemons take up to 6 MiB each. Only the first 50, before their memory is measured, may exceed the estimate of 1.5 MiB."""
     host = Host(total, total * share)
     before = host.available
     host.start_all(takes, 20000)
@@ -50,14 +50,14 @@ def test_never_into_the_reserve(total: float, share: float, takes: float) -> Non
     assert host.available >= min(before, reserve - max(0, takes - 1.5) * 50)
 
 
-def test_daemons_that_take_more_than_thought_are_counted_with_what_they_take() -> None:
+def test_the_measured_memory_per_daemon_replaces_the_estimate() -> None:
     host = Host(16384, 16384)
     count = host.start_all(takes=10, most=20000)
     left = host.available - 1024
-    assert 10 * 32 <= left <= 10 * 34, f"after {count}: what the 32 that are starting may still take is left"
+    assert 10 * 32 <= left <= 10 * 34, f"after {count} starts, memory for the 32 starting daemons is left"
 
 
-def test_goes_on_when_memory_was_freed_and_says_how_long_it_waited_for_nothing() -> None:
+def test_starts_continue_when_memory_is_freed_and_waiting_counts_seconds_without_growth() -> None:
     host = Host(8192, 1030)
     assert host.start_all(1.5, 10) == 2
     assert host.pace.waiting == 0
@@ -68,7 +68,7 @@ def test_goes_on_when_memory_was_freed_and_says_how_long_it_waited_for_nothing()
     assert (host.pace.allows(20), host.pace.waiting) == (False, 40)
     host.available += 500 + 15
     assert host.pace.allows(20) is False
-    assert host.pace.waiting == 40, "15 MiB might be anybody's"
+    assert host.pace.waiting == 40, "15 MiB are less than GROWTH"
     host.available += 2
     assert host.pace.allows(20) is False
     assert host.pace.waiting == 0
@@ -77,7 +77,7 @@ def test_goes_on_when_memory_was_freed_and_says_how_long_it_waited_for_nothing()
     assert host.pace.waiting is None
 
 
-def test_the_memory_of_an_earlier_start_says_nothing_about_the_next() -> None:
+def test_restart_discards_the_measured_memory_per_daemon() -> None:
     host = Host(16384, 16384)
     host.start_all(takes=20, most=100)
     host.pace.restart()
@@ -85,11 +85,11 @@ def test_the_memory_of_an_earlier_start_says_nothing_about_the_next() -> None:
     assert host.start_all(takes=0, most=100) == 26
 
 
-def test_rates() -> None:
+def test_rate() -> None:
     rate = Rate(window=10)
     assert rate.note(0, 0.0) is None
     assert rate.note(5, 0.5) is None
     assert rate.note(100, 2.0) == 50
     assert rate.note(1000, 11.0) == pytest.approx((1000 - 100) / 9)
-    assert rate.note(10, 12.0) is None, "another count began"
+    assert rate.note(10, 12.0) is None, "a smaller number starts a new count"
     assert rate.note(30, 14.0) == 10

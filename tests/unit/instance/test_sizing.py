@@ -1,4 +1,4 @@
-"""What nodes need of a host, and how many fit."""
+"""What nodes and jobs need of a host, how many nodes fit, and the kernel settings for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ hosts = st.builds(
 
 
 @given(counts, counts, st.booleans(), st.booleans(), jobs)
-def test_more_nodes_need_more_of_everything(one: int, other: int, wide: bool, merges: bool, at_once: int | None) -> None:
+def test_more_nodes_do_not_need_less_of_anything(one: int, other: int, wide: bool, merges: bool, at_once: int | None) -> None:
     less, more = sorted((one, other))
     for small, large in zip(
         astuple(needs(Load(less, wide, at_once), merges)), astuple(needs(Load(more, wide, at_once), merges)), strict=True
@@ -42,47 +42,47 @@ def test_more_nodes_need_more_of_everything(one: int, other: int, wide: bool, me
         assert small <= large
 
 
-def test_a_database_takes_its_room_beside_the_nodes() -> None:
-    there, here = Load(100, jobs=100), Load(100, jobs=100, database=True)
+def test_a_database_needs_memory_in_addition_to_the_nodes() -> None:
+    without, with_database = Load(100, jobs=100), Load(100, jobs=100, database=True)
     for merges in (True, False):
-        assert needs(here, merges).memory - needs(there, merges).memory == pytest.approx(130)
-    room = replace(PLENTY, memory=needs(there, merges=True).memory + 100)
-    check(there, NOTHING, room)
+        assert needs(with_database, merges).memory - needs(without, merges).memory == pytest.approx(130)
+    host = replace(PLENTY, memory=needs(without, merges=True).memory + 100)
+    check(without, NOTHING, host)
     with pytest.raises(WrongUse, match=r"^NODES=100: needs about .* of memory"):
-        check(here, NOTHING, room)
-    # What runs already has it; an instance without accounting that gets some needs that much more.
+        check(with_database, NOTHING, host)
+    # A running database needs no further memory; a running instance that gets accounting needs the memory of the database.
     full = replace(PLENTY, memory=100.0)
-    check(here, here, full)
-    assert lacking(here, there, full) is not None
-    assert lacking(here, there, replace(full, memory=135.0 + sizing.UNMERGED_AT_ONCE)) is None
+    check(with_database, with_database, full)
+    assert lacking(with_database, without, full) is not None
+    assert lacking(with_database, without, replace(full, memory=135.0 + sizing.UNMERGED_AT_ONCE)) is None
 
 
 @given(counts, jobs)
-def test_steps_and_unmerged_pages_cost_memory(nodes: int, at_once: int | None) -> None:
+def test_wide_steps_and_unmerged_pages_need_more_memory(nodes: int, at_once: int | None) -> None:
     assert needs(Load(nodes, False, at_once), True).memory < needs(Load(nodes, True, at_once), True).memory
     for wide in (False, True):
         assert needs(Load(nodes, wide, at_once), True).memory <= needs(Load(nodes, wide, at_once), False).memory
 
 
 @given(counts, st.booleans(), jobs, st.integers(0, 20_000), hosts)
-def test_the_largest_that_is_named_fits_and_one_more_does_not(
+def test_the_largest_number_in_the_message_fits_and_one_more_does_not(
     nodes: int, wide: bool, at_once: int | None, running: int, host: Capacity
 ) -> None:
-    load, there = Load(nodes, wide, at_once), Load(running, jobs=0)
+    load, running_load = Load(nodes, wide, at_once), Load(running, jobs=0)
     try:
-        check(load, there, host)
+        check(load, running_load, host)
     except WrongUse as refusal:
-        named = re.search(r"the largest that fits is (\d+)", str(refusal))
-        assert named is not None
-        most = int(named[1])
-        assert most == largest(load, there, host) < nodes
-        assert most == 0 or lacking(replace(load, nodes=most), there, host) is None
-        assert lacking(replace(load, nodes=most + 1), there, host) is not None
+        match = re.search(r"the largest that fits is (\d+)", str(refusal))
+        assert match is not None
+        most = int(match[1])
+        assert most == largest(load, running_load, host) < nodes
+        assert most == 0 or lacking(replace(load, nodes=most), running_load, host) is None
+        assert lacking(replace(load, nodes=most + 1), running_load, host) is not None
     else:
-        assert largest(load, there, host) == nodes
+        assert largest(load, running_load, host) == nodes
 
 
-def test_the_words_of_a_refusal() -> None:
+def test_the_message_for_too_many_nodes() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000), NOTHING, SMALL)
     assert re.fullmatch(
@@ -90,7 +90,7 @@ def test_the_words_of_a_refusal() -> None:
     )
 
 
-def test_a_host_of_several_is_told_its_share() -> None:
+def test_the_message_for_a_host_of_several_names_its_share() -> None:
     with pytest.raises(WrongUse) as refusal:
         check(Load(60_000, cluster=120_000), NOTHING, SMALL)
     assert str(refusal.value).startswith("NODES=120000: to have 60000 of them this host needs about ")
@@ -100,14 +100,14 @@ def test_a_host_of_several_is_told_its_share() -> None:
     check(Load(0, cluster=1000), NOTHING, SMALL)
 
 
-def test_steps_are_named_when_they_are_the_reason() -> None:
+def test_the_message_says_how_many_nodes_fit_without_wide_steps() -> None:
     with pytest.raises(WrongUse, match=r"the largest that fits is \d+ \(STEPS=no allows it\)$"):
         check(Load(20_000, wide_steps=True), NOTHING, SMALL)
     with pytest.raises(WrongUse, match=r"the largest that fits is \d+ \(STEPS=no allows \d+\)$"):
         check(Load(200_000, wide_steps=True), NOTHING, SMALL)
 
 
-def test_a_host_that_merges_nothing_holds_fewer() -> None:
+def test_fewer_nodes_fit_on_a_host_that_does_not_merge_pages() -> None:
     unmerging = replace(SMALL, merges=False)
     assert largest(Load(100_000), NOTHING, unmerging) < largest(Load(100_000), NOTHING, SMALL) / 2
     with pytest.raises(WrongUse, match="this host merges no pages"):
@@ -115,7 +115,7 @@ def test_a_host_that_merges_nothing_holds_fewer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"tasks": 30_000}, "processes and threads, 30000 are left"),
         ({"files": 30_000}, "open files, 30000 are left"),
@@ -124,12 +124,12 @@ def test_a_host_that_merges_nothing_holds_fewer() -> None:
         ({"tasks": -5}, "processes and threads, 0 are left"),
     ],
 )
-def test_whatever_is_missing_is_named(change: dict[str, float], words: str) -> None:
-    with pytest.raises(WrongUse, match=words):
+def test_the_message_names_the_resource_that_is_too_small(change: dict[str, float], message: str) -> None:
+    with pytest.raises(WrongUse, match=message):
         check(Load(16_384), NOTHING, replace(PLENTY, **change))
 
 
-def test_what_runs_already_fits_and_only_more_is_counted() -> None:
+def test_a_running_load_fits_and_only_additional_nodes_are_checked() -> None:
     full = replace(PLENTY, memory=100.0, tasks=0, files=0)
     running = Load(3600, jobs=0)
     check(Load(3600), running, full)
@@ -141,7 +141,7 @@ def test_what_runs_already_fits_and_only_more_is_counted() -> None:
 
 
 @given(counts, jobs)
-def test_settings_are_never_below_those_of_a_small_cluster_and_within_the_kernels(nodes: int, at_once: int | None) -> None:
+def test_kernel_settings_are_at_least_those_of_one_node_and_within_the_limits(nodes: int, at_once: int | None) -> None:
     settings = kernel_settings(Load(nodes, False, at_once))
     least = kernel_settings(Load(1))
     assert settings.keys() == least.keys()
@@ -150,25 +150,25 @@ def test_settings_are_never_below_those_of_a_small_cluster_and_within_the_kernel
     assert 1000 <= settings["/sys/kernel/mm/ksm/pages_to_scan"] <= 1500
 
 
-def test_ksmd_sees_9000_nodes_in_half_a_minute() -> None:
+def test_ksmd_scans_9000_nodes_in_30_seconds() -> None:
     scanned = kernel_settings(Load(9_000))["/sys/kernel/mm/ksm/pages_to_scan"]
     seconds = 9_000 * sizing.ANONYMOUS_PAGES / scanned * sizing.KSM_SLEEP
     assert seconds == pytest.approx(sizing.PASS, rel=0.01)
 
 
-def test_the_role_kernel_tuning_has_the_settings_of_a_small_cluster() -> None:
+def test_the_defaults_of_the_role_kernel_tuning_are_the_settings_for_360_nodes() -> None:
     defaults = yaml.safe_load((ROOT / "roles/kernel_tuning/defaults/main.yml").read_text())
     assert defaults["kernel_tuning_settings"] == kernel_settings(Load(360))
 
 
-def test_this_host_has_something_left(tmp_path: Path) -> None:
+def test_look_reads_the_capacity_of_this_host(tmp_path: Path) -> None:
     host = capacity.look(tmp_path / "not/there/yet")
     assert host.disk > 0 and host.tasks > 0 and host.files > 0 and host.inodes > 0
     total = int(re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())[1]) / 1024  # type: ignore[index]
     assert host.memory < total
 
 
-def test_an_instance_that_is_not_there_runs_no_nodes(tmp_path: Path) -> None:
+def test_an_instance_without_a_farm_runs_no_nodes(tmp_path: Path) -> None:
     assert capacity.running_load(tmp_path / "none").nodes == 0
     (tmp_path / "run").mkdir()
     assert capacity.running_load(tmp_path).nodes == 0

@@ -1,4 +1,4 @@
-"""The module host_settings, in process, on files that stand for the kernel's."""
+"""The module host_settings, run in process, on files in place of the kernel's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def setting(tmp_path: Path) -> Path:
     return path
 
 
-def test_claims_once_and_gives_back(call: Caller, setting: Path, tmp_path: Path) -> None:
+def test_claim_and_release(call: Caller, setting: Path, tmp_path: Path) -> None:
     register = str(tmp_path / "register.json")
     claim: dict[str, Any] = {"instance": "a", "settings": {str(setting): "300"}, "register_file": register}
     assert call("host_settings", check=True, **claim)["set"] == [str(setting)]
@@ -32,21 +32,21 @@ def test_claims_once_and_gives_back(call: Caller, setting: Path, tmp_path: Path)
     assert call("host_settings", **release)["changed"] is False
 
 
-def test_a_claim_that_another_one_covers_is_noted(call: Caller, setting: Path, tmp_path: Path) -> None:
+def test_a_claim_below_another_one_changes_the_register_only(call: Caller, setting: Path, tmp_path: Path) -> None:
     register = str(tmp_path / "register.json")
     call("host_settings", instance="a", settings={str(setting): 300}, register_file=register)
     second = call("host_settings", instance="b", settings={str(setting): 200}, register_file=register)
     assert (second["changed"], second["set"]) == (True, [])
 
 
-def test_what_is_not_there_is_reported_and_no_error(call: Caller, tmp_path: Path) -> None:
+def test_a_missing_setting_is_reported_but_not_an_error(call: Caller, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     result = call("host_settings", instance="a", settings={missing: 1}, register_file=str(tmp_path / "register.json"))
     assert (result["changed"], result["refused"]) == (False, {missing: "No such file or directory"})
 
 
 @pytest.mark.parametrize("value", ["many", None, [1]])
-def test_values_are_whole_numbers(call: Caller, setting: Path, tmp_path: Path, value: object) -> None:
+def test_values_must_be_whole_numbers(call: Caller, setting: Path, tmp_path: Path, value: object) -> None:
     result = call("host_settings", instance="a", settings={str(setting): value}, register_file=str(tmp_path / "r.json"))
     assert result["msg"].startswith("wrong use: settings: whole numbers by name")
     assert setting.read_text() == "100\n"

@@ -1,4 +1,4 @@
-"""The module slurm_config where nodes are not all the same: GresTypes, gres.conf, device files, partitions over classes."""
+"""The module slurm_config with several node classes: GresTypes, gres.conf, device files, partitions over classes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def etc(directory: Path) -> set[str]:
     return {str(path.relative_to(directory / "etc")) for path in (directory / "etc").rglob("*") if not path.is_dir()}
 
 
-def test_gres_conf_is_where_the_nodes_slurmd_look(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
-    """Beside the slurm.conf that they read: etc/nodes/NODE.conf, or etc/slurm.conf."""
+def test_gres_conf_is_in_the_folder_where_slurmd_reads_it(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    """It is in the folder of the file that they read, etc/nodes/NODE.conf or etc/slurm.conf."""
     lines = [f"NodeName=gpu[1-2] Name=gpu Type=v100 File={tmp_path}/etc/gpu[0-1]", "NodeName=gpu[1-2] Name=fpga Count=1"]
     assert call("slurm_config", **params)["changed"] is True
     assert (tmp_path / "etc/nodes/gres.conf").read_text().splitlines()[1:] == lines
@@ -40,7 +40,7 @@ def test_gres_conf_is_where_the_nodes_slurmd_look(call: Caller, params: dict[str
     assert (tmp_path / "etc/gres.conf").read_text().splitlines()[1:] == lines
 
 
-def test_slurm_conf_names_the_gres(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_slurm_conf_contains_the_gres(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_config", **params)
     lines = (tmp_path / "etc/slurm.conf").read_text().splitlines()
     assert "GresTypes=gpu,fpga" in lines
@@ -48,13 +48,13 @@ def test_slurm_conf_names_the_gres(call: Caller, params: dict[str, Any], tmp_pat
     assert "GresTypes=gpu,fpga" in (tmp_path / "etc/common.conf").read_text().splitlines()
 
 
-def test_a_users_own_types_win(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_grestypes_of_the_user_takes_precedence(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_config", **{**params, "settings": {"grestypes": "gpu,fpga,nic"}})
     lines = (tmp_path / "etc/slurm.conf").read_text().splitlines()
     assert [line for line in lines if line.lower().startswith("grestypes")] == ["grestypes=gpu,fpga,nic"]
 
 
-def test_device_files_are_as_many_as_a_node_has_and_go_with_them(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_device_files_are_created_and_removed_with_the_gpus(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     checked = call("slurm_config", check=True, **params)
     assert etc(tmp_path) == set()
     assert f"{tmp_path}/etc/gpu1" in checked["files"]
@@ -67,7 +67,7 @@ def test_device_files_are_as_many_as_a_node_has_and_go_with_them(call: Caller, p
     assert etc(tmp_path) == {"slurm.conf", "common.conf", "nodes/n1.conf", "nodes/n2.conf"}
 
 
-def test_other_gres_of_one_class_leave_the_others_alone(call: Caller, params: dict[str, Any]) -> None:
+def test_a_change_of_gres_changes_the_digest_of_its_class_only(call: Caller, params: dict[str, Any]) -> None:
     before = call("slurm_config", **params)["nodes"]
     other = [params["nodes"][0], {**params["nodes"][1], "extra": {"Gres": ["gpu:v100:4", "fpga:1"], "RealMemory": 64000}}]
     after = call("slurm_config", **{**params, "nodes": other})["nodes"]
@@ -76,16 +76,14 @@ def test_other_gres_of_one_class_leave_the_others_alone(call: Caller, params: di
 
 
 @pytest.mark.parametrize("extra", [{"Gres": "mps:100"}, {"Gres": "gpu:x:y:z"}, {"Port": 5}, {"Sockets": 3}])
-def test_what_a_class_cannot_have_is_wrong_use_and_writes_nothing(
-    call: Caller, params: dict[str, Any], tmp_path: Path, extra: dict[str, Any]
-) -> None:
+def test_invalid_extra_options_are_refused(call: Caller, params: dict[str, Any], tmp_path: Path, extra: dict[str, Any]) -> None:
     params["nodes"][1]["extra"] = extra
     assert call("slurm_config", **params)["msg"].startswith("wrong use: nodes: class 2: ")
     assert etc(tmp_path) == set()
 
 
 @pytest.mark.parametrize("nodes", ["ALL", "n[1-2]", ["n1", "gpu[1-2]"], "large,n2", "all,n1"])
-def test_partitions_over_classes(call: Caller, params: dict[str, Any], tmp_path: Path, nodes: Any) -> None:
+def test_a_partition_may_contain_nodes_of_several_classes(call: Caller, params: dict[str, Any], tmp_path: Path, nodes: Any) -> None:
     params["partitions"] = [{"name": "batch", "nodes": nodes}]
     assert call("slurm_config", **params)["changed"] is True
     text = nodes if isinstance(nodes, str) else ",".join(nodes)
@@ -93,13 +91,13 @@ def test_partitions_over_classes(call: Caller, params: dict[str, Any], tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "words"), [("n[1-3]", "there is no node n3; the nodes are n[1-2],gpu[1-2]"), ("n[1", "names of nodes")]
+    ("nodes", "message_part"), [("n[1-3]", "there is no node n3; the nodes are n[1-2],gpu[1-2]"), ("n[1", "names of nodes")]
 )
-def test_a_partition_with_a_node_that_is_not_there_is_wrong_use(
-    call: Caller, params: dict[str, Any], tmp_path: Path, nodes: str, words: str
+def test_a_partition_with_an_unknown_node_is_refused(
+    call: Caller, params: dict[str, Any], tmp_path: Path, nodes: str, message_part: str
 ) -> None:
-    """slurmctld would not start."""
+    """slurmctld would not start with it."""
     params["partitions"] = [{"name": "batch"}, {"name": "thin", "Nodes": nodes}]
     message = call("slurm_config", **params)["msg"]
-    assert message.startswith(f"wrong use: slurm.conf: PartitionName=thin: Nodes={nodes}: ") and words in message
+    assert message.startswith(f"wrong use: slurm.conf: PartitionName=thin: Nodes={nodes}: ") and message_part in message
     assert etc(tmp_path) == set()

@@ -1,4 +1,4 @@
-"""The module slurm_config, in process, and the role that calls it, through Ansible itself."""
+"""The module slurm_config, run in process, and the role that calls it, run by Ansible."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def params(tmp_path: Path) -> dict[str, Any]:
 
 
 def content(directory: Path) -> dict[str, str]:
-    """What slurm.conf(5) files hold, by their names, without the line that names their writer."""
+    """Return the content of the files below etc, by path, without the first line, which names the generator."""
     files = (path for path in (directory / "etc").rglob("*") if path.is_file())
     return {str(path.relative_to(directory / "etc")): path.read_text().split("\n", 1)[1] for path in files}
 
 
 def digests(result: dict[str, Any]) -> list[str]:
-    """What stands for what the nodes read."""
-    return [some["digest"] for some in result["nodes"]]
+    """Return the digests of the nodes' configuration."""
+    return [entry["digest"] for entry in result["nodes"]]
 
 
-def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_slurm_conf_and_a_slim_file_for_each_node_are_written_once(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     result = call("slurm_config", **params)
     assert result["changed"] is True
     settings = "ClusterName=mirage\nMinJobAge=300\n"
@@ -55,7 +55,7 @@ def test_writes_the_whole_file_and_a_slim_one_for_each_node(call: Caller, params
     assert [again[key] for key in ("slurmctld_digest", "nodes")] == [result["slurmctld_digest"], result["nodes"]]
 
 
-def test_nodes_beyond_the_block_have_the_next_addresses(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_nodes_beyond_the_block_use_the_next_addresses(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     more = {"nodes": [{"count": 3, "cpus": 4}, {"count": 6, "cpus": 8, "prefix": "fat"}], "hostname": "here"}
     result = call("slurm_config", **{**params, **more})
     assert [line for line in content(tmp_path)["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
@@ -65,7 +65,7 @@ def test_nodes_beyond_the_block_have_the_next_addresses(call: Caller, params: di
         "NodeName=fat6 NodeAddr=127.0.0.3 Port=17001 CPUs=8",
     ]
     assert content(tmp_path)["nodes/fat2.conf"].endswith("NodeName=fat2 NodeAddr=127.0.0.2 Port=17001 CPUs=8\n")
-    assert [[some[key] for key in ("prefix", "first", "count", "hostname")] for some in result["nodes"]] == [
+    assert [[entry[key] for key in ("prefix", "first", "count", "hostname")] for entry in result["nodes"]] == [
         ["n", 1, 3, "here"],
         ["fat", 1, 1, "here"],
         ["fat", 2, 4, "127.0.0.2"],
@@ -75,34 +75,37 @@ def test_nodes_beyond_the_block_have_the_next_addresses(call: Caller, params: di
     assert call("slurm_config", **{**params, **more})["changed"] is False
 
 
-def test_a_class_that_grows_leaves_the_other_nodes_where_they_are(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_a_larger_class_does_not_move_the_other_nodes(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     fat = {"count": 2, "cpus": 8, "prefix": "fat"}
     before = call("slurm_config", **{**params, "nodes": [{"count": 2, "cpus": 4}, fat]})
     slim = {name: text for name, text in content(tmp_path).items() if name != "slurm.conf"}
     after = call("slurm_config", **{**params, "nodes": [{"count": 4, "cpus": 4}, fat], "ports": 7})
     assert content(tmp_path).items() >= slim.items()
-    assert [(some["prefix"], some["first"], some["count"]) for some in after["nodes"]] == [("n", 1, 2), ("n", 3, 2), ("fat", 1, 2)]
+    ranges = [(entry["prefix"], entry["first"], entry["count"]) for entry in after["nodes"]]
+    assert ranges == [("n", 1, 2), ("n", 3, 2), ("fat", 1, 2)]
     assert digests(before) == [digests(after)[0], digests(after)[2]]
 
 
-def test_wide_steps_take_the_whole_file_only(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_with_wide_steps_only_slurm_conf_is_written(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     slim = call("slurm_config", **params)
     wide = call("slurm_config", **params, wide_steps=True)
     assert set(content(tmp_path)) == {"slurm.conf"}
     assert wide["slurmctld_digest"] == slim["slurmctld_digest"]
     assert digests(wide) != digests(slim)
     more = {**params, "nodes": [{**params["nodes"][0], "count": 4}], "wide_steps": True}
-    assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to learn of the new node"
+    assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to read the new node"
 
 
-def test_of_several_hosts_each_writes_all_nodes_and_serves_its_own(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_each_of_several_hosts_writes_all_nodes_and_the_slim_files_of_its_own(
+    call: Caller, params: dict[str, Any], tmp_path: Path
+) -> None:
     params |= {"nodes": [{"count": 5, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "hostname": "head"}
-    found = {}
+    results = {}
     for host in ("10.0.0.1", "10.0.0.2", "10.0.0.9"):
         folder = tmp_path / host
         (folder / "etc/nodes").mkdir(parents=True)
-        found[host] = call("slurm_config", **{**params, "directory": str(folder), "address": host})
-    first, second, head = (content(tmp_path / host) for host in found)
+        results[host] = call("slurm_config", **{**params, "directory": str(folder), "address": host})
+    first, second, head = (content(tmp_path / host) for host in results)
     assert [line for line in first["slurm.conf"].splitlines() if line.startswith("NodeName")] == [
         "NodeName=n[1-3] NodeAddr=10.0.0.1 Port=[17001-17003] CPUs=4",
         "NodeName=n[4-5] NodeAddr=10.0.0.2 Port=[17001-17002] CPUs=4",
@@ -110,42 +113,40 @@ def test_of_several_hosts_each_writes_all_nodes_and_serves_its_own(call: Caller,
     assert first["slurm.conf"] == second["slurm.conf"] == head["slurm.conf"]
     assert {name for name in first if name.startswith("nodes/")} == {f"nodes/n{i}.conf" for i in (1, 2, 3)}
     assert {name for name in second if name.startswith("nodes/")} == {"nodes/n4.conf", "nodes/n5.conf"}
-    assert not [name for name in head if name.startswith("nodes/")], "a head that is no compute host has none"
-    assert [[some[key] for key in ("first", "count", "hostname")] for some in found["10.0.0.2"]["nodes"]] == [[4, 2, "10.0.0.2"]]
-    assert [some["hostname"] for some in found["10.0.0.1"]["nodes"]] == ["10.0.0.1"], (
-        "not the head's name: it listens on that address"
-    )
-    assert found["10.0.0.9"]["nodes"] == []
-    assert len({result["slurmctld_digest"] for result in found.values()}) == 1
+    assert not [name for name in head if name.startswith("nodes/")], "a head that is not a compute host has no slim files"
+    assert [[entry[key] for key in ("first", "count", "hostname")] for entry in results["10.0.0.2"]["nodes"]] == [
+        [4, 2, "10.0.0.2"]
+    ]
+    assert [entry["hostname"] for entry in results["10.0.0.1"]["nodes"]] == ["10.0.0.1"], "the address on which its slurmd listen"
+    assert results["10.0.0.9"]["nodes"] == []
+    assert len({result["slurmctld_digest"] for result in results.values()}) == 1
 
 
-def test_a_host_that_joins_changes_nothing_for_the_nodes_of_the_others(
-    call: Caller, params: dict[str, Any], tmp_path: Path
-) -> None:
+def test_an_added_host_does_not_change_the_nodes_of_the_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     params |= {"nodes": [{"count": 4, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2"], "address": "10.0.0.2"}
     before = call("slurm_config", **params)
-    asked = {"directory": str(tmp_path), "nodes": [{"count": 6, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]}
-    told = call("slurm_placement_info", **asked)
-    assert (told["changed"], told["counts"]) == (False, {"10.0.0.1": 2, "10.0.0.2": 2, "10.0.0.3": 2})
-    more = {**params, **asked, "known": told["known"]}
+    larger = {"directory": str(tmp_path), "nodes": [{"count": 6, "cpus": 4}], "hosts": ["10.0.0.1", "10.0.0.2", "10.0.0.3"]}
+    placement = call("slurm_placement_info", **larger)
+    assert (placement["changed"], placement["counts"]) == (False, {"10.0.0.1": 2, "10.0.0.2": 2, "10.0.0.3": 2})
+    more = {**params, **larger, "known": placement["known"]}
     after = call("slurm_config", **more)
     assert after["nodes"] == before["nodes"]
     assert after["slurmctld_digest"] != before["slurmctld_digest"]
     new = tmp_path / "new"
     (new / "etc/nodes").mkdir(parents=True)
     joined = call("slurm_config", **{**more, "directory": str(new), "address": "10.0.0.3"})
-    assert content(new)["slurm.conf"] == content(tmp_path)["slurm.conf"], "a host without a slurm.conf comes to the same"
-    assert [(some["first"], some["count"]) for some in joined["nodes"]] == [(5, 2)]
-    again = call("slurm_placement_info", **asked)
+    assert content(new)["slurm.conf"] == content(tmp_path)["slurm.conf"], "a host without an earlier slurm.conf computes the same"
+    assert [(entry["first"], entry["count"]) for entry in joined["nodes"]] == [(5, 2)]
+    again = call("slurm_placement_info", **larger)
     assert call("slurm_config", **{**more, "known": again["known"]})["changed"] is False
 
 
-def test_no_compute_host_is_wrong_use(call: Caller, tmp_path: Path) -> None:
+def test_an_empty_list_of_hosts_is_refused(call: Caller, tmp_path: Path) -> None:
     refused = call("slurm_placement_info", directory=str(tmp_path), nodes=[{"count": 1, "cpus": 1}], hosts=[])
     assert refused["msg"].startswith("wrong use: INVENTORY: group compute is empty")
 
 
-def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_check_mode_returns_the_same_and_writes_nothing(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     checked = call("slurm_config", check=True, **params)
     assert content(tmp_path) == {}
     written = call("slurm_config", **params)
@@ -155,16 +156,16 @@ def test_check_mode_tells_the_same_and_writes_nothing(call: Caller, params: dict
     assert checked["diff"]["before"] == "" and checked["diff"]["after"] == (tmp_path / "etc/slurm.conf").read_text()
 
 
-def test_fewer_nodes_leave_no_file_and_more_do_not_disturb_the_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_files_of_removed_nodes_are_deleted(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     before = call("slurm_config", **params)
     fewer = call("slurm_config", **{**params, "nodes": [{"count": 1, "cpus": 4}]})
     assert sorted(path.name for path in (tmp_path / "etc/nodes").iterdir()) == ["n1.conf"]
     assert f"{tmp_path}/etc/nodes/n3.conf" in fewer["files"]
-    assert digests(fewer) == digests(before), "n1 reads what it read before"
+    assert digests(fewer) == digests(before), "the configuration of n1 has not changed"
     assert fewer["slurmctld_digest"] != before["slurmctld_digest"]
 
 
-def test_time_outs_follow_the_clock_wherever_they_are_read(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_time_outs_are_multiplied_by_the_speed_in_all_files(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     before = call("slurm_config", **params)
     fast = call("slurm_config", **params, speed=20)
     for name in ("slurm.conf", "common.conf"):
@@ -187,7 +188,7 @@ def test_time_outs_follow_the_clock_wherever_they_are_read(call: Caller, params:
         {"nodes": [{"count": 3, "cpus": 4, "extra": {"Feature": "gpu"}}]},
     ],
 )
-def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any], change: dict[str, Any]) -> None:
+def test_the_digest_depends_on_everything_that_a_node_reads(call: Caller, params: dict[str, Any], change: dict[str, Any]) -> None:
     assert digests(call("slurm_config", **params)) != digests(call("slurm_config", **{**params, **change}))
 
 
@@ -208,7 +209,7 @@ def test_what_a_node_reads_is_in_its_digest(call: Caller, params: dict[str, Any]
         ),
     ],
 )
-def test_wrong_use_writes_nothing(
+def test_a_refused_configuration_writes_nothing(
     call: Caller, params: dict[str, Any], tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     result = call("slurm_config", **{**params, **change})
@@ -216,7 +217,7 @@ def test_wrong_use_writes_nothing(
     assert content(tmp_path) == {}
 
 
-def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_config", **params)
     (tmp_path / "runs/kth").mkdir(parents=True)
     (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
@@ -229,7 +230,7 @@ def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any], tmp_p
 
 
 def converge(tmp_path: Path, **variables: Any) -> list[str]:
-    """Lines of slurm.conf as the role slurm_controller writes it, called from a playbook with these variables."""
+    """Run the role slurm_controller in a playbook with these variables; returns the lines of slurm.conf."""
     (tmp_path / "etc/nodes").mkdir(parents=True, exist_ok=True)
     role = {
         "role": "slurm_controller",
@@ -250,18 +251,18 @@ def converge(tmp_path: Path, **variables: Any) -> list[str]:
     return (tmp_path / "etc/slurm.conf").read_text().splitlines()
 
 
-def test_a_users_settings_go_over_the_defaults_and_omit_removes_one(tmp_path: Path) -> None:
+def test_settings_of_the_user_override_defaults_and_omit_removes_them(tmp_path: Path) -> None:
     plain = converge(tmp_path)
     assert {"SlurmdTimeout=300", "MailProg=/bin/true", "TreeWidth=65533", "SchedulerType=sched/backfill"} <= set(plain)
-    mine = {
+    settings = {
         "SlurmdTimeout": "omit",
-        "mailprog": "omit",  # Slurm does not look at the case, and neither does this
+        "mailprog": "omit",  # names of settings are case-insensitive in Slurm
         "TreeWidth": 7,
         "PreemptMode": ["SUSPEND", "GANG"],
         "SchedulerParameters": {"bf_continue": False, "bf_window": "omit", "defer": True, "bf_interval": 9},
         "CompleteWait": "{{ 30 + 2 }}",
     }
-    lines = converge(tmp_path, slurm_controller_settings=mine)
+    lines = converge(tmp_path, slurm_controller_settings=settings)
     expected = {"TreeWidth=7", "PreemptMode=SUSPEND,GANG", "SchedulerParameters=defer,bf_interval=9", "CompleteWait=32"}
     assert expected <= set(lines)
     keys = [line.split("=")[0].lower() for line in lines]
@@ -272,7 +273,7 @@ def test_a_users_settings_go_over_the_defaults_and_omit_removes_one(tmp_path: Pa
     ], "nothing else changed"
 
 
-def test_a_users_partitions_replace_the_configurations(tmp_path: Path) -> None:
+def test_partitions_of_the_user_replace_those_of_the_configuration(tmp_path: Path) -> None:
     partitions = [{"name": "long", "Default": True, "MaxTime": "1:30:00", "PreemptMode": False}, {"name": "short", "Nodes": "n1"}]
     lines = converge(tmp_path, slurm_controller_partitions=partitions)
     assert lines[-2:] == [
@@ -281,8 +282,8 @@ def test_a_users_partitions_replace_the_configurations(tmp_path: Path) -> None:
     ]
 
 
-def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
-    """Its defaults, those of the scheduler's configuration and the user's own; what is policy stays."""
+def test_time_outs_of_the_role_follow_the_speed(tmp_path: Path) -> None:
+    """Time-outs in the role's defaults, the scheduler's configuration and the user's settings follow; policy settings do not."""
     plain = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20})
     fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
     assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
@@ -292,14 +293,14 @@ def test_the_roles_settings_follow_its_speed(tmp_path: Path) -> None:
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
 
 
-def test_a_release_has_its_own_words_and_files(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_settings_and_files_depend_on_the_release(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     params["settings"] |= {"SlurmctldHost": "here(127.0.0.1)", "SlurmdParameters": "config_overrides"}
     call("slurm_config", **params, version="16.05.6")
     old = content(tmp_path)
     assert old["common.conf"] == "ClusterName=mirage\nControlAddr=127.0.0.1\nControlMachine=here\nFastSchedule=2\nMinJobAge=300\n"
     assert old["slurm.conf"].startswith("# For Slurm 16.05.\n" + old["common.conf"])
     assert "cgroup.conf" not in old
-    # Where slurmctld and the slurmd look for it: beside the file that each reads.
+    # slurmctld and slurmd read it from the folder of their slurm.conf.
     call("slurm_config", **params, version="25.11.7")
     new = content(tmp_path)
     assert new["cgroup.conf"] == new["nodes/cgroup.conf"] == "CgroupPlugin=disabled\n"
@@ -310,6 +311,6 @@ def test_a_release_has_its_own_words_and_files(call: Caller, params: dict[str, A
     assert not [name for name in content(tmp_path) if "cgroup" in name]
 
 
-def test_what_is_no_release_is_refused(call: Caller, params: dict[str, Any]) -> None:
+def test_an_invalid_release_is_refused(call: Caller, params: dict[str, Any]) -> None:
     result = call("slurm_config", **params, version="latest")
     assert result["msg"] == "wrong use: slurm_version=latest: it may be a release of Slurm, like 22.05.8"

@@ -1,4 +1,4 @@
-"""The modules slurm_farm and slurm_farm_info, in process, with the real farm; small programs stand where the daemons would."""
+"""The modules slurm_farm and slurm_farm_info, run in process with the real farm and small programs in place of the daemons."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ without_systemd = pytest.mark.skipif(
 
 @pytest.fixture
 def params() -> Iterator[dict[str, Any]]:
-    """An instance's directory as slurm_instance leaves it. Not pytest's tmp_path: the farm's user may not enter that."""
+    """Parameters for an instance's directory as slurm_instance creates it. The farm's user may not enter pytest's tmp_path."""
     directory = Path("/tmp", f"farm-module-test-{os.getpid()}-{time.monotonic_ns()}")
     for name in ("etc", "run", "log", "sbin", "lib"):
         (directory / name).mkdir(parents=True)
@@ -79,7 +79,7 @@ def slurmd_of(params: dict[str, Any]) -> int:
 
 
 @without_systemd
-def test_starts_reloads_and_stops(call: Caller, params: dict[str, Any]) -> None:
+def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str, Any]) -> None:
     assert call("slurm_farm", check=True, **params)["changed"] is True
     assert processes.of_instance(params["directory"]) == set()
     started = call("slurm_farm", **params)
@@ -93,7 +93,7 @@ def test_starts_reloads_and_stops(call: Caller, params: dict[str, Any]) -> None:
     grown = call("slurm_farm", **more)
     assert (grown["farm"]["pid"], slurmd_of(params)) == (started["farm"]["pid"], 4)
     digest = call("slurm_farm", **{**more, "controller_digest": "2"})
-    assert digest["farm"]["slurmctld_pid"] != started["farm"]["slurmctld_pid"], "it has read what it had not"
+    assert digest["farm"]["slurmctld_pid"] != started["farm"]["slurmctld_pid"], "the daemon was restarted"
     stop = {"directory": params["directory"], "state": "stopped"}
     assert call("slurm_farm", check=True, **stop)["changed"] is True
     assert slurmd_of(params) == 4
@@ -105,8 +105,8 @@ def test_starts_reloads_and_stops(call: Caller, params: dict[str, Any]) -> None:
 
 
 @without_systemd
-def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, params: dict[str, Any]) -> None:
-    """The module was killed after it had written it."""
+def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, params: dict[str, Any]) -> None:
+    """An earlier call was killed after it had written the specification."""
     call("slurm_farm", **params)
     module = load("slurm_farm")
     defaults = {
@@ -131,20 +131,20 @@ def test_a_specification_that_the_farm_was_not_told_of_is_told(call: Caller, par
     assert slurmd_of(params) == 3
 
 
-def test_slurmctld_of_several_hosts_sees_the_hosts_own_name(params: dict[str, Any]) -> None:
+def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
     defaults |= {"hostname": "10.0.0.1"}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
-    assert munged["command"][-1] == "--origin=127.0.0.1", "no name server is asked for the hosts' names"
+    assert munged["command"][-1] == "--origin=127.0.0.1", "the hosts' names need no name server"
     assert "hostname" not in specifications(Path(params["directory"]), module.layout_of({**wanted, "hostname": "head"}))[1]
 
 
 @without_systemd
-def test_a_host_that_is_not_the_head_has_the_heads_clock(call: Caller, params: dict[str, Any]) -> None:
-    """What is on the clock is started anew with another one, and munged is not."""
+def test_a_host_that_is_not_the_head_uses_the_heads_clock(call: Caller, params: dict[str, Any]) -> None:
+    """A new clock restarts the daemons that use it, but not munged."""
     directory = Path(params["directory"])
     (directory / "state").mkdir()
     shutil.chown(directory / "state", USER)
@@ -153,10 +153,10 @@ def test_a_host_that_is_not_the_head_has_the_heads_clock(call: Caller, params: d
     first, second = (f"mirage-clock 1 1800000000000000000 18{digit}0000000000000000 20\n" for digit in (1, 2))
 
     def daemons() -> tuple[set[int], set[int]]:
-        """Process ids of those that are on the clock, and of the others."""
+        """Return the process ids of the daemons that use the clock, and of the others."""
         environments = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
-        mine = {pid: "SLURM_MIRAGE_CLOCK" in some for pid, some in environments.items() if "SLURM_MIRAGE_DIGEST" in some}
-        return {pid for pid, on_it in mine.items() if on_it}, {pid for pid, on_it in mine.items() if not on_it}
+        uses_clock = {pid: "SLURM_MIRAGE_CLOCK" in env for pid, env in environments.items() if "SLURM_MIRAGE_DIGEST" in env}
+        return {pid for pid, uses in uses_clock.items() if uses}, {pid for pid, uses in uses_clock.items() if not uses}
 
     assert call("slurm_farm", **params, clock=first)["changed"] is True
     assert (directory / "state/clock").read_text() == first
@@ -165,14 +165,14 @@ def test_a_host_that_is_not_the_head_has_the_heads_clock(call: Caller, params: d
     assert call("slurm_farm", **params, clock=second)["changed"] is True
     after = daemons()
     assert (directory / "state/clock").read_text() == second
-    assert [len(some) for some in (*before, *after)] == [2, 1, 2, 1]
+    assert [len(pids) for pids in (*before, *after)] == [2, 1, 2, 1]
     assert before[1] == after[1] and not before[0] & after[0]
     assert call("slurm_farm", **{**params, "speed": 1.0}, clock="")["changed"] is True
     assert not (directory / "state/clock").exists()
 
 
 @without_systemd
-def test_accounting_comes_and_goes(call: Caller, params: dict[str, Any]) -> None:
+def test_accounting_is_added_and_removed(call: Caller, params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
     for name in ("mariadbd", "slurmdbd"):
         (directory / "sbin" / name).write_text(DAEMON)
@@ -183,26 +183,26 @@ def test_accounting_comes_and_goes(call: Caller, params: dict[str, Any]) -> None
         accounting = {**params, "database_port": server.getsockname()[1], "mariadbd": f"{directory}/sbin/mariadbd"}
         kinds = set(call("slurm_farm", **accounting)["farm"]["daemons"])
         assert kinds == {"mariadbd", "munged", "slurmctld", "slurmd", "slurmdbd"}
-        # Its own environment tells it from the others: all of them became `sleep`.
-        told = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
-        (slurmdbd,) = (pid for pid, environment in told.items() if "MYSQL_UNIX_PORT" in environment)
-        assert told[slurmdbd]["SLURM_CONF"] == f"{directory}/etc/slurm.conf"
-        assert told[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/mariadb.socket"
+        # slurmdbd is identified by its environment, because all daemons of this test have become `sleep`.
+        environments = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
+        (slurmdbd,) = (pid for pid, environment in environments.items() if "MYSQL_UNIX_PORT" in environment)
+        assert environments[slurmdbd]["SLURM_CONF"] == f"{directory}/etc/slurm.conf"
+        assert environments[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/mariadb.socket"
         assert call("slurm_farm", **accounting)["changed"] is False
         (directory / "etc/slurmdbd.conf").write_text("DbdPort=2")
         assert call("slurm_farm", **accounting)["changed"] is True
-        assert not processes.command_line(slurmdbd), "it has read what it had not"
+        assert not processes.command_line(slurmdbd), "the daemon was restarted"
     assert set(call("slurm_farm", **params)["farm"]["daemons"]) == {"munged", "slurmctld", "slurmd"}
 
 
 def test_a_fast_clock_needs_its_library(call: Caller, params: dict[str, Any]) -> None:
-    told = call("slurm_farm", **params, speed=20)["msg"]
-    assert told.startswith("wrong use: SPEED=20: ") and "virtual_clock.so is not there" in told
+    message = call("slurm_farm", **params, speed=20)["msg"]
+    assert message.startswith("wrong use: SPEED=20: ") and "virtual_clock.so is not there" in message
     assert not Path(params["directory"], "etc/farm.json").exists()
 
 
 @without_systemd
-def test_another_code_starts_the_farm_anew_and_a_killed_one_is_started(call: Caller, params: dict[str, Any]) -> None:
+def test_changed_code_restarts_the_farm_and_a_killed_farm_is_started(call: Caller, params: dict[str, Any]) -> None:
     first = call("slurm_farm", **params)["farm"]
     with Path(params["directory"], "lib/slurm_mirage/farm.py").open("a") as code:
         code.write("# newer\n")
@@ -216,7 +216,7 @@ def test_another_code_starts_the_farm_anew_and_a_killed_one_is_started(call: Cal
 
 
 @without_systemd
-def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
+def test_the_error_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
     Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
     result = call("slurm_farm", **{**params, "nodes": nodes(1)})
     assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
@@ -227,7 +227,7 @@ def test_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) 
 
 
 def starting(params: dict[str, Any], **more: Any) -> Path:
-    """The directory of a farm that, as its state says, has read its specification and goes on starting."""
+    """Write the state of a farm that has read its specification and is starting daemons; returns its directory."""
     directory = Path(params["directory"])
     write_json(directory / "etc/farm.json", {})
     state = {
@@ -244,33 +244,33 @@ def starting(params: dict[str, Any], **more: Any) -> Path:
     return directory
 
 
-def test_no_memory_for_more_is_said_with_what_to_do(params: dict[str, Any]) -> None:
+def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any]) -> None:
     with pytest.raises(RuntimeError) as error:
         load("slurm_farm").wait_for(starting(params, waiting_for_memory=60), 3600)
     assert str(error.value).startswith("the host has no memory for more slurmd: 5120 of 16384 run, ")
     assert "take fewer NODES" in str(error.value)
 
 
-def test_the_daemon_that_others_rely_on_is_named_first(params: dict[str, Any]) -> None:
+def test_the_error_names_the_failing_daemon_that_others_need(params: dict[str, Any]) -> None:
     failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
     with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
         load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
-def test_what_counts_as_progress() -> None:
-    """Whatever was before, the farm has to read its specification; then what has to go goes; then what shall run is ready."""
+def test_progress_increases_with_each_step_of_a_reload() -> None:
+    """The farm reads its specification, then daemons end, then daemons become ready."""
 
     def state(specification: str, leaving: int, ready: int) -> dict[str, Any]:
         return {"specification": specification, "leaving": leaving, "daemons": {"slurmd": {"ready": ready}}}
 
-    course = [("old", 0, 3600), ("new", 3600, 3600), ("new", 40, 40), ("new", 0, 0), ("new", 0, 1)]
-    progress = [load("slurm_farm").progress_of(state(*step), "new") for step in course]
+    steps = [("old", 0, 3600), ("new", 3600, 3600), ("new", 40, 40), ("new", 0, 0), ("new", 0, 1)]
+    progress = [load("slurm_farm").progress_of(state(*step), "new") for step in steps]
     assert progress == sorted(progress)
-    assert len(set(progress)) == len(course)
+    assert len(set(progress)) == len(steps)
 
 
 @without_systemd
-def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any]) -> None:
+def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any]) -> None:
     call("slurm_farm", **params)
     spec = Path(params["directory"], "etc/farm.json")
     before = spec.read_text()
@@ -283,8 +283,8 @@ def test_nothing_changes_under_a_run(call: Caller, params: dict[str, Any]) -> No
     assert spec.read_text() == before
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to be tricked")
-def test_root_ends_no_process_and_follows_no_link_that_the_user_names(call: Caller, params: dict[str, Any]) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root")
+def test_root_kills_no_process_and_follows_no_link_chosen_by_the_instances_user(call: Caller, params: dict[str, Any]) -> None:
     directory = Path(params["directory"])
     stranger = subprocess.Popen(["sleep", "300"])
     try:
@@ -301,14 +301,14 @@ def test_root_ends_no_process_and_follows_no_link_that_the_user_names(call: Call
         assert not (directory / "etc/target").exists()
 
 
-def test_information_about_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> None:
+def test_info_of_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> None:
     result = call("slurm_farm_info", directory=str(tmp_path))
     assert [result[key] for key in ("changed", "farm", "nodes", "jobs")] == [False, {"phase": "stopped"}, {}, {}]
     assert 0 < result["memory"] <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     assert call("slurm_farm_info", directory=str(tmp_path), wait=1)["msg"] == f"the farm does not run; see {tmp_path}/log"
 
 
-def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
+def test_info_of_a_running_instance(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
@@ -329,7 +329,7 @@ def test_information_about_one_that_does(call: Caller, tmp_path: Path) -> None:
     assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
 
 
-def test_nodes_that_never_register_are_said(call: Caller, tmp_path: Path) -> None:
+def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
     (tmp_path / "run/farm.json").write_text(json.dumps(state))

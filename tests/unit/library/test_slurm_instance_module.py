@@ -1,4 +1,4 @@
-"""The module slurm_instance, in process, on folders of its own."""
+"""The module slurm_instance, run in process, in temporary folders."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from modules import Caller
 
 from slurm_mirage.base import processes
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, whose the folders are")
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to change the owner of folders")
 
-# An account that is not there yet, as before the first run of the role.
+# An account that does not exist, as before the first run of the role.
 USER = "slurm-unit-test-nobody"
 
 
@@ -28,17 +28,17 @@ def params(tmp_path: Path) -> dict[str, Any]:
     return {"name": "one", "root": str(tmp_path / "root"), "user": USER, "nodes": 4}
 
 
-def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_folders_ports_and_code_are_created_once(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     directory = tmp_path / "root/one"
     checked = call("slurm_instance", check=True, **params)
     assert (checked["changed"], checked["directory"]) == (True, str(directory))
     assert not (tmp_path / "root").exists()
-    made = call("slurm_instance", **params)
-    assert made["changed"] is True
+    created = call("slurm_instance", **params)
+    assert created["changed"] is True
     content = json.loads((directory / "instance.json").read_text())
-    assert made["ports"] == 5
-    assert made["kernel_settings"]["kernel.pid_max"] >= 131072
-    assert content == {"name": "one", "port": made["port"], "ports": 5, "addresses": 1, "nodes": 4, "user": USER}
+    assert created["ports"] == 5
+    assert created["kernel_settings"]["kernel.pid_max"] >= 131072
+    assert content == {"name": "one", "port": created["port"], "ports": 5, "addresses": 1, "nodes": 4, "user": USER}
     assert {path.name for path in directory.iterdir() if path.is_dir()} == {
         "etc",
         "bin",
@@ -51,10 +51,10 @@ def test_makes_folders_ports_and_code_once(call: Caller, params: dict[str, Any],
         "home",
     }
     again = call("slurm_instance", **params)
-    assert (again["changed"], again["port"]) == (False, made["port"])
+    assert (again["changed"], again["port"]) == (False, created["port"])
 
 
-def test_a_database_has_a_port_that_it_keeps_and_no_other_takes(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_a_database_keeps_a_port_that_no_other_instance_gets(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     assert call("slurm_instance", **params)["database_port"] == 0
     kept = tmp_path / "root/one/instance.json"
     assert "database_port" not in json.loads(kept.read_text())
@@ -71,7 +71,7 @@ def test_a_database_has_a_port_that_it_keeps_and_no_other_takes(call: Caller, pa
         assert call("slurm_instance", **params, database=True)["database_port"] != first["database_port"]
 
 
-def test_the_farm_can_be_started_from_what_is_installed(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_the_installed_package_can_run_the_farm(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
     directory = tmp_path / "root/one"
     command = ["/usr/bin/python3", "-m", "slurm_mirage.programs.farm", "status", str(directory)]
@@ -79,7 +79,7 @@ def test_the_farm_can_be_started_from_what_is_installed(call: Caller, params: di
     assert (status.returncode, json.loads(status.stdout), status.stderr) == (3, {"phase": "stopped"}, "")
 
 
-def test_the_user_may_enter_whatever_roots_umask(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_the_folders_mode_does_not_depend_on_the_umask(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         call("slurm_instance", **params)
@@ -94,34 +94,36 @@ def test_the_user_may_enter_whatever_roots_umask(call: Caller, params: dict[str,
 
 @pytest.fixture
 def head(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of the head of a cluster of 9 nodes, of which it has 4. Loopback addresses stand for those of other hosts."""
+    """Parameters of the head, with 4 of the cluster's 9 nodes. Loopback addresses replace the addresses of other hosts."""
     return {**params, "address": "127.0.1.7", "cluster_nodes": 9, "block_nodes": 5}
 
 
-def test_other_hosts_take_the_ports_of_the_head(call: Caller, head: dict[str, Any], tmp_path: Path) -> None:
-    made = call("slurm_instance", **head)
-    assert made["ports"] == 6, "slurmctld's, and one for each node of the host that has the most"
+def test_other_hosts_use_the_ports_of_the_head(call: Caller, head: dict[str, Any], tmp_path: Path) -> None:
+    created = call("slurm_instance", **head)
+    assert created["ports"] == 6, "one for slurmctld, and one for each node of the host with the most nodes"
     kept = json.loads((tmp_path / "root/one/instance.json").read_text())
     assert (kept["nodes"], kept["here"], kept["addresses"]) == (9, 4, 1)
-    assert made["host"]["cores"] == os.cpu_count() and made["account"] is None
-    assert 100 not in made["taken_ids"] or made["taken_ids"] == sorted(made["taken_ids"])
+    assert created["host"]["cores"] == os.cpu_count() and created["account"] is None
+    assert 100 not in created["taken_ids"] or created["taken_ids"] == sorted(created["taken_ids"])
     other = {**head, "root": str(tmp_path / "other"), "address": "127.0.1.8", "nodes": 5, "follows": True}
-    follower = call("slurm_instance", **other, port=made["port"], ports=made["ports"])
-    assert (follower["port"], follower["ports"]) == (made["port"], made["ports"])
-    assert call("slurm_instance", **other, port=made["port"], ports=made["ports"])["changed"] is False
-    with socket.create_server(("127.0.1.8", made["port"] + 3)):
-        refused = call("slurm_instance", check=True, **other, port=made["port"], ports=made["ports"])
-    assert refused["msg"].startswith(f"wrong use: PORT={made['port']}: port {made['port'] + 3} of 127.0.1.8 is taken by another")
+    follower = call("slurm_instance", **other, port=created["port"], ports=created["ports"])
+    assert (follower["port"], follower["ports"]) == (created["port"], created["ports"])
+    assert call("slurm_instance", **other, port=created["port"], ports=created["ports"])["changed"] is False
+    with socket.create_server(("127.0.1.8", created["port"] + 3)):
+        refused = call("slurm_instance", check=True, **other, port=created["port"], ports=created["ports"])
+    assert refused["msg"].startswith(
+        f"wrong use: PORT={created['port']}: port {created['port'] + 3} of 127.0.1.8 is taken by another"
+    )
 
 
-def test_a_head_may_have_no_nodes_of_its_own(call: Caller, head: dict[str, Any]) -> None:
-    made = call("slurm_instance", **{**head, "nodes": 0})
-    assert (made["changed"], made["ports"]) == (True, 6)
+def test_a_head_may_have_no_nodes(call: Caller, head: dict[str, Any]) -> None:
+    created = call("slurm_instance", **{**head, "nodes": 0})
+    assert (created["changed"], created["ports"]) == (True, 6)
 
 
-def test_a_host_has_its_address_and_no_second_one(call: Caller, head: dict[str, Any]) -> None:
-    elsewhere = call("slurm_instance", **{**head, "address": "192.0.2.1"})
-    assert elsewhere["msg"].startswith("wrong use: mirage_address=192.0.2.1: this host has no such address")
+def test_a_host_of_several_needs_its_own_address_and_has_no_second_one(call: Caller, head: dict[str, Any]) -> None:
+    foreign = call("slurm_instance", **{**head, "address": "192.0.2.1"})
+    assert foreign["msg"].startswith("wrong use: mirage_address=192.0.2.1: this host has no such address")
     many = call("slurm_instance", check=True, **{**head, "block_nodes": 15000, "cluster_nodes": 20000})
     assert many["msg"] == "wrong use: NODES: 15000 of them on one host; a cluster of several hosts has at most 14999 on each"
 
@@ -137,7 +139,7 @@ def test_a_host_has_its_address_and_no_second_one(call: Caller, head: dict[str, 
         ({"nodes": 15001, "port": 50600}, "wrong use: PORT=50600: needs 15000 ports"),
     ],
 )
-def test_wrong_use_makes_no_instance(
+def test_a_refused_instance_creates_nothing(
     call: Caller, params: dict[str, Any], tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     for check in (True, False):
@@ -147,11 +149,11 @@ def test_wrong_use_makes_no_instance(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_instances_that_are_made_at_once_have_ports_of_their_own(params: dict[str, Any], tmp_path: Path) -> None:
+def test_instances_created_at_the_same_time_get_different_ports(params: dict[str, Any], tmp_path: Path) -> None:
     script = "import sys, json, modules; from ansible.module_utils.testing import patch_module_args as p\n"
     script += "with p(json.loads(sys.argv[1])): modules.load('slurm_instance').main()"
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}"}
-    makers = [
+    calls = [
         subprocess.Popen(
             [sys.executable, "-c", script, json.dumps({**params, "name": name})],
             env=environment,
@@ -159,11 +161,11 @@ def test_instances_that_are_made_at_once_have_ports_of_their_own(params: dict[st
         )
         for name in ("one", "two", "three", "four")
     ]
-    ports = sorted(json.loads(maker.communicate()[0])["port"] for maker in makers)
+    ports = sorted(json.loads(process.communicate()[0])["port"] for process in calls)
     assert all(after - before >= 5 for before, after in pairwise(ports)), ports
 
 
-def test_another_number_of_nodes_or_another_code_waits_for_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
     directory = tmp_path / "root/one"
     (directory / "runs/kth").mkdir()
@@ -176,7 +178,7 @@ def test_another_number_of_nodes_or_another_code_waits_for_a_run(call: Caller, p
     assert (directory / "lib/slurm_mirage/farm.py").read_text() == "# older\n"
 
 
-def test_the_last_instance_takes_the_folder_of_all_with_it(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_the_common_folder_is_removed_with_the_last_instance(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
     call("slurm_instance", **{**params, "name": "two"})
     root, absent = params["root"], {"state": "absent"}
@@ -190,18 +192,18 @@ def test_the_last_instance_takes_the_folder_of_all_with_it(call: Caller, params:
     assert not (tmp_path / "root").exists()
 
 
-def test_an_instance_whose_farm_runs_is_not_removed(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_removal_is_refused_while_the_farm_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
     state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid())}
     (tmp_path / "root/one/run/farm.json").write_text(json.dumps(state))
     absent = {"name": "one", "root": params["root"], "state": "absent"}
-    assert call("slurm_instance", check=True, **absent)["changed"] is True, "it would have been stopped before"
+    assert call("slurm_instance", check=True, **absent)["changed"] is True, "outside check mode the role stops the farm first"
     result = call("slurm_instance", **absent)
     assert result["msg"].startswith("wrong use: the farm of instance one still runs")
     assert (tmp_path / "root/one/instance.json").exists()
 
 
-def test_an_instance_does_not_take_somebody_elses_account_with_it(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_removal_is_refused_with_an_account_of_others(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
     result = call("slurm_instance", name="one", root=params["root"], user="nobody", state="absent")
     assert result["msg"].startswith("wrong use: instance_user=nobody: this account is not the instance's")

@@ -1,4 +1,4 @@
-"""The module slurm_node_removal where no slurmctld runs; with one: tests/infra and molecule/local."""
+"""The module slurm_node_removal without a running slurmctld. tests/infra and molecule/local test it with one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from modules import Caller
 
 
 @pytest.mark.parametrize("state", ["leaving", "staying"])
-@pytest.mark.parametrize("pid_file", [None, "", "no number\n", f"{os.getpid()}\n"])
-def test_nothing_to_do_where_no_slurmctld_of_the_instance_runs(
+@pytest.mark.parametrize("pid_file", [None, "", "no number\n", "{own}\n"])
+def test_nothing_is_done_without_a_slurmctld_of_the_instance(
     call: Caller, tmp_path: Path, state: str, pid_file: str | None
 ) -> None:
-    """Neither is a process of that number that is another's taken for it."""
+    """A process with the id in the pid file that is not slurmctld is not mistaken for it."""
     (tmp_path / "run").mkdir()
     if pid_file is not None:
-        (tmp_path / "run/slurmctld.pid").write_text(pid_file)
+        (tmp_path / "run/slurmctld.pid").write_text(pid_file.format(own=os.getpid()))
     result = call("slurm_node_removal", directory=str(tmp_path), nodes=[{"count": 2, "cpus": 4}], state=state)
     assert (result["changed"], result["leaving"], result["resumed"]) == (False, "", "")
 
@@ -33,7 +33,5 @@ def test_nothing_to_do_where_no_slurmctld_of_the_instance_runs(
         ),
     ],
 )
-def test_classes_that_cannot_be_are_told_before_anything_is_done(
-    call: Caller, tmp_path: Path, nodes: list[dict[str, Any]], message: str
-) -> None:
+def test_invalid_node_classes_are_refused(call: Caller, tmp_path: Path, nodes: list[dict[str, Any]], message: str) -> None:
     assert call("slurm_node_removal", directory=str(tmp_path), nodes=nodes)["msg"] == message

@@ -1,4 +1,4 @@
-"""The modules slurm_replay and slurm_replay_info, run in process; the replay itself waits for a controller that is not there."""
+"""The modules slurm_replay and slurm_replay_info, run in process. The replay waits for a slurmctld that does not exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def params(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """A run of an instance whose controller never answers: its replay waits for it. Nothing is left of it afterwards."""
+    """Parameters for a run of an instance whose slurmctld never answers, so that its replay waits until it is killed."""
     folder = tmp_path / "runs" / "first"
     folder.mkdir(parents=True)
     write_plan(folder / "plan.csv", [])
@@ -59,7 +59,7 @@ def end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
-def test_start_follow_and_stop(call: Any, params: dict[str, Any]) -> None:
+def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, Any]) -> None:
     assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
     assert call("slurm_replay_info", **info(params)) == {"changed": False, "running": False, "progress": {}, "invocation": ANY}
     started = call("slurm_replay", **params)
@@ -81,7 +81,7 @@ def test_start_follow_and_stop(call: Any, params: dict[str, Any]) -> None:
     assert not seen["running"] and seen["progress"]["phase"] == "stopped"
 
 
-def test_a_killed_replay_is_told_and_started_again(call: Any, params: dict[str, Any]) -> None:
+def test_a_killed_replay_is_reported_and_started_again(call: Any, params: dict[str, Any]) -> None:
     pid = call("slurm_replay", **params)["pid"]
     progress = Path(params["instance"], "runs", "first", "progress.json")
     deadline = time.monotonic() + 20
@@ -95,7 +95,7 @@ def test_a_killed_replay_is_told_and_started_again(call: Any, params: dict[str, 
     assert again["changed"] and again["pid"] != pid
 
 
-def test_a_finished_run_is_not_started(call: Any, params: dict[str, Any]) -> None:
+def test_a_finished_run_is_not_started_again(call: Any, params: dict[str, Any]) -> None:
     folder = Path(params["instance"], "runs", "first")
     start = {"event": "start", "real": 1.0, "boot_time": 1, "next_id": 1}
     (folder / "journal.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps({'event': 'finished', 'real': 2.0})}\n")
@@ -103,7 +103,7 @@ def test_a_finished_run_is_not_started(call: Any, params: dict[str, Any]) -> Non
     assert (result["changed"], result["running"]) == (False, False)
 
 
-def test_a_replay_that_does_not_begin_says_why(call: Any, params: dict[str, Any]) -> None:
+def test_the_error_says_why_a_replay_does_not_start(call: Any, params: dict[str, Any]) -> None:
     folder = Path(params["instance"], "runs", "first")
     (folder / "run.json").write_text("{}")
     result = call("slurm_replay", **params)
@@ -127,7 +127,7 @@ def test_the_replay_runs_as_its_user(call: Any, params: dict[str, Any]) -> None:
     for path in [Path(params["instance"]), *Path(params["instance"]).rglob("*")]:
         os.chown(path, nobody.pw_uid, nobody.pw_gid)
     for parent in Path(params["instance"]).parents:
-        if parent.stat().st_uid == os.geteuid() and "pytest" in parent.name:
+        if parent.stat().st_uid == os.geteuid() and "pytest" in str(parent):
             parent.chmod(parent.stat().st_mode | 0o111)
     params.pop("package_path")  # by default the instance's own
     pid = call("slurm_replay", **{**params, "user": "nobody", "python": "/usr/bin/python3"})["pid"]

@@ -1,4 +1,4 @@
-"""Who may reach an instance's ports: the table as text, and nftables itself between network namespaces of this machine."""
+"""The nftables table of an instance: its text, and its effect between network namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ NFT = "/usr/sbin/nft"
         ("1-65535/tcp", Ports(1, 65535, "tcp")),
     ],
 )
-def test_ports(text: str, ports: Ports) -> None:
-    assert firewall.ports_of(text) == ports
+def test_parse_ports(text: str, ports: Ports) -> None:
+    assert firewall.parse_ports(text) == ports
 
 
 @pytest.mark.parametrize(
     "text", ["", "111", "111/sctp", "0/tcp", "65536/tcp", "20-10/tcp", "10-/tcp", "111/udp\n", "ssh/tcp", "1,2/tcp"]
 )
-def test_what_is_no_port(text: str) -> None:
+def test_parse_ports_refuses_other_text(text: str) -> None:
     with pytest.raises(WrongUse, match=r"^mirage_firewall_ports: .*: a port or a range of them, and tcp or udp, like 111/udp or "):
-        firewall.ports_of(text)
+        firewall.parse_ports(text)
 
 
 @pytest.mark.parametrize("text", ["", "192.0.2.300", "192.0.2.0/33", "host", "192.0.2.1; drop", "fd00::/129"])
-def test_what_is_no_network(text: str) -> None:
+def test_parse_network_refuses_other_text(text: str) -> None:
     with pytest.raises(WrongUse, match=r"^mirage_firewall_from: .*: an address or a network like 192.0.2.0/24"):
-        firewall.network_of(text)
+        firewall.parse_network(text)
 
 
-def test_the_port_of_ssh_is_not_closed() -> None:
-    with pytest.raises(WrongUse, match=r"^mirage_firewall_ports: 20-30/tcp: Ansible comes by port 22, which would be closed to it"):
+def test_the_port_of_ssh_is_refused() -> None:
+    with pytest.raises(WrongUse, match=r"^mirage_firewall_ports: 20-30/tcp: contains port 22, by which Ansible connects"):
         firewall.check_reachable([Ports(20, 30, "tcp")], [22])
     firewall.check_reachable([Ports(20, 30, "udp"), Ports(23, 23, "tcp")], [22])
 
 
-def test_the_mark_stands_for_all_that_the_table_is_made_of() -> None:
-    made = firewall.table("t", ["192.0.2.1", "fd00::1"], ["111/udp"])
-    assert re.fullmatch("[0-9a-f]{16}", firewall.mark_of(made))
-    assert firewall.mark_of("table inet t {}") == ""
+def test_the_digest_depends_on_the_name_the_hosts_and_the_ports() -> None:
+    table = firewall.table("t", ["192.0.2.1", "fd00::1"], ["111/udp"])
+    assert re.fullmatch("[0-9a-f]{16}", firewall.table_digest(table))
+    assert firewall.table_digest("table inet t {}") == ""
     for other in (
         firewall.table("u", ["192.0.2.1", "fd00::1"], ["111/udp"]),
         firewall.table("t", ["192.0.2.2", "fd00::1"], ["111/udp"]),
         firewall.table("t", ["192.0.2.1", "fd00::1"], ["111/tcp"]),
     ):
-        assert firewall.mark_of(other) != firewall.mark_of(made)
-    assert firewall.table("t", ["fd00::1", "192.0.2.1/32", "192.0.2.1"], ["111/udp", "111/udp"]) == made
+        assert firewall.table_digest(other) != firewall.table_digest(table)
+    assert firewall.table("t", ["fd00::1", "192.0.2.1/32", "192.0.2.1"], ["111/udp", "111/udp"]) == table
 
 
 # ---- nftables ----
@@ -96,7 +96,7 @@ def params(nft: Path, tmp_path: Path) -> dict[str, Any]:
 EVERYTHING = {"17000/tcp", "17000/udp", "17001/tcp", "17001/udp", "22/tcp", "22/udp"}
 
 
-def test_only_the_clusters_hosts_reach_its_ports(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
+def test_only_the_hosts_of_the_cluster_reach_its_ports(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
     wanted = params(nft, tmp_path)
     assert host.reached_by("stranger", 17000, 17001, 22) == EVERYTHING
     assert call("nftables_table", check=True, **wanted)["changed"] is True
@@ -113,16 +113,16 @@ def test_only_the_clusters_hosts_reach_its_ports(call: Caller, host: Host, nft: 
     assert host.reached_by("stranger", 17000, 17001, 22) == EVERYTHING
     assert host.reached_by("friend", 17000) == set()
 
-    gone = {**wanted, "state": "absent"}
-    assert call("nftables_table", check=True, **gone)["changed"] is True
+    absent = {**wanted, "state": "absent"}
+    assert call("nftables_table", check=True, **absent)["changed"] is True
     assert host.reached_by("friend", 17000) == set()
-    assert call("nftables_table", **gone)["changed"] is True
+    assert call("nftables_table", **absent)["changed"] is True
     assert host.reached_by("friend", 17000, 17001, 22) == EVERYTHING
-    assert call("nftables_table", **gone)["changed"] is False
+    assert call("nftables_table", **absent)["changed"] is False
 
 
-def test_the_hosts_own_rules_and_connections_stay(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
-    """The table of somebody else is left alone, and a connection from one of the ports of the block can be made."""
+def test_other_tables_and_outgoing_connections_are_not_affected(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
+    """Another table remains, and a connection from a port of the instance's block can be opened."""
     subprocess.run([nft, "add table inet others; add chain inet others c { type filter hook input priority 0; }"], check=True)
     call("nftables_table", **params(nft, tmp_path))
     outside = subprocess.Popen(
@@ -139,8 +139,8 @@ def test_the_hosts_own_rules_and_connections_stay(call: Caller, host: Host, nft:
     assert "table inet others" in listed and "slurm_mirage" not in listed
 
 
-def test_a_table_that_the_host_has_lost_is_loaded_again(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
-    """By the module, and by nft alone from the file, as at the host's start: onto an empty kernel, and onto itself."""
+def test_a_flushed_table_is_loaded_again(call: Caller, host: Host, nft: Path, tmp_path: Path) -> None:
+    """By the module, and by `nft -f` from the file as when the host boots, with and without an earlier table in the kernel."""
     wanted = params(nft, tmp_path)
     call("nftables_table", **wanted)
     subprocess.run([nft, "flush", "ruleset"], check=True)
@@ -159,17 +159,17 @@ def test_a_table_that_the_host_has_lost_is_loaded_again(call: Caller, host: Host
     [
         ({"hosts": ["everybody"]}, "wrong use: mirage_firewall_from: 'everybody': an address"),
         ({"ports": ["everything"]}, "wrong use: mirage_firewall_ports: 'everything': a port"),
-        ({"ports": ["1-100/tcp"]}, "wrong use: mirage_firewall_ports: 1-100/tcp: Ansible comes by port 22"),
+        ({"ports": ["1-100/tcp"]}, "wrong use: mirage_firewall_ports: 1-100/tcp: contains port 22"),
         ({"file": "/nowhere/firewall.nft"}, "/nowhere/firewall.nft cannot be written (No such file or directory)"),
     ],
 )
-def test_wrong_use_changes_nothing(call: Caller, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_refused_call_writes_no_file(call: Caller, tmp_path: Path, change: dict[str, Any], message: str) -> None:
     wanted = {"name": "t", "file": str(tmp_path / "f"), "nft": "/bin/false", "hosts": ["192.0.2.1"], "ports": ["111/udp"]}
     assert call("nftables_table", **{**wanted, **change})["msg"].startswith(message)
     assert not (tmp_path / "f").exists()
 
 
-def test_without_nft_check_mode_says_that_it_would_be_made(call: Caller, tmp_path: Path) -> None:
+def test_check_mode_without_nft_reports_a_change(call: Caller, tmp_path: Path) -> None:
     wanted = {"name": "t", "file": str(tmp_path / "f"), "nft": str(tmp_path / "nft")}
     assert call("nftables_table", check=True, **wanted)["changed"] is True
     assert call("nftables_table", check=True, **wanted, state="absent")["changed"] is False

@@ -1,4 +1,4 @@
-"""Whose rules ufw has: its files as text, and ufw itself, with files of its own, in a network namespace of this machine."""
+"""The ufw rules of an instance: parsing ufw's files, and a real ufw with its own files in a network namespace of this machine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FROM_A = "from 10.0.0.1 to any port 111 proto tcp"
 
 
 def rules(*lines: tuple[str, str]) -> dict[ufw.Rule, ufw.Made]:
-    """What is read from rules like ("allow tcp 111 0.0.0.0/0 any 10.0.0.1 in", "its comment")."""
+    """Parse a file with these rules, each ("allow tcp 111 0.0.0.0/0 any 10.0.0.1 in", comment)."""
     tuples = [f"### tuple ### {line}" + (f" comment={comment.encode().hex()}" if comment else "") for line, comment in lines]
-    return ufw.rules_in("*filter\n### RULES ###\n\n" + "".join(f"{line}\n-A ufw-user-input -j ACCEPT\n\n" for line in tuples))
+    return ufw.parse_rules("*filter\n### RULES ###\n\n" + "".join(f"{line}\n-A ufw-user-input -j ACCEPT\n\n" for line in tuples))
 
 
-def commands(there: dict[ufw.Rule, ufw.Made], instance: str, hosts: list[str], ports: list[str]) -> list[str]:
-    return [" ".join(words) for words in ufw.changes(there, instance, ufw.wanted(hosts, ports))]
+def commands(existing: dict[ufw.Rule, ufw.ExistingRule], instance: str, hosts: list[str], ports: list[str]) -> list[str]:
+    return [" ".join(words) for words in ufw.changes(existing, instance, ufw.required_rules(hosts, ports))]
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def commands(there: dict[ufw.Rule, ufw.Made], instance: str, hosts: list[str], p
         ("Slurm Mirage, instances a, b, c", [], [f"allow {FROM_A} comment Slurm Mirage, instances b, c"]),
         ("Slurm Mirage, instance b", [f"allow {FROM_A} comment Slurm Mirage, instances a, b"], []),
         ("Slurm Mirage, instance aa", [f"allow {FROM_A} comment Slurm Mirage, instances a, aa"], []),
-        # The administrator's.
+        # Rules of the administrator.
         ("", [], []),
         ("for instance a", [], []),
     ],
 )
-def test_a_rule_goes_with_the_last_who_needs_it(comment: str, added: list[str], removed: list[str]) -> None:
-    there = rules(("allow tcp 111 0.0.0.0/0 any 10.0.0.1 in", comment))
-    assert commands(there, "a", ["10.0.0.1"], ["111/tcp"]) == added
-    assert commands(there, "a", [], []) == removed
+def test_a_rule_is_removed_with_the_last_instance_that_needs_it(comment: str, added: list[str], removed: list[str]) -> None:
+    existing = rules(("allow tcp 111 0.0.0.0/0 any 10.0.0.1 in", comment))
+    assert commands(existing, "a", ["10.0.0.1"], ["111/tcp"]) == added
+    assert commands(existing, "a", [], []) == removed
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_rule_goes_with_the_last_who_needs_it(comment: str, added: list[str], 
         ("allow_log tcp 17000 0.0.0.0/0 any 10.0.0.1 in", "10.0.0.1", "17000/tcp"),
     ],
 )
-def test_what_is_the_same_rule(line: str, host: str, ports: str) -> None:
+def test_rules_that_ufw_treats_as_equal(line: str, host: str, ports: str) -> None:
     assert commands(rules((line, "")), "a", [host], [ports]) == []
     assert len(commands({}, "a", [host], [ports])) == 1
 
@@ -81,26 +81,26 @@ def test_what_is_the_same_rule(line: str, host: str, ports: str) -> None:
         "route:deny tcp 111 0.0.0.0/0 any 10.0.0.1 in",
     ],
 )
-def test_what_is_another_rule(line: str) -> None:
+def test_rules_that_ufw_treats_as_different(line: str) -> None:
     assert commands(rules((line, "")), "a", ["10.0.0.1"], ["111/tcp"]) == [f"allow {FROM_A} comment Slurm Mirage, instance a"]
 
 
 @pytest.mark.parametrize("action", ["deny", "reject", "limit", "deny_log"])
-def test_a_rule_that_keeps_a_host_out_is_not_turned_round(action: str) -> None:
-    there = rules((f"{action} tcp 111 0.0.0.0/0 any 10.0.0.1 in", ""))
-    with pytest.raises(WrongUse, match=rf"^mirage_firewall=ufw: the host's own rule `ufw {action} {FROM_A}` keeps out"):
-        ufw.changes(there, "a", ufw.wanted(["10.0.0.1"], ["111/tcp"]))
-    assert commands(there, "a", [], []) == []
+def test_a_rule_that_blocks_a_host_of_the_cluster_is_an_error(action: str) -> None:
+    existing = rules((f"{action} tcp 111 0.0.0.0/0 any 10.0.0.1 in", ""))
+    with pytest.raises(WrongUse, match=rf"^mirage_firewall=ufw: the host's own rule `ufw {action} {FROM_A}` blocks a host"):
+        ufw.changes(existing, "a", ufw.required_rules(["10.0.0.1"], ["111/tcp"]))
+    assert commands(existing, "a", [], []) == []
 
 
-def test_without_ufw_nothing_is_removed_and_it_is_told(call: Caller, tmp_path: Path) -> None:
-    gone = {"instance": "a", "ufw": str(tmp_path / "ufw"), "folder": str(tmp_path), "state": "absent"}
+def test_without_ufw_remaining_rules_are_counted(call: Caller, tmp_path: Path) -> None:
+    absent = {"instance": "a", "ufw": str(tmp_path / "ufw"), "folder": str(tmp_path), "state": "absent"}
     comment = b"Slurm Mirage, instance a".hex()
     text = f"### tuple ### allow tcp 111 0.0.0.0/0 any 10.0.0.1 in comment={comment}\n"
     for content, left in (("", 0), (text, 1)):
         (tmp_path / "user.rules").write_text(content)
         for check in (True, False):
-            result = call("ufw_rules", check=check, **gone)
+            result = call("ufw_rules", check=check, **absent)
             assert (result["changed"], result["commands"], result["left"]) == (False, [], left)
         assert (tmp_path / "user.rules").read_text() == content
 
@@ -116,7 +116,7 @@ def host() -> Iterator[Host]:
 
 @pytest.fixture
 def own(host: Host, tmp_path: Path) -> Path:
-    """ufw with files of its own, switched on in the host, where it refuses what no rule lets through."""
+    """Path of a ufw with its own files, enabled in the namespace `host`; it rejects incoming packets that no rule allows."""
     shutil.copytree("/etc/ufw", tmp_path / "etc/ufw")
     for path in Path("/usr/share/ufw/iptables").glob("*.rules"):
         shutil.copy(path, tmp_path / "etc/ufw")
@@ -131,7 +131,7 @@ def own(host: Host, tmp_path: Path) -> Path:
 
 
 def params(own: Path, instance: str, *hosts: str) -> dict[str, Any]:
-    """With the addresses of friends, and two ports of three."""
+    """Parameters of ufw_rules: `hosts` may reach three of four ports; without hosts, state=absent."""
     wanted = {"instance": instance, "ufw": str(own), "folder": str(own.parent / "etc/ufw")}
     return (
         {**wanted, "hosts": list(hosts), "ports": ["17000-17000/tcp", "17000-17001/udp"]}
@@ -141,40 +141,39 @@ def params(own: Path, instance: str, *hosts: str) -> dict[str, Any]:
 
 
 def added(own: Path) -> str:
-    """The rules, as ufw itself tells them."""
+    """Return the rules that `ufw show added` prints."""
     return subprocess.run([own, "show", "added"], check=True, capture_output=True, text=True).stdout
 
 
 OPEN = {"17000/tcp", "17000/udp", "17001/udp"}
 
 
-def test_the_clusters_hosts_are_let_through(call: Caller, host: Host, own: Path) -> None:
-    mine = params(own, "a", "10.77.1.2", "fd00::/8")
+def test_the_hosts_of_the_cluster_reach_its_ports(call: Caller, host: Host, own: Path) -> None:
+    wanted = params(own, "a", "10.77.1.2", "fd00::/8")
     assert host.reached_by("friend", 17000, 17001) == set()
-    assert call("ufw_rules", check=True, **mine)["changed"] is True
+    assert call("ufw_rules", check=True, **wanted)["changed"] is True
     assert "Mirage" not in added(own)
-    assert call("ufw_rules", **mine)["changed"] is True
+    assert call("ufw_rules", **wanted)["changed"] is True
     assert host.reached_by("friend", 17000, 17001) == OPEN
     assert host.reached_by("stranger", 17000, 17001) == set()
     for check in (True, False):
-        assert call("ufw_rules", check=check, **mine)["changed"] is False
+        assert call("ufw_rules", check=check, **wanted)["changed"] is False
 
     other = params(own, "a", "10.77.2.0/24")
     assert call("ufw_rules", **other)["changed"] is True
     assert host.reached_by("friend", 17000, 17001) == set()
     assert host.reached_by("stranger", 17000, 17001) == OPEN
 
-    gone = params(own, "a")
-    assert call("ufw_rules", check=True, **gone)["changed"] is True
+    absent = params(own, "a")
+    assert call("ufw_rules", check=True, **absent)["changed"] is True
     assert "Mirage" in added(own)
-    assert call("ufw_rules", **gone)["changed"] is True
+    assert call("ufw_rules", **absent)["changed"] is True
     assert host.reached_by("stranger", 17000, 17001) == set()
     assert "Mirage" not in added(own)
-    assert call("ufw_rules", **gone)["changed"] is False
+    assert call("ufw_rules", **absent)["changed"] is False
 
 
-def test_instances_share_rules(call: Caller, host: Host, own: Path) -> None:
-    """Until the last one goes."""
+def test_instances_share_rules_until_the_last_is_removed(call: Caller, host: Host, own: Path) -> None:
     a, b = params(own, "a", "10.77.1.2"), params(own, "b", "10.77.1.2", "10.77.2.2")
     for one in (a, b):
         assert call("ufw_rules", **one)["changed"] is True
@@ -190,23 +189,23 @@ def test_instances_share_rules(call: Caller, host: Host, own: Path) -> None:
 
 @pytest.mark.parametrize("comment", [[], ["comment", "mine"]])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_the_administrators_rule_stays(call: Caller, host: Host, own: Path, comment: list[str], is_first: bool) -> None:
-    """Whether it was there first, or was given to ufw when the instance had made it."""
+def test_a_rule_of_the_administrator_is_kept(call: Caller, host: Host, own: Path, comment: list[str], is_first: bool) -> None:
+    """Whether the administrator added it before or after the instance added an equal one."""
     rule = ["allow", "from", "10.77.1.2", "to", "any", "port", "17000", "proto", "tcp", *comment]
-    mine = params(own, "a", "10.77.1.2")
+    wanted = params(own, "a", "10.77.1.2")
     if not is_first:
-        call("ufw_rules", **mine)
+        call("ufw_rules", **wanted)
     subprocess.run([own, *rule], check=True, capture_output=True)
     before = added(own)
-    assert call("ufw_rules", **mine)["changed"] is is_first
-    assert call("ufw_rules", **mine)["changed"] is False
+    assert call("ufw_rules", **wanted)["changed"] is is_first
+    assert call("ufw_rules", **wanted)["changed"] is False
     assert host.reached_by("friend", 17000, 17001) == OPEN
     assert call("ufw_rules", **params(own, "a"))["changed"] is True
     assert host.reached_by("friend", 17000, 17001) == {"17000/tcp"}
     assert set(added(own).splitlines()) <= set(before.splitlines())
 
 
-def test_the_administrators_refusal_is_not_turned_round(call: Caller, host: Host, own: Path) -> None:
+def test_a_blocking_rule_of_the_administrator_is_kept(call: Caller, host: Host, own: Path) -> None:
     rule = ["deny", "from", "10.77.1.2", "to", "any", "port", "17000", "proto", "tcp"]
     subprocess.run([own, *rule], check=True, capture_output=True)
     before = added(own)

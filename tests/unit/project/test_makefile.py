@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +131,33 @@ def test_missing_tools_are_named_in_one_line(clone: Path, tmp_path: Path, target
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     done = make(clone, target, PATH=str(tmp_path))
     assert done.returncode == 2
-    assert done.stdout.splitlines()[-1] == f"failed: tools are missing: apt-get install {packages}", done.stderr
+    told = f"failed: tools are missing: apt-get install {packages} (make packages installs all)"
+    assert done.stdout.splitlines()[-1] == told, done.stderr
+
+
+def install(folder: Path, *packages: str, **popen: Any) -> subprocess.CompletedProcess[str]:
+    """tests/install_packages.sh without sudo."""
+    for name in ("bash", "env", "apt-get", "dpkg-query", "grep"):
+        if (program := shutil.which(name)) is None:
+            pytest.skip(f"skipped: no Debian, {name} is not there")
+        (folder / name).symlink_to(program)
+    command = [str(shutil.which("bash")), "-s", "--", *packages]
+    script = (ROOT / "tests/install_packages.sh").read_text()
+    return subprocess.run(command, input=script, env={"PATH": str(folder)}, capture_output=True, text=True, check=False, **popen)
+
+
+def test_packages_that_are_there_are_not_installed_again(tmp_path: Path) -> None:
+    done = install(tmp_path, "dpkg", "base-files")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="skipped: only root can become another user")
+def test_a_user_who_may_not_install_is_told_what_is_missing() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own may not be entered by others
+        Path(folder).chmod(0o755)
+        done = install(Path(folder), "dpkg", "no-such-package", "nor-this", user="nobody")
+    assert done.returncode == 1
+    assert done.stdout == "failed: Debian packages are missing: apt-get install no-such-package nor-this, as root\n"
 
 
 def test_clean_leaves_results(clone: Path) -> None:

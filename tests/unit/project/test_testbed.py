@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed import layout, trees
-from testbed.words import BedError
+from testbed.commands import BedError
 
 LONGEST_INTERFACE = 15
 """Letters; netdevice(7)."""
@@ -32,7 +32,7 @@ def test_every_bed_has_its_own_number_and_keeps_it(monkeypatch: pytest.MonkeyPat
         beds[-1].save()
     assert {bed.number for bed in beds} == set(range(1, layout.NUMBERS + 1))
     assert [layout.load(bed.name) for bed in beds] == beds
-    with pytest.raises(BedError, match=f"there are {layout.NUMBERS} beds already"):
+    with pytest.raises(BedError, match=f"all {layout.NUMBERS} numbers of beds are in use"):
         layout.new("one-more", "bookworm", ["a"])
 
 

@@ -1,4 +1,4 @@
-"""Where jobs were, and the raster of it: against a plain look at every node and instant."""
+"""Tests of the nodes of jobs over time, and of the raster, compared with a simple computation per node and instant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_last_execution_of_this_run_counts() -> None:
     assert node_map.node_lists(JOBCOMP, "r").rows() == [(7, "n[2-3]")]
 
 
-def test_what_is_recorded_is_drawn_there() -> None:
+def test_jobs_are_drawn_on_their_recorded_nodes() -> None:
     lists = pl.DataFrame({"id": [1, 2, 3], "node_list": ["n[1,3]", "fat1", "gone9"]})
     boxes = node_map.recorded(parts((1, 8, 0, 10), (2, 4, 5, 10), (3, 1, 0, 1), (4, 1, 0, 1)), lists, Machine.of(CONF), apart=False)
     assert spans(boxes) == [(1, 0, 1, 0, 10, 1), (1, 2, 3, 0, 10, 1), (2, 3, 4, 5, 10, 0.5)]
@@ -55,8 +55,8 @@ def test_lists_of_nodes_as_slurm_writes_them() -> None:
     texts = ["n[2-3,5]", "n7", "gpu7,n[8,20-21]", "login", "n9", "n[8-20]", "x1"]
     lists = pl.DataFrame({"id": range(len(texts)), "node_list": texts})
     boxes = node_map.recorded(parts(*((k, 2, 0, 1) for k in range(len(texts)))), lists, Machine.of(conf), apart=False)
-    found = [(job, first, last) for job, first, last, *_ in spans(boxes)]
-    assert sorted(found) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
+    ranges = [(job, first, last) for job, first, last, *_ in spans(boxes)]
+    assert sorted(ranges) == [(0, 1, 3), (0, 4, 5), (1, 6, 7), (2, 7, 8), (2, 8, 9), (2, 9, 11), (3, 11, 12)]
     assert boxes.share.tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1 / 6, 1 / 6, 1 / 6, 1])
     assert boxes.missing == 3
 
@@ -73,11 +73,11 @@ def test_without_nodes_the_lowest_free_processors_are_taken() -> None:
     assert boxes.missing == 1
 
 
-def test_a_suspended_job_is_not_there_meanwhile() -> None:
+def test_a_suspended_job_is_not_drawn_while_suspended() -> None:
     jobs = pl.DataFrame({"id": [1, 2], "start": [0.0, 3.0], "end": [10.0, 4.0], "processors": [2, 2]})
     suspensions = pl.DataFrame({"job": [1, 1, 9], "suspend": [6.0, 3.0, 0.0], "resume": [8.0, 4.0, 9.0]})
-    found = node_map.stretches(jobs, suspensions).select("id", "begin", "end").rows()
-    assert found == [(1, 0, 3), (2, 3, 4), (1, 4, 6), (1, 8, 10)]
+    intervals = node_map.stretches(jobs, suspensions).select("id", "begin", "end").rows()
+    assert intervals == [(1, 0, 3), (2, 3, 4), (1, 4, 6), (1, 8, 10)]
     assert node_map.stretches(jobs, None).select("id", "begin", "end").rows() == [(1, 0, 10), (2, 3, 4)]
 
 
@@ -86,15 +86,15 @@ def test_a_suspended_job_is_not_there_meanwhile() -> None:
     st.integers(1, 12),
     st.integers(1, 24),
 )
-def test_the_raster_is_what_a_look_at_every_node_and_second_shows(
+def test_the_raster_agrees_with_a_computation_per_node_and_second(
     drawn: list[tuple[int, int, int, int]], rows: int, columns: int
 ) -> None:
     boxes = Boxes.of([(1, min(a, b), max(a, b), min(c, d), max(c, d), 1 / 8) for a, b, c, d in drawn])
-    found = node_map.raster(boxes, (0.0, 24.0), 12, rows, columns)
+    shares = node_map.raster(boxes, (0.0, 24.0), 12, rows, columns)
     # 12 nodes x 24 s, so finely divided that each cell of the raster has whole parts of them.
     fine = np.zeros((12 * rows, 24 * columns))
     for _, first, last, begin, end, share in spans(boxes):
         fine[int(first) * rows : int(last) * rows, int(begin) * columns : int(end) * columns] += share
     wanted = fine.reshape(rows, 12, columns, 24).mean(axis=(1, 3))
-    assert found.shape == (rows, columns)
-    np.testing.assert_allclose(found, wanted.clip(0, 1), atol=1e-9)
+    assert shares.shape == (rows, columns)
+    np.testing.assert_allclose(shares, wanted.clip(0, 1), atol=1e-9)

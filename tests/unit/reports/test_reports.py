@@ -1,4 +1,4 @@
-"""What reports share: numbers in words, pictures, the page, and the folder that they are written to."""
+"""Tests of the common parts of reports: formatting of numbers, pictures, pages, and the folder of a report."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def test_a_picture_is_one_image_with_title_and_description() -> None:
     assert len(list(root.iter(f"{SVG}path"))) >= 4
 
 
-def test_the_ids_of_two_pictures_differ_and_lead_somewhere() -> None:
+def test_ids_of_two_pictures_differ_and_references_resolve() -> None:
     pictures = [a_picture(name).svg for name in ("one", "two")]
-    found = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in pictures]
-    assert not found[0] & found[1]
-    for svg, ids in zip(pictures, found, strict=True):
+    ids_by_picture = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in pictures]
+    assert not ids_by_picture[0] & ids_by_picture[1]
+    for svg, ids in zip(pictures, ids_by_picture, strict=True):
         used = set(re.findall(r"url\(#([^)]+)\)", svg))
         assert used and used <= ids
 
 
-def test_the_same_picture_is_the_same_to_the_byte() -> None:
+def test_pictures_are_reproducible() -> None:
     assert a_picture().svg == a_picture().svg
 
 
@@ -106,10 +106,10 @@ def test_ticks_of_durations(longest: float, expected: list[str]) -> None:
 @pytest.mark.parametrize(("largest", "ticks"), [(1, [1]), (100, [1, 2, 4, 8, 16, 32, 64]), (57_472, [4**k for k in range(9)][:9])])
 def test_ticks_of_sizes(largest: int, ticks: list[int]) -> None:
     axis, scale = theme.size_axis(largest, "processors")
-    told = axis.to_dict()["values"]
-    assert told[: len(ticks)] == ticks or told == [8**k for k in range(len(told))]
+    values = axis.to_dict()["values"]
+    assert values[: len(ticks)] == ticks or values == [8**k for k in range(len(values))]
     low, high = scale.to_dict()["domain"]
-    assert low < 1 and all(low < tick < high for tick in told) and largest < high
+    assert low < 1 and all(low < tick < high for tick in values) and largest < high
 
 
 def test_colours_differ_when_printed_without_colours() -> None:
@@ -161,7 +161,7 @@ def test_a_number_and_its_per_cent_stay_on_one_line() -> None:
     assert "12.3\u00a0%" in text and "12\u00a0% of it" in text
 
 
-def test_a_folder_is_made_in_one_step_and_made_anew(tmp_path: Path) -> None:
+def test_a_folder_is_written_atomically_and_replaced(tmp_path: Path) -> None:
     out = tmp_path / "report"
     folder.check(out)
     folder.write(out, "workload", {"report.html": "first", "a.png": b"\x89"})
@@ -172,7 +172,7 @@ def test_a_folder_is_made_in_one_step_and_made_anew(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
-def test_an_empty_folder_is_taken_and_a_link_followed(tmp_path: Path) -> None:
+def test_an_empty_folder_is_used_and_a_link_followed(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "real")
@@ -192,7 +192,7 @@ def added(out: Path) -> None:
 
 
 def other_report(out: Path) -> None:
-    """Another program's file of the same name."""
+    """A folder with a report.json of another program."""
     out.mkdir()
     (out / folder.MARK).write_text(json.dumps({"files": ["thesis.tex"]}))
 
@@ -202,7 +202,7 @@ def a_file(out: Path) -> None:
 
 
 @pytest.mark.parametrize("prepare", [foreign, added, other_report, a_file])
-def test_what_is_not_ours_is_left_alone(tmp_path: Path, prepare: object) -> None:
+def test_folders_with_other_files_are_not_changed(tmp_path: Path, prepare: object) -> None:
     out = tmp_path / "report"
     prepare(out)  # type: ignore[operator]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""report.html of runs, sweeps and comparisons: what is in it, how it works in a browser, and that it can be made again."""
+"""Tests of report.html of runs, sweeps and comparisons: its content, its behaviour in a browser, and its reproducibility."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def made(name: str) -> tuple[Ending, str]:
-    """`make report RUN=name`, and the page."""
+def make_report(name: str) -> tuple[Ending, str]:
+    """Runs `make report RUN=name`; returns its ending and the page."""
     values = knobs.resolve({"RUN": name, knobs.GIVEN: "RUN"})
     ending = report.report(values, Screen(io.StringIO()))
     return ending, (runs.RESULTS / name / "report.html").read_text()
 
 
-def simple(text: str) -> None:
-    """It is well formed, asks nobody for anything but itself, and runs one script that its policy names."""
+def check_self_contained(text: str) -> None:
+    """Checks that a page is well formed, loads nothing, and has only the script that its policy names."""
     outline = Outline.of(text)
     outside = [address for address in outline.references if not address.startswith(("data:image/png;base64,", "../"))]
     assert all(re.fullmatch(r"[\w-]+/report\.html", address) for address in outside), outside
@@ -58,7 +58,7 @@ def simple(text: str) -> None:
 
 
 def suspended(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The same schedule with job 3 suspended twice, in its first half."""
+    """The schedule with job 3 suspended twice in the first half of its execution, and the suspensions."""
     start, end = jobs.filter(pl.col("id") == 3).select("start", "end").row(0)
     eighth = (end - start) / 8
     pauses = SUSPENSIONS.with_columns(pl.col("suspend") * eighth + start, pl.col("resume") * eighth + start)
@@ -67,7 +67,7 @@ def suspended(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
-    """A log of these jobs, each of which waited for `waits` seconds, as experiment.json tells of it."""
+    """Writes a log of these jobs, each with a wait of `waits` seconds; returns its description in experiment.json."""
     text = ["; Computer: Test", "; MaxProcs: 64"]
     for job in jobs.iter_rows(named=True):
         run = int(job["end"] - job["start"])
@@ -78,7 +78,7 @@ def a_log(path: Path, jobs: pl.DataFrame, waits: float) -> dict[str, Any]:
 
 
 def a_run(folder: Path, **more: Any) -> dict[str, Any]:
-    """60 jobs on 16 nodes of 4."""
+    """Writes a run of 60 jobs on 16 nodes with 4 processors."""
     jobs, pauses = suspended(simulated_runs.jobs_of(60, 16, 4))
     jobs.select("id", "submit").with_columns(preset=pl.lit("")).write_csv(_there(folder) / "workload.csv")
     return simulated_runs.write(folder, jobs, 16, 4, suspensions=pauses, **more)
@@ -94,26 +94,26 @@ def _there(folder: Path) -> Path:
 
 def test_the_page_of_a_run(results: Path) -> None:
     metrics = a_run(results / "r")
-    ending, text = made("r")
+    ending, text = make_report("r")
     assert ending.line == "ok: 60 jobs of r, results/r/report.html"
-    simple(text)
+    check_self_contained(text)
     texts = " ".join(Outline.of(text).texts)
-    assert "60 jobs that were generated on an emulated machine of 16 nodes with 64 processors" in texts
-    assert "This run can be trusted" in texts
+    assert "60 generated jobs on an emulated machine of 16 nodes with 64 processors" in texts
+    assert "This run is valid" in texts
     assert f"{100 * metrics['metrics']['utilisation']:.1f}" in texts
     assert "2 suspensions of 1 job" in texts
-    assert "The jobs are generated: there is no real machine to compare with." in texts
+    assert "The jobs are generated, so that there is no log to compare with." in texts
     assert "make metrics TRACE=results/r/jobs.csv" in texts
     for name, value in {**read_json(results / "r/experiment.json")["inputs"]}.items():
         assert f">{name}</th>" in text and value in texts
-    assert made("r")[1] == text
+    assert make_report("r")[1] == text
 
 
 def test_an_invalid_run_says_so_first(results: Path) -> None:
     a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
-    _, text = made("r")
-    simple(text)
-    assert text.index("This run cannot be trusted") < text.index("<h2")
+    _, text = make_report("r")
+    check_self_contained(text)
+    assert text.index("This run is not valid") < text.index("<h2")
     assert "longest backfill cycle is 121 s" in text and "<img src=x" not in text
 
 
@@ -121,29 +121,29 @@ def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
     a_run(results / "r", CONFIG=EVIL, USERS=EVIL, trace={"path": None, "generated": EVIL, "sha256": EVIL})
     frame = pl.read_csv(results / "r/jobs.csv", infer_schema=False).with_columns(partition=pl.lit(EVIL))
     frame.write_csv(results / "r/jobs.csv")
-    _, text = made("r")
-    simple(text)
+    _, text = make_report("r")
+    check_self_contained(text)
     assert "<img src=x" not in text
 
 
-def test_the_log_is_compared_once_it_was_seen(results: Path, tmp_path: Path) -> None:
+def test_the_log_is_needed_for_the_first_report_only(results: Path, tmp_path: Path) -> None:
     jobs = simulated_runs.jobs_of(60, 16, 4)
     source = a_log(tmp_path / "log.swf.gz", jobs, 600)
     a_run(results / "r", trace=source)
-    _, text = made("r")
-    simple(text)
+    _, text = make_report("r")
+    check_self_contained(text)
     assert "In the log these jobs waited 10" in text and "log, the same jobs" in text
     recorded = pl.read_csv(results / "r/recorded.csv")
     assert recorded.height == 60 and recorded.select((pl.col("start") - pl.col("submit")).unique()).to_series().to_list() == [600]
     (tmp_path / "log.swf.gz").unlink()
-    assert made("r")[1] == text
+    assert make_report("r")[1] == text
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"PERIOD": "10"}, "submitted at other times than in the log (PERIOD)"),
-        ({"sha256": "0"}, "is another file now"),
+        ({"sha256": "0"}, "has changed since the run"),
         ({"waits": -1}, "the log does not tell how long these jobs waited"),
     ],
 )
@@ -151,76 +151,76 @@ def test_why_there_is_no_comparison_with_the_log(results: Path, tmp_path: Path, 
     source = a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), change.pop("waits", 600))
     source["sha256"] = change.pop("sha256", source["sha256"])
     a_run(results / "r", trace=source, **change)
-    assert words in made("r")[1]
+    assert words in make_report("r")[1]
     assert not (results / "r/recorded.csv").exists()
 
 
-def test_looks_at_slurmctld_and_the_host_are_in_trace_time(results: Path) -> None:
+def test_samples_of_slurmctld_and_the_host_are_in_trace_time(results: Path) -> None:
     a_run(results / "r", SHRINK="50")
     path = results / "r/experiment.json"
     described = read_json(path)
-    # As a run of a sweep has it: the knobs tell of all its factors.
+    # In a run of a sweep the knobs have all factors.
     described["knobs"] = described["knobs"] | {"SHRINK": "100,50"}
     path.write_text(json.dumps(described))
     run = Run.of(results / "r")
     first = float(run.schedule.jobs["submit"].min() or 0.0)  # type: ignore[arg-type]
     assert run.figures("sdiag.csv")["time"].to_list() == pytest.approx([first + 7200 * k for k in range(10)])
     assert run.figures("nothing.csv").is_empty()
-    _, text = made("r")
+    _, text = make_report("r")
     assert "all times of the log shrunk to 50" in text
     for name in ("cycle", "depth", "host"):
         assert f'id="time-{name}"' in text
 
 
-def test_a_run_in_which_nothing_ran(results: Path) -> None:
+def test_a_run_without_started_jobs(results: Path) -> None:
     jobs = simulated_runs.jobs_of(5, 4, 4).with_columns(
         start=pl.lit(None, pl.Float64), end=pl.lit(None, pl.Float64), state=pl.lit("LOST")
     )
     simulated_runs.write(results / "r", jobs, 4, 4, invalid=("5 jobs are lost",))
-    _, text = made("r")
-    simple(text)
-    assert "nothing can be drawn over time" in text
+    _, text = make_report("r")
+    check_self_contained(text)
+    assert "so that nothing can be drawn over time" in text
 
 
-def test_what_is_no_run(results: Path) -> None:
+def test_folders_without_a_finished_run_are_refused(results: Path) -> None:
     with pytest.raises(WrongUse, match="RUN: nothing is given"):
         report.report(knobs.resolve({}), Screen(io.StringIO()))
     with pytest.raises(WrongUse, match="RUN: results/gone is not there"):
-        made("gone")
+        make_report("gone")
     (results / "empty").mkdir()
     with pytest.raises(WrongUse, match="RUN: empty is no finished run"):
-        made("empty")
-    said = io.StringIO()
-    report.write(results / "empty", Screen(said))
-    assert "report.html could not be made: RUN: empty is no finished run" in said.getvalue()
+        make_report("empty")
+    output = io.StringIO()
+    report.write(results / "empty", Screen(output))
+    assert "report.html could not be made: RUN: empty is no finished run" in output.getvalue()
 
 
 def test_a_finished_run_is_shown_with_its_page(results: Path) -> None:
     a_run(results / "r")
     for _ in range(2):
-        said = io.StringIO()
-        report.show(results / "r", Screen(said))
-        assert said.getvalue() == f"report: {results / 'r/report.html'}\n"
+        output = io.StringIO()
+        report.show(results / "r", Screen(output))
+        assert output.getvalue() == f"report: {results / 'r/report.html'}\n"
         (results / "r/metrics.json").unlink(missing_ok=True)
 
 
-def test_many_jobs_make_no_large_page(results: Path) -> None:
+def test_the_page_of_many_jobs_is_small(results: Path) -> None:
     jobs = simulated_runs.jobs_of(20_000, 3600, 16)
     simulated_runs.write(results / "r", jobs, 3600, 16)
     # Scattered nodes for each job, as Slurm would record them.
     generator = np.random.default_rng(1)
     lines = []
     for number, nodes in jobs.select("id", "nodes").iter_rows():
-        some = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
-        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{some}] NodeCnt={nodes} \n")
+        numbers = ",".join(str(node) for node in sorted(generator.choice(3600, min(nodes, 40), replace=False) + 1))
+        lines.append(f"JobId={number} Name=r.{number} JobState=COMPLETED NodeList=n[{numbers}] NodeCnt={nodes} \n")
     (results / "r/jobcomp.log").write_text("".join(lines))
-    _, text = made("r")
-    simple(text)
+    _, text = make_report("r")
+    check_self_contained(text)
     assert len(text) < 2_500_000
-    assert "data:image/png;base64," in text and "on the nodes that Slurm gave them" in text
+    assert "data:image/png;base64," in text and "on the nodes that Slurm allocated" in text
 
 
-def test_every_job_is_a_rectangle_while_they_are_few(results: Path) -> None:
+def test_few_jobs_are_drawn_as_rectangles(results: Path) -> None:
     a_run(results / "r")
     run = Run.of(results / "r")
     assert run.window is not None
@@ -234,7 +234,7 @@ def test_every_job_is_a_rectangle_while_they_are_few(results: Path) -> None:
 # ---- lines ----
 
 
-def test_what_changes_often_is_drawn_as_means() -> None:
+def test_series_with_many_changes_are_drawn_as_means() -> None:
     times = np.arange(10_001, dtype=np.float64)
     values = np.tile([0.0, 10.0], 5000)
     drawn = Steps("x", times, values).reduced()
@@ -248,7 +248,7 @@ def test_ticks_are_round_numbers(largest: float, wanted: list[float]) -> None:
     assert timeline.y_ticks(largest) == pytest.approx(wanted)
 
 
-def test_moments_are_told_in_full() -> None:
+def test_moments_are_not_rounded() -> None:
     assert [timeline.moment(second) for second in (0, 90, 3600, 86400 + 6 * 3600, 59.6)] == [
         "0",
         "1 min 30 s",
@@ -277,14 +277,14 @@ def a_comparison(folder: Path) -> None:
 def test_the_page_of_a_comparison(results: Path) -> None:
     a_comparison(results / "c")
     text = (results / "c/report.html").read_text()
-    simple(text)
+    check_self_contained(text)
     content = read_json(results / "c/comparison.json")
     assert f"backfill against fifo: {content['metrics']['wait_mean']['pairs'][0]['words']}".replace(" %", "\u00a0%") in text
-    assert "1 of 4 runs cannot be trusted" in text and "fifo-2: noise" in text
+    assert "1 of 4 runs are not valid" in text and "fifo-2: noise" in text
     for name in ("fifo-1", "fifo-2", "backfill-1", "backfill-2"):
         assert f'href="{name}/report.html"' in text
-        simple((results / "c" / name / "report.html").read_text())
-    ending, again = made("c")
+        check_self_contained((results / "c" / name / "report.html").read_text())
+    ending, again = make_report("c")
     assert ending.line == "ok: comparison of fifo, backfill, results/c/report.html"
     assert again == text
 
@@ -304,11 +304,11 @@ _COLUMNS = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "re
 def test_the_page_of_a_sweep(results: Path) -> None:
     a_sweep(results / "s")
     a_run(results / "s-50")
-    ending, text = made("s")
+    ending, text = make_report("s")
     assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
     assert ending.line == "ok: sweep s, results/s/report.html"
-    simple(text)
-    assert "1 of 3 runs cannot be trusted: s-10" in text
+    check_self_contained(text)
+    assert "1 of 3 runs are not valid: s-10" in text
     assert 'href="../s-50/report.html"' in text
 
 
@@ -327,7 +327,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def shown(browser: Browser, results: Path, tmp_path: Path) -> Browser:
     """The page of a run with a log's schedule and suspensions."""
     a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
-    made("r")
+    make_report("r")
     browser.open(results / "r/report.html")
     return browser
 
@@ -343,9 +343,9 @@ TOLD = "document.querySelector('output').textContent"
 
 
 @pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
-def test_it_renders_without_a_complaint_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
+def test_pages_render_without_errors_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
     {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
-    made("x")
+    make_report("x")
     browser.open(results / "x/report.html")
     for width in (1200, 400, 320):
         browser.resize(width)
@@ -384,7 +384,7 @@ def test_dragging_zooms_and_the_pointer_reads_values(shown: Browser) -> None:
     assert shown.said == []
 
 
-def test_what_is_read_is_what_was_recorded(shown: Browser, results: Path) -> None:
+def test_values_at_the_pointer_are_the_recorded_ones(shown: Browser, results: Path) -> None:
     run = Run.of(results / "r")
     assert run.window is not None
     busy, _ = run.levels()
@@ -392,24 +392,24 @@ def test_what_is_read_is_what_was_recorded(shown: Browser, results: Path) -> Non
     box = json.loads(shown.run(BOX))
     for share in (0.11, 0.37, 0.52):
         shown.mouse("Moved", box["x"] + box["width"] * share, box["y"] + 20)
-        found = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
-        assert found is not None
+        match = re.search(r"emulation ([\d.,]+) processors", shown.run(TOLD))
+        assert match is not None
         end = max(run.window.end, *(float(level.times[-1]) for level in run.log_levels() or ()))
         # To a pixel of time, and to what a path keeps of a number.
         about = run.window.begin + share * (end - run.window.begin) + np.array([-0.002, 0.002]) * (end - run.window.begin)
         places = np.searchsorted(busy.times, about, side="right") - 1
         near = busy.values[places[0] : places[1] + 1]
-        assert near.min() - 0.2 <= float(found[1].replace(",", "")) <= near.max() + 0.2
+        assert near.min() - 0.2 <= float(match[1].replace(",", "")) <= near.max() + 0.2
 
 
-def test_jobs_tell_what_they_are(shown: Browser) -> None:
+def test_the_pointer_shows_the_facts_of_a_job(shown: Browser) -> None:
     shown.run("document.querySelector('#time-nodes').scrollIntoView({block: 'center'})")
     place = shown.run(LARGEST)
     shown.mouse("Moved", *place)
     assert re.search(r": job \d+, \d+ processors?, waited .*, ran ", shown.run(TOLD))
 
 
-def test_keys_do_the_same(shown: Browser) -> None:
+def test_keys_zoom_and_read_values(shown: Browser) -> None:
     shown.run("document.querySelector('#time-busy').closest('.frame').focus()")
     shown.press("+")
     assert shown.run(VIEW) == "2500 0 5000 1000"
@@ -423,7 +423,7 @@ def test_keys_do_the_same(shown: Browser) -> None:
     assert shown.said == []
 
 
-def test_the_keyboard_first_meets_a_way_past_the_head(shown: Browser) -> None:
+def test_the_first_focus_is_the_skip_link(shown: Browser) -> None:
     shown.press("Tab")
     assert shown.run("document.activeElement.className") == "skip"
     assert shown.run("document.activeElement.getBoundingClientRect().left") >= 0

@@ -1,4 +1,4 @@
-"""Schedules in Batsim's columns: its words, and processors that fit the times."""
+"""Tests of the export in Batsim's format: columns, states, and the assignment of processors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def allocated(folder: Path, *jobs: tuple[float, float, int]) -> list[str]:
 
 
 def processors(text: str) -> list[int]:
-    """What evalys and Batsim's own tools make of an interval set."""
+    """The processors of an interval set, parsed as evalys and Batsim's tools do."""
     bounds = [[int(bound) for bound in interval.split("-")] for interval in text.split()]
     return [number for interval in bounds for number in range(interval[0], interval[-1] + 1)]
 
@@ -73,15 +73,15 @@ def test_how_a_job_ended(tmp_path: Path, state: str | None, final: str) -> None:
 
 
 def test_the_lowest_free_processors_are_taken(tmp_path: Path) -> None:
-    # 2 leaves a gap below 3, of which 4 takes a part and 5 the rest, and more above 3.
+    # Job 2 leaves a gap below job 3. Job 4 takes a part of it; job 5 takes the rest and processors above job 3.
     assert allocated(tmp_path, (0, 9, 2), (0, 4, 3), (0, 9, 1), (4, 9, 1), (5, 9, 4)) == ["0-1", "2-4", "5", "2", "3-4 6-7"]
 
 
-def test_what_is_given_back_at_an_instant_is_free_then(tmp_path: Path) -> None:
+def test_processors_released_at_an_instant_are_free_at_that_instant(tmp_path: Path) -> None:
     assert allocated(tmp_path, (3, 5, 2), (0, 3, 2)) == ["0-1", "0-1"]
 
 
-def test_a_job_of_no_duration_takes_nothing_away(tmp_path: Path) -> None:
+def test_a_job_without_duration_keeps_its_processors_free(tmp_path: Path) -> None:
     assert allocated(tmp_path, (0, 9, 1), (2, 2, 2), (2, 9, 2)) == ["0", "1-2", "1-2"]
     assert written(tmp_path, table({"start": 2, "end": 2, "processors": 1}))[0]["stretch"] == ""
 
@@ -96,7 +96,7 @@ def test_a_schedule_without_jobs_has_a_heading(tmp_path: Path) -> None:
     assert (tmp_path / "jobs.csv").read_text().startswith("job_id,workload_name,")
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"^OUT: .*cannot be written"):
         batsim.write_batsim(table(), tmp_path / "none" / "jobs.csv", "w")
 
@@ -106,24 +106,24 @@ schedules = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.intege
 
 @given(schedules, st.integers(1, 50))
 @settings(deadline=None)
-def test_each_has_the_lowest_that_no_other_has(
+def test_each_job_has_the_lowest_free_processors(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[int, int, int]], at_once: int
 ) -> None:
-    """Against a second implementation that keeps a set of processors."""
+    """Compared with a second implementation that keeps a set of processors."""
     rows = [(float(start), float(start + duration), count) for start, duration, count in jobs]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batsim, "_ROWS", at_once)
-        found = [processors(text) for text in allocated(tmp_path_factory.mktemp("batsim"), *rows)]
+        assigned = [processors(text) for text in allocated(tmp_path_factory.mktemp("batsim"), *rows)]
     expected: dict[int, list[int]] = {}
     for number in sorted(range(len(rows)), key=lambda number: rows[number][0]):
         start, _, count = rows[number]
         busy = {one for other, has in expected.items() for one in has if rows[other][1] > start}
         expected[number] = [one for one in range(1000) if one not in busy][:count]
-    assert found == [expected[number] for number in range(len(rows))]
+    assert assigned == [expected[number] for number in range(len(rows))]
 
 
 def test_many_jobs_are_assigned_by_compiled_code_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So many intervals that the tables of them have to grow.
+    # Enough intervals for the arrays to grow.
     rows = [(float(n * 7919 % 1009), float(n * 7919 % 1009 + 1 + n * 31 % 997), 1 + n % 5) for n in range(3000)]
     plain = allocated(tmp_path, *rows)
     monkeypatch.setattr(batsim, "_COMPILED_FROM", 1)

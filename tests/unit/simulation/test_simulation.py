@@ -1,6 +1,6 @@
-"""The schedules by hand, by a second implementation that is slow and obvious, and by what the policies promise.
+"""Tests of the simulated schedules: a worked example, a slow simple implementation, and properties of the policies.
 
-Worked example: seven jobs on 4 processors. Estimates are exact, except that job 1 takes 10 s and is expected to take 20.
+Worked example: seven jobs on 4 processors. Estimates are exact, except for job 1, which takes 10 s with an estimate of 20 s.
 
     job        1   2   3   4   5   6   7
     submit     0   1   2   3   4   5  25
@@ -8,20 +8,21 @@ Worked example: seven jobs on 4 processors. Estimates are exact, except that job
     runtime   10   5   5  20  12   4   5
     estimate  20   5   5  20  12   4   5
 
-First come, first served: job 1 from 0 to 10; job 2 at 10, job 3 needs all four: at 15, to 20. Jobs 4, 5, 6 at 20, to 40, 32 and 24.
-Job 7 finds one processor free until 24 and one more when it is submitted: with job 6 gone two are free at 25: starts at 25.
+First come, first served: job 1 runs from 0 to 10, job 2 from 10 to 15. Job 3 needs all four processors and runs from 15 to 20. Jobs
+4, 5 and 6 start at 20 and end at 40, 32 and 24. Job 7 is submitted at 25, when two processors are free, and starts at once.
 
-EASY: at 1 job 2 is first in the queue; job 1 is expected to end at 20, when 4 are free, 2 more than it needs. At 3 job 4 wants one
-for 20 s, to 23: after 20, but there are 2 to spare, of which it takes one. It starts at 3, and the machine is full to 10, when
-job 1 ends, earlier than expected. Job 2 starts (10 to 15), job 3 is the first to wait; it gets its four when job 4 ends, at 23. One
-processor is free at 10: job 5 would have it until 22, in time: starts. At 15 two are free: job 6 starts, to 19. Job 3 has 23 to 28.
-Job 7, submitted at 25, starts at 28.
+EASY: at 1 job 2 is first in the queue; job 1 is expected to end at 20, when 4 processors are free, 2 more than job 2 needs. At 3
+job 4 requests one for 20 s, to 23: after 20, but it can have one of the 2 spare processors. It starts at 3, and no processor is
+free until 10, when job 1 ends, earlier than expected. Job 2 starts (10 to 15). Now job 3 is first in the queue; its four
+processors are free when job 4 ends, at 23. One processor is free at 10: job 5 would use it until 22, before 23, and starts. At 15
+two are free: job 6 starts, to 19. Job 3 runs from 23 to 28. Job 7, submitted at 25, starts at 28.
 
-Conservative: at 1 job 2 is promised 20 to 25, at 2 job 3 from 25 to 30. Job 4 finds one processor free until 20, and after that two
-beside job 2: starts at 3, to 23, before job 3. Job 5, at 4, has one from 20 on, but not for 12 s before job 3 takes all: it is
-promised 30 to 42. Job 6, at 5, is promised 20 to 24. At 10 job 1 is gone. Job 2 moves to 10 (to 15). Job 3 would have its four when
-job 4 is over, at 23, but one of them is job 6's until 24: moves to 24, to 29. Job 5 moves to 10, beside job 2, to 22. Job 6 finds
-all four taken at 10, two free at 15: moves there. (Job 3 could now have 23; it was asked before.) Job 7, at 25, waits for 29.
+Conservative: job 2 gets a reservation from 20 to 25 at 1, job 3 one from 25 to 30 at 2. One processor is free until 20, and two
+beside job 2 after that: job 4 runs from 3 to 23, before job 3. Job 5, submitted at 4, could have one processor from 20 on, but not
+for 12 s before job 3 takes all: it gets a reservation from 30 to 42. Job 6, submitted at 5, gets one from 20 to 24. At 10 job 1
+ends, and reservations move in the order of the queue. Job 2 moves to 10 (to 15). Job 3 needs four processors: job 4 ends at 23, but
+job 6 has one until 24, so it moves to 24 (to 29). Job 5 moves to 10, beside job 2 (to 22). No processor is free for job 6 at 10,
+two are at 15: it moves there. (Job 3 could move to 23 now, but its turn was before.) Job 7, submitted at 25, starts at 29.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def test_worked_example(policy: str, starts: list[int]) -> None:
 
 
 def test_without_compression_reservations_stay() -> None:
-    # As promised at submission; what job 1 leaves at 10 is for jobs submitted from then on, of which there is none in time.
+    # Reservations stay as at submission; the processors that job 1 releases at 10 are for jobs submitted later.
     starts = simulated([(*job, NEVER) for job in EXAMPLE], 4, "conservative", compress=False)
     assert starts == [0, 20, 25, 3, 30, 20, 30]
 
 
 class Slow:
-    """Second by second. What is free at an instant is counted anew from the jobs each time, whole reservations are tried instant
-    by instant.
+    """A simple simulation, second by second: it counts the free processors of an instant from all jobs each time, and tries
+    reservations instant by instant.
     """
 
     def __init__(self, jobs: list[Job], machine: int) -> None:
@@ -110,7 +111,7 @@ class Slow:
         return min(self.start[job] + self.jobs[job][2], self.jobs[job][4])
 
     def free(self, instant: int) -> int:
-        """What is free at an instant, as far as the scheduler knows: of running jobs, and of reservations."""
+        """Free processors at an instant as known to the scheduler, from running jobs and reservations."""
         running = [job for job in self.start if self.end(job) > self.now and self.start[job] + self.estimate(job) > instant]
         planned = [job for job in self.waiting if job in self.planned]
         reserved = [job for job in planned if self.planned[job] <= instant < self.planned[job] + self.estimate(job)]
@@ -135,7 +136,7 @@ class Slow:
         promised = self.first_fit(self.waiting[0])
         for job in self.waiting[1:]:
             if self.jobs[job][1] <= self.free(self.now):
-                # Try it: does the first in the queue still get what it was promised?
+                # Try to start it, and check whether the first in the queue keeps its reservation.
                 self.start[job] = self.now
                 if self.first_fit(self.waiting[0]) > promised:
                     del self.start[job]
@@ -159,14 +160,16 @@ def workloads(draw: st.DrawFn, *, exact: bool = False, cancelled: bool = True) -
 
 @settings(max_examples=150, deadline=None)
 @given(workloads(), st.sampled_from(POLICIES))
-def test_agrees_with_the_slow_one(workload: tuple[list[Job], int], policy: str) -> None:
+def test_agrees_with_the_slow_implementation(workload: tuple[list[Job], int], policy: str) -> None:
     jobs, machine = workload
     assert simulated(jobs, machine, policy) == Slow(jobs, machine).run(policy)
 
 
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.booleans(), st.integers(1, 5))
-def test_conservative_variants_agree_with_the_slow_one(workload: tuple[list[Job], int], compress: bool, depth: int) -> None:
+def test_conservative_variants_agree_with_the_slow_implementation(
+    workload: tuple[list[Job], int], compress: bool, depth: int
+) -> None:
     jobs, machine = workload
     expected = Slow(jobs, machine).run("conservative", compress, depth)
     assert simulated(jobs, machine, "conservative", compress=compress, depth=depth) == expected
@@ -180,7 +183,7 @@ def columns(jobs: list[Job], starts: list[int | None]) -> list[tuple[int, int, i
 
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(POLICIES))
-def test_never_more_processors_than_there_are_and_none_before_its_submission(workload: tuple[list[Job], int], policy: str) -> None:
+def test_capacity_and_submission_times_are_respected(workload: tuple[list[Job], int], policy: str) -> None:
     jobs, machine = workload
     ran = columns(jobs, simulated(jobs, machine, policy))
     for submit, start, _, _ in ran:
@@ -190,7 +193,7 @@ def test_never_more_processors_than_there_are_and_none_before_its_submission(wor
 
 @settings(max_examples=100, deadline=None)
 @given(workloads(), st.sampled_from(POLICIES))
-def test_a_job_is_left_out_only_if_it_was_cancelled_while_it_waited(workload: tuple[list[Job], int], policy: str) -> None:
+def test_only_jobs_cancelled_while_they_waited_do_not_start(workload: tuple[list[Job], int], policy: str) -> None:
     jobs, machine = workload
     for job, start in zip(jobs, simulated(jobs, machine, policy), strict=True):
         assert (start is None and job[4] < NEVER) or (start is not None and start < job[4])
@@ -224,7 +227,7 @@ def test_with_exact_estimates_later_jobs_do_not_delay_the_first_in_the_queue(wor
     starts = simulated(jobs, machine, "easy")
     ran = columns(jobs, starts)
     for position, (submit, start, _, width) in enumerate(ran):
-        # When it became the first in the queue, and what ran then: no job that started later may be in its way.
+        # Jobs that started after it became the first in the queue must not delay it.
         first_at = max([submit, *(begun for _, begun, _, _ in ran[:position])])
         running = [job for other, job in enumerate(ran) if job[1] < first_at or other < position]
         ends = sorted([first_at, *(end for _, _, end, _ in running if end > first_at)])
@@ -234,8 +237,8 @@ def test_with_exact_estimates_later_jobs_do_not_delay_the_first_in_the_queue(wor
 
 @settings(max_examples=100, deadline=None)
 @given(workloads(exact=True, cancelled=False))
-def test_with_exact_estimates_conservative_keeps_every_promise(workload: tuple[list[Job], int]) -> None:
-    """A job's promise is made of the jobs before it alone: those after it change nothing."""
+def test_with_exact_estimates_conservative_keeps_every_reservation(workload: tuple[list[Job], int]) -> None:
+    """A job's start depends only on the jobs before it, not on those after it."""
     jobs, machine = workload
     starts = simulated(jobs, machine, "conservative")
     for count in range(1, len(jobs)):
@@ -244,12 +247,12 @@ def test_with_exact_estimates_conservative_keeps_every_promise(workload: tuple[l
 
 @settings(max_examples=100, deadline=None)
 @given(workloads(cancelled=False))
-def test_compression_delays_nobody(workload: tuple[list[Job], int]) -> None:
-    """With estimates above run times too, a job starts no later than it was promised when it was submitted."""
+def test_compression_delays_no_job(workload: tuple[list[Job], int]) -> None:
+    """A job starts no later than its first reservation, also if estimates are above run times."""
     jobs, machine = workload
     starts = simulated(jobs, machine, "conservative")
     for count, job in enumerate(jobs):
-        # What was known at its submission: nothing of what ends later than that.
+        # Known at its submission: run times of the jobs that had ended, estimates of the others.
         known = [
             (due, width, run if start is not None and start + run <= job[0] else max(run, expected), expected, leave)
             for (due, width, run, expected, leave), start in zip(jobs[: count + 1], starts, strict=False)
@@ -259,19 +262,19 @@ def test_compression_delays_nobody(workload: tuple[list[Job], int]) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_nobody_waits_for_a_machine_that_holds_all(policy: str) -> None:
+def test_no_job_waits_on_a_machine_that_holds_all(policy: str) -> None:
     jobs = [(submit, 2, 10, 15, NEVER) for submit in range(0, 40, 2)]
     assert simulated(jobs, 10, policy) == [job[0] for job in jobs]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_job_no_schedule(policy: str) -> None:
+def test_the_schedule_of_no_jobs_is_empty(policy: str) -> None:
     nothing = np.array([])
     assert schedule(nothing, nothing, nothing, nothing, 4, policy).size == 0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_ends_come_before_starts_and_fractions_of_seconds_are_times_too(policy: str) -> None:
+def test_ends_come_before_starts_also_with_fractions_of_seconds(policy: str) -> None:
     start = schedule(np.array([0.0, 0.1]), np.array([2, 2]), np.array([0.3, 1.5]), np.array([0.3, 2.0]), machine=2, policy=policy)
     assert start.tolist() == [0.0, 0.3]
 
@@ -279,7 +282,7 @@ def test_ends_come_before_starts_and_fractions_of_seconds_are_times_too(policy: 
 @settings(max_examples=50, deadline=None)
 @given(workloads(cancelled=False), st.sampled_from(POLICIES))
 def test_metrics_of_the_schedule(workload: tuple[list[Job], int], policy: str) -> None:
-    """What `metrics.compute` makes of it, against the definitions, job by job and second by second."""
+    """Compares `metrics.compute` with the definitions of the metrics, computed job by job and second by second."""
     jobs, machine = workload
     ran = columns(jobs, simulated(jobs, machine, policy))
     frame = pl.DataFrame(
@@ -305,9 +308,9 @@ def test_metrics_of_the_schedule(workload: tuple[list[Job], int], policy: str) -
     ("change", "words"),
     [
         ({"policy": "sjf"}, "POLICY: 'sjf' may be fcfs, easy or conservative"),
-        ({"processors": [1, 5]}, "job 2 needs processors that are not there"),
-        ({"processors": [0, 1]}, "job 1 needs processors that are not there"),
-        ({"runtime": [1, 0]}, "job 2 runs for no time"),
+        ({"processors": [1, 5]}, "job 2 needs a number of processors that is not from 1 to 4"),
+        ({"processors": [0, 1]}, "job 1 needs a number of processors that is not from 1 to 4"),
+        ({"runtime": [1, 0]}, "job 2 has no run time"),
         ({"estimate": [np.nan, 1]}, "job 1 has no estimate"),
         ({"submit": [1, 0]}, "job 2 is submitted before the one before it"),
         ({"submit": [0, np.nan]}, "job 2 has no submission time"),

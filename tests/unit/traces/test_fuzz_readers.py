@@ -1,6 +1,6 @@
-"""Whatever is in a file, reading it gives jobs or one line of wrong use, and nothing else.
+"""Fuzz tests of the readers: for any content of a file they return jobs or raise WrongUse with a message of one line.
 
-FUZZ_EXAMPLES=20000 in the environment runs each of these so often (default 150).
+The environment variable FUZZ_EXAMPLES sets the number of examples of each test (default 150).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ EXAMPLES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-# What readers have to tell apart, and what libraries stumble over.
+# Tokens that the formats distinguish, and tokens that parsers commonly mishandle.
 TOKENS = st.sampled_from(
     [
         *(b" ", b"\t", b"\n", b"\r", b"\r\n", b"\n\n", b"|", b"||", b",", b";", b'"', b"''", b"\0", b"\x1a", b"\xff"),
@@ -84,7 +84,7 @@ BYTES = st.one_of(TOKENS, st.binary(max_size=6))
 
 @st.composite
 def mutated(draw: st.DrawFn, content: bytes) -> bytes:
-    """The content with a few places, half of them whole fields, cut out, written over, inserted into or repeated."""
+    """The content with one to four random deletions, replacements, insertions or repetitions, half of them of whole fields."""
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
         end = min(len(content), start + draw(st.sampled_from([0, 1, 2, 5, 40, 400])))
@@ -97,7 +97,7 @@ def mutated(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def outcome(read: Callable[[Path], object], folder: Path, content: bytes) -> str | None:
-    """None, or the line of wrong use."""
+    """The message of WrongUse when the content is read from a file; None if it can be read."""
     path = folder / "log"
     path.write_bytes(content)
     try:
@@ -110,7 +110,7 @@ def outcome(read: Callable[[Path], object], folder: Path, content: bytes) -> str
     return None
 
 
-def test_the_files_are_read_as_they_are(tmp_path: Path) -> None:
+def test_the_unchanged_files_can_be_read(tmp_path: Path) -> None:
     assert [outcome(schedule.read_schedule, tmp_path, content) for content in (SWF, SACCT, JOBS, SLEPT)] == [None] * 4
 
 
@@ -137,8 +137,8 @@ def test_mutated_gzip_files(tmp_path: Path, data: st.DataObject) -> None:
     outcome(trace.read_trace, tmp_path, data.draw(mutated(gzip.compress(whole, mtime=0))))
 
 
-def plainly(content: bytes) -> list[list[float]] | None:
-    """SWF read line by line: the 18 numbers of each job; None if a line is no job."""
+def read_line_by_line(content: bytes) -> list[list[float]] | None:
+    """A simple SWF reader: the 18 numbers of each job; None if a line is neither a job nor a comment."""
     number = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
     rows = []
     for line in content.decode("utf-8", "replace").split("\n"):
@@ -157,7 +157,7 @@ def plainly(content: bytes) -> list[list[float]] | None:
 @given(data=st.data())
 def test_swf_is_read_as_line_by_line(data: st.DataObject) -> None:
     content = data.draw(mutated(SWF))
-    expected = plainly(content)
+    expected = read_line_by_line(content)
     try:
         frame = swf.parse_swf(content, "log")[0]
     except WrongUse:

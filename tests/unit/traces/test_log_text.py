@@ -1,4 +1,4 @@
-"""A log's file is read in bounded memory, and what is no text is refused with its line."""
+"""Tests of reading log files: bounded memory, and refusal of files that are not text, with the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slurm_mirage.base.errors import WrongUse
 
 
 def load(folder: Path, data: bytes) -> bytes:
-    """What is read of it, plain and packed."""
+    """Writes `data` plain and compressed, reads both, and returns the text, which must be the same."""
     (folder / "log").write_bytes(data)
     (folder / "packed").write_bytes(gzip.compress(data, 1))
     plain, packed = (log_text.load(folder / name) for name in ("log", "packed"))
@@ -28,6 +28,7 @@ def load(folder: Path, data: bytes) -> bytes:
 
 
 def refused(folder: Path, data: bytes) -> str:
+    """The error message for `data` without the file's name; plain and compressed must give the same."""
     (folder / "log").write_bytes(data)
     (folder / "packed").write_bytes(gzip.compress(data, 1))
     texts = []
@@ -50,7 +51,7 @@ def test_members_of_a_gzip_file_are_one_text(tmp_path: Path) -> None:
     assert log_text.load(tmp_path / "log").data == b"1 2\n3 4\n"
 
 
-def test_lines_that_end_in_nothing_but_a_carriage_return(tmp_path: Path) -> None:
+def test_lines_that_end_in_a_carriage_return_only(tmp_path: Path) -> None:
     assert load(tmp_path, b"1 2\r3 4\r") == b"1 2\n3 4\n"
     assert load(tmp_path, b"1 2\r\n3 4\r\n") == b"1 2\r\n3 4\r\n"
 
@@ -62,11 +63,11 @@ def test_the_longest_line(tmp_path: Path, before: bytes) -> None:
         assert load(tmp_path, data) == data
     number = before.count(b"\n") + 1
     for data in (before + longest + b"x", before + longest + b"x\n1 2\n"):
-        assert refused(tmp_path, data) == f" line {number}: is longer than 1048576 bytes, which no line of a log is"
+        assert refused(tmp_path, data) == f" line {number}: is longer than 1048576 bytes, the most that a line may have"
 
 
 @pytest.mark.parametrize("place", [0, 5, (1 << 20) + 7])
-def test_a_byte_that_is_no_text(tmp_path: Path, place: int) -> None:
+def test_control_characters_are_refused(tmp_path: Path, place: int) -> None:
     data = bytearray(b"abc\n" * 500_000)
     data[place] = 7
     assert refused(tmp_path, bytes(data)).startswith(f" line {place // 4 + 1}: is not a text file (it has the byte 0x07)")
@@ -85,8 +86,8 @@ def test_where_a_gzip_file_is_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_of_a_line_without_end_only_the_beginning_is_read(packed: bool) -> None:
-    """As of 2 GB without a line break, or of a small gzip file that unpacks to them: here it never ends."""
+def test_an_endless_line_is_refused_after_its_beginning(packed: bool) -> None:
+    """Stands for a file of 2 GB without a line break, and for a small gzip file that unpacks to one."""
     reader, writer = os.pipe()
     packer = zlib.compressobj(wbits=31)
     line = b"1" * (1 << 16)

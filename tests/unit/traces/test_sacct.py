@@ -1,4 +1,4 @@
-"""Reading sacct's output: any columns, steps, odd words, and a `|` where none should be."""
+"""Tests of reading sacct's output: any set of columns, steps, unknown states, and a `|` or a line break inside a field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def text(*jobs: dict[str, str], columns: dict[str, str] = COLUMNS, end: str = "") -> bytes:
-    """sacct's output with these jobs; what a job does not say is as in `columns`."""
+    """sacct's output with a line per job; fields that a job does not set are those of `columns`."""
     lines = [columns, *({**columns, **job} for job in jobs)]
     rows = ["|".join(columns) + end] + ["|".join(line[c] for c in columns) + end for line in lines[1:]]
     return "\n".join(rows).encode() + b"\n"
@@ -41,7 +41,8 @@ def parse(*jobs: dict[str, str], **options: Any) -> tuple[pl.DataFrame, dict[str
     return frame, notes
 
 
-def one(**job: str) -> dict[str, Any]:
+def parse_one(**job: str) -> dict[str, Any]:
+    """The row of a single job whose fields differ from `COLUMNS` as given."""
     frame, _ = parse(job)
     assert frame.height == 1
     return frame.row(0, named=True)
@@ -75,7 +76,7 @@ def test_raw_columns_are_preferred_and_few_suffice() -> None:
     assert frame["status"][0] == -1
 
 
-def test_without_elapsed_the_dates_tell_the_run_time() -> None:
+def test_without_elapsed_the_run_time_follows_from_the_dates() -> None:
     columns = {name: value for name, value in COLUMNS.items() if name != "Elapsed"}
     assert parse({}, columns=columns)[0]["run_time"][0] == 120
     suspended, notes = parse({}, columns={**columns, "Suspended": "00:00:20"})
@@ -102,7 +103,7 @@ def test_submissions_count_from_the_first_in_the_files_order() -> None:
     ],
 )
 def test_time_limits(limit: str, seconds: float) -> None:
-    assert one(Timelimit=limit)["requested_time"] == seconds
+    assert parse_one(Timelimit=limit)["requested_time"] == seconds
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_time_limits(limit: str, seconds: float) -> None:
     ],
 )
 def test_states(state: str, status: int) -> None:
-    job = one(State=state)
+    job = parse_one(State=state)
     assert (job["status"], job["run_time"]) == (status, 120)
 
 
@@ -143,7 +144,7 @@ def test_cancelled_while_it_waited(start: str) -> None:
     assert notes["cancelled_before_start"] == 1
 
 
-def test_an_end_that_truncate_gave_to_a_running_job_is_none() -> None:
+def test_the_end_that_truncate_prints_for_a_running_job_is_ignored() -> None:
     frame, notes = parse({"State": "RUNNING"})
     assert frame["run_time"][0] == -1
     assert notes == {"run_time_unknown": 1, "not_ended": 1}
@@ -165,11 +166,11 @@ def test_steps_are_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize("number", ["7", "7_3", "7_[1-9%2]", "7_[1.5]", "7+1"])
 def test_arrays_and_heterogeneous_jobs(number: str) -> None:
-    assert one(JobID=number)["job_number"] == 7
+    assert parse_one(JobID=number)["job_number"] == 7
 
 
 @pytest.mark.parametrize("number", ["7_[1-4]", "7_[1-9%2]", "7_[1,3,5-900,...]"])
-def test_an_array_that_waits_is_one_line_and_counted(number: str) -> None:
+def test_a_pending_array_is_one_job_and_counted(number: str) -> None:
     frame, notes = parse({"JobID": number, "State": "PENDING", "Start": "Unknown", "End": "Unknown", "AllocCPUS": "0"})
     assert frame.select("job_number", "wait", "allocated_processors", "requested_processors").row(0) == (7, -1, -1, 4)
     assert (notes["pending_arrays"], notes["not_ended"]) == (1, 1)
@@ -209,7 +210,7 @@ def test_dates_in_other_formats_and_zones(submit: str, start: str) -> None:
 
 
 def test_dates_as_unix_time() -> None:
-    job = one(Submit="1772359200", Start="1772359230", End="1772359350")
+    job = parse_one(Submit="1772359200", Start="1772359230", End="1772359350")
     assert (job["wait"], job["run_time"]) == (30, 120)
 
 
@@ -250,13 +251,13 @@ def test_requested_memory_is_kilobytes_per_processor(memory: str, kilobytes: flo
     assert frame["requested_memory"][0] == kilobytes
 
 
-def test_a_heading_in_the_middle_is_no_job() -> None:
+def test_a_repeated_heading_is_skipped() -> None:
     frame, _, notes = sacct.parse_sacct(text({}) + text({"JobID": "8"}), "log")
     assert frame["job_number"].to_list() == [7, 8]
     assert notes == {}
 
 
-def test_bars_in_the_submit_line_are_put_back() -> None:
+def test_bars_in_the_submit_line_are_repaired() -> None:
     command = "sbatch --wrap=env | grep SLURM | sort || true"
     frame, notes = parse({"SubmitLine": command}, {"JobID": "8"})
     assert frame.row(0) == parse({})[0].row(0)
@@ -266,7 +267,7 @@ def test_bars_in_the_submit_line_are_put_back() -> None:
     assert frame.row(0) == parse({})[0].row(0)
 
 
-def test_bars_in_several_columns_are_put_back_if_only_one_way_fits() -> None:
+def test_bars_in_several_columns_are_repaired_if_only_one_way_fits() -> None:
     columns = {**COLUMNS, "JobName": "j", "ExitCode": "0:0", "Comment": "c", "UID": "12"}
     frame, notes = parse({"SubmitLine": "a|b", "JobName": "x|y|", "Comment": "|z"}, columns=columns)
     assert frame.row(0) == parse({})[0].row(0)
@@ -275,7 +276,7 @@ def test_bars_in_several_columns_are_put_back_if_only_one_way_fits() -> None:
 
 @pytest.mark.parametrize("end", ["", "|"])
 @pytest.mark.parametrize("command", ["sbatch --wrap=a\nb", "sbatch --wrap=\n\na", "a\n\nsbatch\n"])
-def test_line_breaks_in_the_submit_line_are_put_back(command: str, end: str) -> None:
+def test_line_breaks_in_the_submit_line_are_repaired(command: str, end: str) -> None:
     columns = {**COLUMNS, "Comment": ""}
     frame, notes = parse({"JobID": "6"}, {"SubmitLine": command}, {"JobID": "8"}, columns=columns, end=end)
     assert frame["job_number"].to_list() == [6, 7, 8]
@@ -283,7 +284,7 @@ def test_line_breaks_in_the_submit_line_are_put_back(command: str, end: str) -> 
     assert notes == {"lines_with_breaks_mended": 1}
 
 
-def test_line_breaks_in_a_submit_line_at_the_end_are_put_back() -> None:
+def test_line_breaks_in_a_last_column_submit_line_are_repaired() -> None:
     frame, notes = parse({"SubmitLine": "sbatch --wrap=a\nb\n\nc"}, {"JobID": "8"}, {"JobID": "9", "SubmitLine": "a|b\nc"})
     assert frame["job_number"].to_list() == [7, 8, 9]
     assert notes == {"lines_with_breaks_mended": 2, "lines_with_bars_mended": 1}
@@ -292,17 +293,17 @@ def test_line_breaks_in_a_submit_line_at_the_end_are_put_back() -> None:
 @pytest.mark.parametrize(
     "data", [text({}) + b"8", text({}) + b"8\n", text({}) + b"a cut line", text({}).replace(b"\n7", b"\nab\n7")]
 )
-def test_a_line_that_is_cut_off_is_no_end_of_a_submit_line(data: bytes) -> None:
-    with pytest.raises(WrongUse, match=r"^TRACE: log line [23]: has 1 fields, the heading has 12; is a line break"):
+def test_a_truncated_line_is_not_taken_as_the_end_of_a_submit_line(data: bytes) -> None:
+    with pytest.raises(WrongUse, match=r"^TRACE: log line [23]: has 1 fields, the heading has 12; there may be a line break"):
         sacct.parse_sacct(data, "log")
 
 
-def test_a_job_is_not_looked_for_in_thousands_of_lines() -> None:
+def test_thousands_of_lines_are_not_joined_into_one_job() -> None:
     with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 1 fields"):
         sacct.parse_sacct(text() + b"no job\n" * 5000, "log")
 
 
-def test_what_many_bars_cannot_hide() -> None:
+def test_a_line_with_too_many_bars_is_refused() -> None:
     with pytest.raises(WrongUse, match=r"^TRACE: log line 2: has 5012 fields"):
         parse({"SubmitLine": "a|" * 5000})
     columns = {**COLUMNS, **dict.fromkeys(("JobName", "Comment", "WorkDir", "WCKey", "AdminComment"), "x")}
@@ -310,17 +311,17 @@ def test_what_many_bars_cannot_hide() -> None:
     assert frame.row(0) == parse({})[0].row(0)
 
 
-def test_text_that_looks_like_a_packed_file() -> None:
+def test_text_that_begins_like_a_compressed_file() -> None:
     columns = {"x^": "x^", **COLUMNS}
     assert parse({}, {"JobID": "8"}, columns=columns)[0]["job_number"].to_list() == [7, 8]
 
 
-def test_a_column_that_is_asked_for_twice() -> None:
+def test_a_column_that_occurs_twice() -> None:
     data = text({}).replace(b"\n", b"|7\n").replace(b"SubmitLine|7", b"SubmitLine|JobID", 1)
     assert sacct.parse_sacct(data, "log")[0].equals(parse({})[0])
 
 
-def test_bars_that_cannot_be_placed_with_certainty_are_refused() -> None:
+def test_bars_that_cannot_be_repaired_unambiguously_are_refused() -> None:
     columns = {**COLUMNS, "JobName": "j", "NCPUS": "8", "Comment": "c"}
     with pytest.raises(WrongUse, match=r"^TRACE: log line 3: has 17 fields, the heading has 15: a '\|' inside"):
         parse({}, {"JobName": "j|8", "Comment": "16|c", "NCPUS": "8"}, columns=columns)
@@ -332,12 +333,15 @@ def test_bars_that_cannot_be_placed_with_certainty_are_refused() -> None:
         (text({}, {}).replace(b"\n7|", b"\n7", 1), "log line 2: has 11 fields, the heading has 12"),
         (text({}, {}).replace(b"COMPLETED", b"COMP\nLETED", 1), "log line 2: has 4 fields"),
         (text({}, {"SubmitLine": "x"})[:-30], "log line 3: has 7 fields"),
-        (text({"Submit": "2026-02-30T10:00:00"}), "log line 2: Submit '2026-02-30T10:00:00' is not what sacct prints there; SLURM"),
-        (text({"Start": "10:00:30"}), "log line 2: Start '10:00:30' is not what sacct prints there; SLURM_TIME_FORMAT"),
+        (
+            text({"Submit": "2026-02-30T10:00:00"}),
+            "log line 2: Submit '2026-02-30T10:00:00' does not have the form that sacct prints; SLURM",
+        ),
+        (text({"Start": "10:00:30"}), "log line 2: Start '10:00:30' does not have the form that sacct prints; SLURM_TIME_FORMAT"),
         (text({"JobID": "1" * 20}), "log line 2: JobID '1111"),
         (text({"AllocCPUS": "\u0663"}), "log line 2: AllocCPUS"),
         (b"|".join(b"x%d" % n for n in range(400)) + b"|" + text({}), "log line 1: the heading has 412 columns"),
-        (text({"Submit": "yesterday"}), "log line 2: Submit 'yesterday' is not what sacct prints there"),
+        (text({"Submit": "yesterday"}), "log line 2: Submit 'yesterday' does not have the form that sacct prints"),
         (text({}, {"AllocCPUS": "many"}), "log line 3: AllocCPUS 'many'"),
         (text({"Elapsed": "soon"}), "log line 2: Elapsed 'soon'"),
         (text(), "log: has no jobs"),
@@ -345,7 +349,7 @@ def test_bars_that_cannot_be_placed_with_certainty_are_refused() -> None:
         (b"JobID|Start|NCPUS\n1||1\n", "log line 1: the heading of sacct's output lacks Submit, End or Elapsed"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_line(data: bytes, message: str) -> None:
+def test_malformed_output_is_refused_with_its_line(data: bytes, message: str) -> None:
     with pytest.raises(WrongUse, match=f"^TRACE: {message}"):
         sacct.parse_sacct(data, "log")
 

@@ -1,4 +1,4 @@
-"""Reading and writing SWF: the wild's habits are read and counted, what is no SWF is refused with its line."""
+"""Tests of reading and writing SWF: deviations of real logs are accepted and counted, other content is refused with its line."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_spellings_of_the_same_job(text: str) -> None:
     ],
 )
 def test_oddities_are_counted(lines: list[str], notes: dict[str, int]) -> None:
-    frame, _, found = parse("; Version: 2.2\n" + "\n".join(lines))
-    assert found == notes
+    frame, _, counted = parse("; Version: 2.2\n" + "\n".join(lines))
+    assert counted == notes
     assert frame.height == len(lines)
 
 
@@ -101,8 +101,8 @@ def test_no_header_is_an_oddity() -> None:
 
 @pytest.mark.parametrize("lines", [[job(), job(2)], ["  " + job(), job(2)], [job() + " 5", job(2)], [job(), job(2, status=1.5)]])
 @pytest.mark.parametrize("header", ["", "; MaxProcs: 4\n"])
-def test_the_first_job_is_no_heading(header: str, lines: list[str]) -> None:
-    """evalys 4.0.7 takes it for one: of KTH's 28,489 jobs it reads 28,488."""
+def test_the_first_job_is_not_taken_as_a_heading(header: str, lines: list[str]) -> None:
+    """evalys 4.0.7 makes this mistake: it reads 28,488 of KTH's 28,489 jobs."""
     assert parse(header + "\n".join(lines))[0]["job_number"].to_list() == [1, 2]
 
 
@@ -123,7 +123,7 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
         (JOB.replace("20", '"20"'), r"log line 1: field 9"),
         (
             f"{JOB}\n{job(2, submit=-3)}",
-            r"log line 2: field 2 \('-3'\) is a negative time: no submission is before the log's second 0",
+            r"log line 2: field 2 \('-3'\) is a negative time; submission times begin at the log's second 0",
         ),
         ("; only\n; comments\n", "log: has no jobs"),
         (f"{JOB}\n\0{JOB}", r"log line 2: field 1 \('\\x001'\)"),
@@ -133,7 +133,7 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
         ("hello world\n", r"log line 1: field 1 \('hello'\)"),
     ],
 )
-def test_what_is_not_swf_is_refused_with_its_line(text: str, message: str) -> None:
+def test_text_that_is_not_swf_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(WrongUse, match=f"^TRACE: {message}"):
         parse(text)
 
@@ -163,7 +163,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     refused("folder.swf", None, ": cannot be read (Is a directory)")
 
 
-def test_gzip_is_known_by_content_not_by_name(tmp_path: Path) -> None:
+def test_gzip_is_recognised_by_content_not_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_bytes(gzip.compress(JOB.encode()))
     (tmp_path / "b.swf.gz").write_text(JOB)
     assert swf.read_swf(tmp_path / "a.swf")[0].equals(swf.read_swf(tmp_path / "b.swf.gz")[0])
@@ -189,7 +189,7 @@ def header_of(folder: Path, head: dict[str, str], *lines: str) -> dict[str, str]
     return swf.read_swf(folder / "log.swf")[1]
 
 
-def test_parts_of_jobs_are_records_but_no_jobs(tmp_path: Path) -> None:
+def test_partial_executions_count_as_records_but_not_as_jobs(tmp_path: Path) -> None:
     header = header_of(tmp_path, {}, job(1), job(1, status=2), job(1, status=3))
     assert (header["MaxJobs"], header["MaxRecords"]) == ("1", "3")
 
@@ -224,11 +224,11 @@ def test_dates_of_the_log(tmp_path: Path, head: dict[str, str], start: str | Non
     assert (header.get("StartTime"), header.get("EndTime")) == (start, end)
 
 
-def test_submissions_that_are_dates_give_no_dates_from_the_beginning(tmp_path: Path) -> None:
+def test_submissions_in_unix_time_add_no_end_time_to_the_header(tmp_path: Path) -> None:
     assert "EndTime" not in header_of(tmp_path, {"UnixStartTime": "1459468800"}, job(1, submit=1459468900))
 
 
-def test_packed_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_compressed_files_are_reproducible(tmp_path: Path) -> None:
     frame, header, _ = parse(JOB)
     for name in ("a.swf.gz", "b.swf.gz"):
         swf.write_swf(frame, header, tmp_path / name)
@@ -236,7 +236,7 @@ def test_packed_files_have_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert swf.read_swf(tmp_path / "a.swf.gz")[0].equals(frame)
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"^OUT: .*cannot be written"):
         swf.write_swf(parse(JOB)[0], {}, tmp_path / "none" / "a.swf")
 
@@ -266,7 +266,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[f
 @given(st.lists(st.sampled_from([job(), job(2), "; note", "", job(3, submit=0.5), job(4) + " 7"]), max_size=6), st.data())
 @settings(deadline=None)
 def test_blanks_between_fields_and_around_lines_change_nothing(lines: list[str], data: st.DataObject) -> None:
-    """Aligned columns, indented lines, empty lines, tabs and CRLF take another way through the reader."""
+    """The reader handles aligned columns, indented lines, empty lines, tabs and CRLF by another code path."""
     lines = [job(9), *lines]
     blanks = st.text(" \t\v\f", max_size=3)
     spread = [
@@ -279,7 +279,7 @@ def test_blanks_between_fields_and_around_lines_change_nothing(lines: list[str],
     assert (frame.rows(), notes) == (plain.rows(), expected)
 
 
-def test_runs_of_blanks_that_pieces_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_blanks_across_the_borders_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n\n".join(f"  {job(n)}  ".replace(" ", "   ") for n in range(50))
     expected = parse(text)[0]
     for size in (1, 2, 3, 64):
@@ -300,8 +300,8 @@ def test_runs_of_blanks_that_pieces_cut_in_two(monkeypatch: pytest.MonkeyPatch) 
 def test_real_logs(name: str, jobs: int, notes: dict[str, int], processors: str | None, tmp_path: Path) -> None:
     if not (TRACES / name).exists():
         pytest.skip(f"skipped: ../shared/traces/{name} not there")
-    frame, header, found = swf.read_swf(TRACES / name)
-    assert (frame.height, found, header.get("MaxProcs")) == (jobs, notes, processors)
+    frame, header, counted = swf.read_swf(TRACES / name)
+    assert (frame.height, counted, header.get("MaxProcs")) == (jobs, notes, processors)
     with gzip.open(TRACES / name, "rt") as lines:
         plain = [tuple(map(float, text.split()[:18])) for text in lines if text.strip() and text[0] != ";"]
     assert frame.rows() == plain

@@ -1,4 +1,4 @@
-"""The format of a log is told by its content, and schedules are read from all kinds of files."""
+"""Tests of reading a log: its format follows from its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workload is like, against a slow and obvious computation, and against what is known of logs."""
+"""Tests of the characterisation of workloads, against a slow simple computation and known numbers of real logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clock_of(header: dict[str, str], log: pl.DataFrame, kind: str = "swf") -> Lo
 
 
 def seconds(most: int) -> st.SearchStrategy[float]:
-    """Whole seconds and a few fractions, 0 and -1 among them."""
+    """Seconds from -1 to `most`: whole numbers and some fractions."""
     return st.one_of(st.integers(-1, most).map(float), st.integers(0, 4 * most).map(lambda quarter: quarter / 4))
 
 
@@ -57,7 +57,7 @@ a_job = st.fixed_dictionaries(
 
 
 class Slow:
-    """The same tables, job by job."""
+    """The tables of `characterise`, computed job by job."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.jobs = [self.known(row) for row in rows if row["status"] not in (2, 3, 4)]
@@ -81,11 +81,11 @@ class Slow:
         return [job for job in self.jobs if all(job[name] is not None for name in names)]
 
     def by(self, name: str, *, also_unknown: bool = False) -> dict[Any, tuple[int, float]]:
-        found: dict[Any, tuple[int, float]] = {}
+        totals: dict[Any, tuple[int, float]] = {}
         for job in self.jobs if also_unknown else self.with_all(name):
-            count, service = found.get(job[name], (0, 0.0))
-            found[job[name]] = (count + 1, service + (job["service"] or 0.0))
-        return found
+            count, service = totals.get(job[name], (0, 0.0))
+            totals[job[name]] = (count + 1, service + (job["service"] or 0.0))
+        return totals
 
     def quantile(self, name: str, level: float) -> float | None:
         values = sorted(job[name] for job in self.with_all(name))
@@ -111,34 +111,34 @@ def test_tables_agree_with_a_slow_computation(rows: list[dict[str, Any]]) -> Non
         with pytest.raises(WrongUse):
             characterise(frame(*rows), PROCESSORS)
         return
-    found = characterise(frame(*rows), PROCESSORS)
-    assert {size: (jobs, service) for size, jobs, service in found.sizes.iter_rows()} == slow.by("size")
-    assert {user: (jobs, service) for user, jobs, service in found.users.iter_rows()} == slow.by("user", also_unknown=True)
-    assert dict(found.requests.iter_rows()) == Counter(job["requested_time"] for job in slow.with_all("requested_time"))
-    for lowest, highest, jobs, service in found.classes.iter_rows():
+    workload = characterise(frame(*rows), PROCESSORS)
+    assert {size: (jobs, service) for size, jobs, service in workload.sizes.iter_rows()} == slow.by("size")
+    assert {user: (jobs, service) for user, jobs, service in workload.users.iter_rows()} == slow.by("user", also_unknown=True)
+    assert dict(workload.requests.iter_rows()) == Counter(job["requested_time"] for job in slow.with_all("requested_time"))
+    for lowest, highest, jobs, service in workload.classes.iter_rows():
         inside = [job for job in slow.with_all("size") if lowest <= job["size"] <= highest]
         assert jobs == len(inside)
         assert service == pytest.approx(sum(job["service"] or 0.0 for job in inside))
-    assert found.classes["jobs"].sum() == len(slow.with_all("size"))
+    assert workload.classes["jobs"].sum() == len(slow.with_all("size"))
     hours = Counter(int(job["submit"] // 3600 % 24) for job in slow.with_all("submit"))
-    assert found.hours["jobs"].to_list() == [hours[hour] for hour in range(24)]
-    assert found.weekdays.is_empty()
-    for lowest, highest, jobs in found.accuracy.iter_rows():
+    assert workload.hours["jobs"].to_list() == [hours[hour] for hour in range(24)]
+    assert workload.weekdays.is_empty()
+    for lowest, highest, jobs in workload.accuracy.iter_rows():
         both = slow.with_all("run_time", "requested_time")
         limit = math.inf if highest is None else round(highest * 20)
         assert jobs == sum(round(lowest * 20) <= job["run_time"] * 20 / job["requested_time"] < limit for job in both)
     for name in ("size", "run_time", "requested_time", "wait"):
-        levels = found.distribution["level"].to_list()
-        assert found.distribution[name].to_list() == [slow.quantile(name, level) for level in levels]
-    check_figures(found, slow)
+        levels = workload.distribution["level"].to_list()
+        assert workload.distribution[name].to_list() == [slow.quantile(name, level) for level in levels]
+    check_figures(workload, slow)
     recorded = metrics.compute(frame_from_swf(frame(*rows)), PROCESSORS)["metrics"]["utilisation"]
-    assert found.figures["utilisation"] == pytest.approx(recorded)
+    assert workload.figures["utilisation"] == pytest.approx(recorded)
 
 
-def check_figures(found: Characterisation, slow: Slow) -> None:
-    """Single numbers, and the load in each stretch."""
+def check_figures(workload: Characterisation, slow: Slow) -> None:
+    """Compares the figures, and the load in each interval."""
     submits = [job["submit"] for job in slow.with_all("submit")]
-    figures = found.figures
+    figures = workload.figures
     assert list(figures) == list(FIGURES)
     assert figures["span"] == (max(submits) - min(submits) if submits else None)
     both = slow.with_all("run_time", "requested_time")
@@ -150,18 +150,18 @@ def check_figures(found: Characterisation, slow: Slow) -> None:
     assert figures["service_hours"] == (
         pytest.approx(sum(job["service"] for job in slow.with_all("service")) / 3600) if slow.with_all("service") else None
     )
-    if found.load.is_empty():
-        assert "offered" in found.missing
+    if workload.load.is_empty():
+        assert "offered" in workload.missing
         return
     submitted = slow.with_all("submit", "service")
     assert figures["offered_load"] == pytest.approx(
         sum(job["service"] for job in submitted) / PROCESSORS / (max(submits) - min(submits))
     )
     ends = slow.with_all("submit", "wait", "service")
-    assert (found.load["begin"][0], found.load["end"][-1]) == (min(submits), max(submits))
-    assert found.load["end"].to_list()[:-1] == found.load["begin"].to_list()[1:]
-    last = found.load.height - 1
-    for number, (begin, end, offered, utilisation) in enumerate(found.load.iter_rows()):
+    assert (workload.load["begin"][0], workload.load["end"][-1]) == (min(submits), max(submits))
+    assert workload.load["end"].to_list()[:-1] == workload.load["begin"].to_list()[1:]
+    last = workload.load.height - 1
+    for number, (begin, end, offered, utilisation) in enumerate(workload.load.iter_rows()):
         inside = [job for job in submitted if begin <= job["submit"] and (job["submit"] < end or number == last)]
         capacity = PROCESSORS * (end - begin)
         assert offered == pytest.approx(sum(job["service"] for job in inside) / capacity)
@@ -172,22 +172,22 @@ def test_run_times_of_service_units() -> None:
     """Of 100 processor seconds 10 run for 10 s, 60 for 20 s, 30 for 30 s."""
     jobs = [{"submit": 0, "allocated_processors": size, "run_time": run} for size, run in ((1, 10), (3, 20), (1, 30), (5, 0))]
     weighted = characterise(frame(*jobs), 8).distribution
-    told = dict(weighted.select("level", "run_time_service").iter_rows())
-    assert [told[level] for level in (0.0, 0.1, 0.105, 0.7, 0.705, 1.0)] == [10, 10, 20, 20, 30, 30]
+    quantiles = dict(weighted.select("level", "run_time_service").iter_rows())
+    assert [quantiles[level] for level in (0.0, 0.1, 0.105, 0.7, 0.705, 1.0)] == [10, 10, 20, 20, 30, 30]
     assert weighted["run_time"][0] == 0
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(800_000_000, 1_299_999_999), st.sampled_from(["Europe/Stockholm", "US/Pacific", "Australia/Sydney", "UTC"]))
-def test_hours_and_weekdays_are_those_of_the_place(unix: int, zone: str) -> None:
-    """Summer time included; Python's own time zones are the other opinion."""
+def test_hours_and_weekdays_are_local(unix: int, zone: str) -> None:
+    """Compared with Python's own time zones, summer time included."""
     header = {"UnixStartTime": "800000000", "TimeZone": "3600", "TimeZoneString": zone}
     log = frame({"submit": unix - 800_000_000, "run_time": 1, "allocated_processors": 1})
-    found = characterise(log, 1, clock_of(header, log))
-    there = datetime.fromtimestamp(unix, ZoneInfo(zone))
-    assert found.hours.filter(pl.col("jobs") == 1)["hour"].to_list() == [there.hour]
-    assert found.weekdays.filter(pl.col("jobs") == 1)["weekday"].to_list() == [there.isoweekday()]
-    assert found.local.date(unix - 800_000_000) == there.replace(tzinfo=None)
+    workload = characterise(log, 1, clock_of(header, log))
+    local = datetime.fromtimestamp(unix, ZoneInfo(zone))
+    assert workload.hours.filter(pl.col("jobs") == 1)["hour"].to_list() == [local.hour]
+    assert workload.weekdays.filter(pl.col("jobs") == 1)["weekday"].to_list() == [local.isoweekday()]
+    assert workload.local.date(unix - 800_000_000) == local.replace(tzinfo=None)
 
 
 @pytest.mark.parametrize(
@@ -223,32 +223,32 @@ def test_dates_beyond_the_calendar_are_unknown() -> None:
     assert clock.date(2.0**52) is None
 
 
-def test_what_a_log_lacks_is_said() -> None:
+def test_missing_data_of_a_log_are_named() -> None:
     every = {"submit": -1, "status": 0}
-    found = characterise(frame(every, every), 4)
+    workload = characterise(frame(every, every), 4)
     nothing = "sizes service hours weekdays run_time requested_time accuracy wait offered utilisation users"
-    assert set(found.missing) == set(nothing.split())
-    assert {name for name, value in found.figures.items() if value is not None} == {"jobs", "processors", "distinct_sizes"}
-    assert found.begin is None
+    assert set(workload.missing) == set(nothing.split())
+    assert {name for name, value in workload.figures.items() if value is not None} == {"jobs", "processors", "distinct_sizes"}
+    assert workload.begin is None
 
 
 @pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
-def test_no_job_is_wrong_use(jobs: list[dict[str, Any]]) -> None:
+def test_a_log_without_jobs_is_refused(jobs: list[dict[str, Any]]) -> None:
     with pytest.raises(WrongUse, match="TRACE: holds no job"):
         characterise(frame(*jobs), 4)
 
 
 def test_partial_executions_are_counted_not_measured() -> None:
-    found = characterise(frame({"allocated_processors": 1}, {"status": 2, "allocated_processors": 7}), 8)
-    assert found.left_out == {"partial execution": 1}
-    assert found.sizes["size"].to_list() == [1]
+    workload = characterise(frame({"allocated_processors": 1}, {"status": 2, "allocated_processors": 7}), 8)
+    assert workload.left_out == {"partial execution": 1}
+    assert workload.sizes["size"].to_list() == [1]
 
 
-def test_all_of_it_is_json() -> None:
-    found = characterise(frame({"submit": 3, "run_time": 5, "allocated_processors": 2}), 8)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["tables"]["sizes"] == {"size": [2], "jobs": [1], "service": [10.0]}
-    assert set(told["figures"]) == set(FIGURES)
+def test_the_content_can_be_written_as_json() -> None:
+    workload = characterise(frame({"submit": 3, "run_time": 5, "allocated_processors": 2}), 8)
+    content = json.loads(json.dumps(workload.as_json(), allow_nan=False))
+    assert content["tables"]["sizes"] == {"size": [2], "jobs": [1], "service": [10.0]}
+    assert set(content["figures"]) == set(FIGURES)
 
 
 def log_of(name: str) -> Characterisation:
@@ -260,29 +260,29 @@ def log_of(name: str) -> Characterisation:
 
 
 def test_kth() -> None:
-    """Its header's start, and numbers counted with awk (first submissions of the log are a week apart)."""
-    found = log_of("KTH-SP2-1996.unfiltered.swf.gz")
-    assert found.begin is not None
-    assert found.local.date(found.begin) == datetime(1996, 9, 23, 14, 0, 31)
-    assert found.figures["jobs"] == 28489
-    assert found.figures["one_processor_jobs"] == 9370 / 28489
-    assert found.figures["power_of_two_jobs"] == pytest.approx(0.7344, abs=5e-5)
-    assert found.figures["utilisation"] == pytest.approx(0.68947, abs=5e-6)
-    assert found.missing == {}
-    assert found.hours["jobs"].arg_max() == 14
+    """The start is that of the header, the numbers were counted with awk (the log's first submissions are a week apart)."""
+    workload = log_of("KTH-SP2-1996.unfiltered.swf.gz")
+    assert workload.begin is not None
+    assert workload.local.date(workload.begin) == datetime(1996, 9, 23, 14, 0, 31)
+    assert workload.figures["jobs"] == 28489
+    assert workload.figures["one_processor_jobs"] == 9370 / 28489
+    assert workload.figures["power_of_two_jobs"] == pytest.approx(0.7344, abs=5e-5)
+    assert workload.figures["utilisation"] == pytest.approx(0.68947, abs=5e-6)
+    assert workload.missing == {}
+    assert workload.hours["jobs"].arg_max() == 14
 
 
 def test_nasa_has_neither_waits_nor_requested_times() -> None:
-    found = log_of("NASA-iPSC-1993-3.1-cln.swf.gz")
-    assert set(found.missing) == {"wait", "requested_time", "accuracy", "utilisation"}
-    assert found.figures["power_of_two_jobs"] == 1
-    assert found.load["utilisation"].null_count() == found.load.height
+    workload = log_of("NASA-iPSC-1993-3.1-cln.swf.gz")
+    assert set(workload.missing) == {"wait", "requested_time", "accuracy", "utilisation"}
+    assert workload.figures["power_of_two_jobs"] == 1
+    assert workload.load["utilisation"].null_count() == workload.load.height
 
 
 def test_utc_is_the_zone_of_a_log_without_one() -> None:
     moment = datetime(2016, 4, 1, 23, 30, tzinfo=UTC)
     log = frame(*({"submit": 3600 * hour, "allocated_processors": 1} for hour in range(2)))
-    found = characterise(log, 1, clock_of({"UnixStartTime": f"{moment.timestamp():.0f}"}, log))
+    workload = characterise(log, 1, clock_of({"UnixStartTime": f"{moment.timestamp():.0f}"}, log))
     days = [moment + timedelta(hours=hour) for hour in range(2)]
-    assert [found.hours["jobs"][day.hour] for day in days] == [1, 1]
-    assert [found.weekdays["jobs"][day.isoweekday() - 1] for day in days] == [1, 1]
+    assert [workload.hours["jobs"][day.hour] for day in days] == [1, 1]
+    assert [workload.weekdays["jobs"][day.isoweekday() - 1] for day in days] == [1, 1]

@@ -1,4 +1,4 @@
-"""Dependencies that sacct tells of, and preceding jobs of SWF: what is played of them."""
+"""Tests of the dependencies with which jobs are submitted, from sacct's SubmitLine and from SWF's preceding jobs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from slurm_mirage.base.errors import WrongUse
 EXAMPLE = Path(__file__).parents[2] / "logs" / "dependencies.sacct"
 
 
-def ready(trace: Trace, depend: str = "keep", **more: object) -> Workload:
+def prepared(trace: Trace, depend: str = "keep", **more: object) -> Workload:
     return prepare(trace, Selection(), classes=[(20, 4)], slack=10.0, depend=depend, **more)  # type: ignore[arg-type]
 
 
-# ---- what sbatch was given ----
+# ---- the value of --dependency ----
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_dependencies(text: str, meant: Dependency) -> None:
 @pytest.mark.parametrize(
     "text", ["singleton", "expand:7", "afterok", "afterok:", "afterok:x", "afterok:0", "afterok:7,8?9", "", ","]
 )
-def test_what_cannot_be_played(text: str) -> None:
+def test_unsupported_dependencies_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse(text)
 
@@ -67,26 +67,26 @@ def _text(condition: Condition) -> str:
 
 
 @given(st.lists(_conditions, min_size=1, max_size=4), st.booleans())
-def test_any_dependency_is_read_as_it_was_written(conditions: list[Condition], either: bool) -> None:
+def test_any_dependency_is_parsed(conditions: list[Condition], either: bool) -> None:
     either = either and len(conditions) > 1
     assert parse(("?" if either else ",").join(map(_text, conditions))) == Dependency(tuple(conditions), either)
 
 
 @given(st.text(alphabet="aftercorkny:,?0129_*+() sxil", max_size=40))
-def test_any_other_text_is_a_dependency_or_none(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         assert parse(text).conditions
     except ValueError as error:
         assert str(error)
 
 
-# ---- where sacct says so ----
+# ---- dependencies in sacct's output ----
 
 DAY = "2026-03-01T"
 
 
 def log(*jobs: dict[str, str]) -> Trace:
-    """What sacct says of jobs: 1, 2, ... submitted ten minutes apart, each run for five minutes without a wait."""
+    """A trace from sacct: jobs 1, 2, ... submitted ten minutes apart, each of which ran for five minutes without a wait."""
     usual = {
         "JobID": "",
         "Submit": "",
@@ -110,8 +110,8 @@ def log(*jobs: dict[str, str]) -> Trace:
 NEVER_RAN = {"State": "CANCELLED", "Start": "None", "Elapsed": "00:00:00", "End": f"{DAY}23:00:00"}
 
 
-def played(*jobs: dict[str, str]) -> tuple[list[str], dict[str, int]]:
-    chosen = ready(log({"End": ""}, *jobs))
+def submitted(*jobs: dict[str, str]) -> tuple[list[str], dict[str, int]]:
+    chosen = prepared(log({"End": ""}, *jobs))
     return chosen.jobs["dependency"].to_list()[1:], {key: count for key, count in chosen.notes.items() if "depend" in key}
 
 
@@ -132,13 +132,13 @@ def played(*jobs: dict[str, str]) -> tuple[list[str], dict[str, int]]:
     ],
 )
 def test_submit_lines(line: str, dependency: str) -> None:
-    assert played({"SubmitLine": line})[0] == [dependency]
+    assert submitted({"SubmitLine": line})[0] == [dependency]
 
 
-def test_a_job_that_ran_waits_for_ends_whatever_they_are() -> None:
-    """So that it starts when a job fails in the emulation that did not in the log, and the other way round."""
+def test_a_job_that_ran_is_submitted_with_afterany() -> None:
+    """It starts even if a job fails in the emulation that did not in the log, or vice versa."""
     for kind in ("afterok", "afternotok", "afterany"):
-        assert played({"SubmitLine": f"sbatch --dependency={kind}:1"}) == (["afterany:1"], {"dependencies": 1})
+        assert submitted({"SubmitLine": f"sbatch --dependency={kind}:1"}) == (["afterany:1"], {"dependencies": 1})
 
 
 @pytest.mark.parametrize(
@@ -152,33 +152,33 @@ def test_a_job_that_ran_waits_for_ends_whatever_they_are() -> None:
         ("afterany", "FAILED", "afterany:2"),
     ],
 )
-def test_a_job_that_never_ran_is_not_started_if_it_could_not(kind: str, state: str, dependency: str) -> None:
+def test_a_job_whose_condition_was_not_fulfilled_is_never_started(kind: str, state: str, dependency: str) -> None:
     line = f"sbatch --dependency={kind}:2"
-    assert played({"State": state}, {**NEVER_RAN, "SubmitLine": line})[0] == ["", dependency]
+    assert submitted({"State": state}, {**NEVER_RAN, "SubmitLine": line})[0] == ["", dependency]
     either = f"sbatch --dependency={kind}:2?afterany:1"
-    assert played({"State": state}, {**NEVER_RAN, "SubmitLine": either})[0] == ["", "afterany:2?afterany:1"]
+    assert submitted({"State": state}, {**NEVER_RAN, "SubmitLine": either})[0] == ["", "afterany:2?afterany:1"]
 
 
-def test_what_is_not_there_is_left_out_and_counted() -> None:
-    assert played({"SubmitLine": "sbatch -d afterok:77"}) == ([""], {"dependencies_outside": 1})
-    assert played({"SubmitLine": "sbatch -d afterok:77:1"}) == (["afterany:1"], {"dependencies": 1, "dependencies_outside": 1})
-    assert played({"SubmitLine": "sbatch -d afterok:77?afterok:1"}) == ([""], {"dependencies_outside": 1})
-    assert played({"SubmitLine": "sbatch -d singleton"}) == ([""], {"dependencies_unknown": 1})
-    assert played({"SubmitLine": "sbatch -d afterok:3"}, {})[0] == ["", ""], "a job that comes later"
+def test_jobs_outside_of_the_selection_are_left_out_and_counted() -> None:
+    assert submitted({"SubmitLine": "sbatch -d afterok:77"}) == ([""], {"dependencies_outside": 1})
+    assert submitted({"SubmitLine": "sbatch -d afterok:77:1"}) == (["afterany:1"], {"dependencies": 1, "dependencies_outside": 1})
+    assert submitted({"SubmitLine": "sbatch -d afterok:77?afterok:1"}) == ([""], {"dependencies_outside": 1})
+    assert submitted({"SubmitLine": "sbatch -d singleton"}) == ([""], {"dependencies_unknown": 1})
+    assert submitted({"SubmitLine": "sbatch -d afterok:3"}, {})[0] == ["", ""], "a job that comes later"
 
 
-def test_what_the_log_contradicts_is_left_out_and_counted() -> None:
+def test_dependencies_that_the_log_contradicts_are_left_out_and_counted() -> None:
     first = {"Elapsed": "02:00:00"}
-    assert played(first, {"SubmitLine": "sbatch -d afterok:2"}) == (["", ""], {"dependencies_contradicted": 1})
-    found = played(first, {"SubmitLine": "sbatch -d afterok:2?afterok:1"})
-    assert found == (["", "afterany:1"], {"dependencies": 1}), "the other one was enough"
+    assert submitted(first, {"SubmitLine": "sbatch -d afterok:2"}) == (["", ""], {"dependencies_contradicted": 1})
+    result = submitted(first, {"SubmitLine": "sbatch -d afterok:2?afterok:1"})
+    assert result == (["", "afterany:1"], {"dependencies": 1}), "the other one was enough"
 
 
 def test_arrays() -> None:
     tasks = ({"JobID": "9_0", "JobIDRaw": "10"}, {"JobID": "9_1", "JobIDRaw": "11"}, {"JobID": "9_2", "JobIDRaw": "9"})
 
     def last(**job: str) -> str:
-        return played(*tasks, {"JobIDRaw": "12", "JobID": "12", **job})[0][-1]
+        return submitted(*tasks, {"JobIDRaw": "12", "JobID": "12", **job})[0][-1]
 
     assert last(SubmitLine="sbatch -d afterok:9") == "afterany:10:11:9"
     assert last(SubmitLine="sbatch -d afterok:9_*") == "afterany:10:11:9"
@@ -189,21 +189,21 @@ def test_arrays() -> None:
 
 
 def test_without_the_knob_nothing_waits() -> None:
-    chosen = ready(log({}, {"SubmitLine": "sbatch -d afterok:1"}), depend="none")
+    chosen = prepared(log({}, {"SubmitLine": "sbatch -d afterok:1"}), depend="none")
     assert chosen.jobs["dependency"].to_list() == ["", ""]
     assert chosen.notes == {"requested_time_unknown": 2}
 
 
 def test_minutes_after_a_start_are_shrunk() -> None:
-    chosen = ready(log({}, {"SubmitLine": "sbatch -d after:1+10"}), shrink_percent=20)
+    chosen = prepared(log({}, {"SubmitLine": "sbatch -d after:1+10"}), shrink_percent=20)
     assert chosen.jobs["dependency"][1] == "after:1+2"
 
 
 def test_the_example() -> None:
     trace = read_trace(EXAMPLE)
-    chosen = ready(trace)
-    found = {number: text for number, text in chosen.jobs.select("id", "dependency").iter_rows() if text}
-    assert found == {
+    chosen = prepared(trace)
+    dependencies_by_job = {number: text for number, text in chosen.jobs.select("id", "dependency").iter_rows() if text}
+    assert dependencies_by_job == {
         4006: "afterany:4005",
         4007: "afterany:4006",
         4018: "afterany:4012:4013:4014:4015:4016:4017",
@@ -226,10 +226,10 @@ def test_the_example() -> None:
 
 
 def following(*jobs: tuple[int, float, int, float], depend: str = "think", **more: object) -> Workload:
-    """Jobs of 60 s: number, submission, preceding job, think time."""
+    """The workload of jobs of 60 s, each given as number, submission, preceding job and think time."""
     text = "".join(f"{n} {at} 0 60 1 -1 -1 1 90 -1 1 1 1 -1 1 1 {before} {think}\n" for n, at, before, think in jobs)
     frame, header, notes = swf.parse_swf(text.encode(), "log")
-    return ready(Trace(frame, header, notes, "swf", ""), depend, **more)
+    return prepared(Trace(frame, header, notes, "swf", ""), depend, **more)
 
 
 def test_preceding_jobs() -> None:
@@ -243,16 +243,16 @@ def test_preceding_jobs() -> None:
     }  # fmt: skip
 
 
-def test_by_default_and_without_such_fields_all_have_their_own_times() -> None:
+def test_without_the_knob_or_the_fields_jobs_keep_their_own_times() -> None:
     for depend in ("keep", "none"):
         assert following((1, 0, -1, -1), (2, 50, 1, 30), depend=depend).jobs["follows"].to_list() == [None, None]
 
 
-def test_the_workload_that_is_written_has_them() -> None:
+def test_the_written_workload_has_preceding_jobs() -> None:
     chosen = following((1, 0, -1, -1), (2, 50, 1, 30))
     assert chosen.to_swf().select("preceding_job", "think_time").rows() == [(-1, -1), (1, 30)]
 
 
-def test_think_is_for_swf() -> None:
+def test_think_is_refused_for_sacct() -> None:
     with pytest.raises(WrongUse, match=re.escape("DEPENDENCIES: think is for SWF (fields 17 and 18)")):
-        ready(log({}), depend="think")
+        prepared(log({}), depend="think")

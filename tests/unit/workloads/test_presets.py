@@ -1,4 +1,4 @@
-"""Jobs that ran or waited when a selection begins: which they are, and what is left of them."""
+"""Tests of preset jobs: the remainders of jobs that ran or waited when a selection begins."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SIX = log(
     {"submit": 1000, "wait": 500, "run_time": 7},
     {"submit": 1200},
 )
-"""Job 5 is the first of the selection in question."""
+"""The tests select from job 5 on."""
 
 
 @pytest.mark.parametrize("selection", [Selection(offset=4), Selection(begin="1000"), Selection(begin="5", offset=3)])
-def test_what_is_left_of_jobs_when_the_selection_begins(selection: Selection) -> None:
-    """In the order of their starts, 2 and 3 ran for 950 and 100 s; then comes what was queued; all are submitted at once."""
+def test_remainders_of_jobs_when_the_selection_begins(selection: Selection) -> None:
+    """First the running jobs in the order of their starts (3 ran for 950 s, 2 for 100 s), then queued ones, all at the instant."""
     ready = prepare(SIX, selection)
     assert ready.jobs.select(COLUMNS).rows() == [
         (3, "running", 0.0, 1050.0, 2050.0, None),
@@ -75,7 +75,7 @@ def test_jobs_counts_the_selection_and_presets_come_on_top() -> None:
 
 
 def test_a_window_that_begins_before_its_first_job() -> None:
-    """At 950 jobs 1, 2 and 3 run; the first job of the window comes 50 s later. Without presets it goes at once."""
+    """At 950 jobs 1, 2 and 3 run; the first job of the window is submitted 50 s later, without presets at once."""
     ready = prepare(SIX, Selection(begin="950"))
     assert ready.jobs.select("id", "runtime", "submit_virtual").rows() == [
         (1, 50.0, 0.0), (3, 1100.0, 0.0), (2, 150.0, 0.0), (4, 50.0, 0.0), (5, 7.0, 50.0), (6, 100.0, 250.0),
@@ -89,7 +89,7 @@ def test_presets_are_shrunk_as_all_jobs_are() -> None:
     assert ready.jobs["submit_virtual"].to_list() == pytest.approx([0, 0, 0, 0, 5, 25])
 
 
-def test_presets_are_of_the_queues_and_users_and_sizes_that_are_wanted() -> None:
+def test_presets_are_filtered_by_queue_user_and_size() -> None:
     jobs = [{"submit": n, "run_time": 50, "queue": n % 2, "user": n // 2, "allocated_processors": 1 + n} for n in range(9)]
     assert prepare(log(*jobs), Selection(offset=8, queues=("0",))).jobs["id"].to_list() == [1, 3, 5, 7, 9]
     assert prepare(log(*jobs), Selection(offset=8, users=("3", "4"))).jobs["id"].to_list() == [7, 8, 9]
@@ -102,7 +102,7 @@ def test_presets_are_of_the_queues_and_users_and_sizes_that_are_wanted() -> None
     ]
 
 
-def test_of_a_job_over_its_time_a_second_of_its_request_is_left() -> None:
+def test_a_job_over_its_requested_time_keeps_a_request_of_one_second() -> None:
     late = log({"submit": 0, "run_time": 1000, "requested_time": 300}, {"submit": 600})
     extended, killed = (prepare(late, Selection(offset=1), overrun=overrun).jobs for overrun in ("extend", "kill"))
     assert extended.select("runtime", "requested", "limit_minutes", "limit_extended").row(0) == (400.0, 1.0, 7, True)
@@ -114,14 +114,14 @@ def test_an_unknown_request_stays_unknown() -> None:
     assert (ready.jobs["requested"][0], ready.notes["requested_time_unknown"]) == (400 + SLACK, 1)
 
 
-def test_what_is_left_of_a_request_is_not_counted_among_the_limits() -> None:
+def test_remainders_of_requests_are_not_counted_among_the_limits() -> None:
     jobs = [{"submit": 0, "run_time": 1000, "requested_time": 1000 * n} for n in range(1, 5)]
     assert prepare(log(*jobs, {"submit": 5}), Selection(offset=4)).limits == {"before": 1, "after": 1}
 
 
-def test_cancelled_jobs_are_cancelled_when_they_were() -> None:
-    """At 1000. Job 1 ran from 100 to 1300; 2 was to be cancelled in the queue at 1400; 3 ran from 1100 to 1150; 4 was cancelled
-    in the queue before."""
+def test_cancelled_jobs_keep_the_instant_of_cancellation() -> None:
+    """The selection begins at 1000. Job 1 ran from 100 to 1300, 3 from 1100 to 1150; both were cancelled then. Job 2 was cancelled
+    in the queue at 1400, job 4 before 1000."""
     cancelled = log(
         {"submit": 0, "wait": 100, "run_time": 1200, "status": 5, "requested_time": 6000},
         {"submit": 10, "wait": 1390, "run_time": -1, "status": 5},
@@ -137,7 +137,7 @@ def test_cancelled_jobs_are_cancelled_when_they_were() -> None:
     ]
 
 
-def test_a_suspended_job_runs_as_long_as_it_may_have_had_left() -> None:
+def test_a_suspended_job_has_the_longest_possible_remainder() -> None:
     """It held its processors from 0 to 1300, of which it executed for 1000; at 200 it had 800 to 1000 s left, at 1200 up to 100."""
     jobs = [{"run_time": 1000, "requested_time": 2000}, {"submit": 200}, {"submit": 1200}]
     held = log(*jobs, suspended=[300.0, 0.0, 0.0])
@@ -145,11 +145,11 @@ def test_a_suspended_job_runs_as_long_as_it_may_have_had_left() -> None:
     assert prepare(held, Selection(offset=2)).jobs.select("runtime", "requested").row(0) == (100.0, 1100.0)
 
 
-def test_waits_have_to_be_known() -> None:
+def test_a_log_without_waits_is_refused() -> None:
     with pytest.raises(WrongUse, match=r"^PRESET: all needs recorded waits, and the log has none; it may be none$"):
         prepare(log({"wait": -1}, {"submit": 5, "wait": -1}), Selection(offset=1))
-    some = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
-    assert (some.jobs["id"].to_list(), some.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})
+    prepared = prepare(log({"wait": -1}, {"submit": 1}, {"submit": 5, "wait": -1}), Selection(offset=2))
+    assert (prepared.jobs["id"].to_list(), prepared.notes) == ([2, 3], {"preset_running": 1, "preset_unknown": 1})
 
 
 a_job = st.fixed_dictionaries(
@@ -166,8 +166,8 @@ a_job = st.fixed_dictionaries(
 @given(st.lists(a_job, min_size=2, max_size=30), st.data())
 @settings(deadline=None)
 def test_presets_are_the_state_of_the_recorded_machine(jobs: list[dict[str, int]], data: st.DataObject) -> None:
-    """Against a slow reading of the recorded schedule at the instant: nobody appears twice, nobody is missing, the rest of each run
-    time is that of the record, and the running ones are as wide as the record was busy."""
+    """Compared with a slow evaluation of the recorded schedule at the instant: no job is missing or repeated, remaining run times
+    are those of the record, and the running jobs have as many processors as were busy in the record."""
     trace = log(*jobs)
     order = sorted(range(len(jobs)), key=lambda n: jobs[n]["submit"])
     offset = data.draw(st.integers(1, len(jobs) - 1))
@@ -192,8 +192,8 @@ def test_presets_are_the_state_of_the_recorded_machine(jobs: list[dict[str, int]
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 30), st.integers(0, 5)), min_size=2, max_size=30), st.data())
 @settings(deadline=None)
-def test_presets_that_ran_fit_the_machine_that_they_ran_on(jobs: list[tuple[int, int, int]], data: st.DataObject) -> None:
-    """A schedule of first come, first served on 4 processors, cut anywhere."""
+def test_running_presets_fit_the_recorded_machine(jobs: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    """A first come, first served schedule on 4 processors, with a selection from any instant."""
     free_at = [0] * 4
     rows, clock, earliest = [], 0, 0
     for width, run, gap in jobs:
@@ -207,7 +207,7 @@ def test_presets_that_ran_fit_the_machine_that_they_ran_on(jobs: list[tuple[int,
     assert ready.filter(pl.col("preset") == "running")["processors"].sum() <= 4
 
 
-# What becomes of them in a run.
+# Preset jobs in a run.
 
 
 def test_presets_hold_processors_but_their_waits_are_not_measured() -> None:
@@ -218,11 +218,11 @@ def test_presets_hold_processors_but_their_waits_are_not_measured() -> None:
         {"submit": 0, "end": 10, "state": "CANCELLED", "preset": "queued"},
         {"submit": 20, "start": 60, "end": 100},
     )
-    found = metrics.compute(jobs, processors=1, nodes=1)
-    assert (found["metrics"]["wait_mean"], found["metrics"]["slowdown_mean"]) == (40, 2)
-    assert (found["metrics"]["utilisation"], found["metrics"]["makespan"]) == (1, 100)
-    assert found["excluded"] == {"cancelled before start": 1, "preset: not in metrics over jobs": 1}
-    assert found["jobs"]["submitted"] == 3
+    result = metrics.compute(jobs, processors=1, nodes=1)
+    assert (result["metrics"]["wait_mean"], result["metrics"]["slowdown_mean"]) == (40, 2)
+    assert (result["metrics"]["utilisation"], result["metrics"]["makespan"]) == (1, 100)
+    assert result["excluded"] == {"cancelled before start": 1, "preset: not in metrics over jobs": 1}
+    assert result["jobs"]["submitted"] == 3
     without = jobs.with_columns(preset=pl.lit(None, pl.String))
     assert metrics.compute(without, processors=1, nodes=1)["metrics"]["wait_mean"] == 20
 
@@ -233,20 +233,20 @@ def test_a_cut_counts_jobs_of_the_selection() -> None:
         {"submit": 5, "start": 60, "end": 70},
         {"submit": 40, "start": 70, "end": 100},
     )
-    found = metrics.compute(jobs, processors=1, nodes=1, warmup_cut=30)
-    assert found["metrics"]["wait_mean"] == 30
-    assert found["excluded"] == {
+    result = metrics.compute(jobs, processors=1, nodes=1, warmup_cut=30)
+    assert result["metrics"]["wait_mean"] == 30
+    assert result["excluded"] == {
         "preset: not in metrics over jobs": 1,
         "submitted in the warm-up: not in metrics over jobs": 1,
     }
 
 
-def test_a_run_tells_which_of_its_jobs_were_preset(tmp_path: Path) -> None:
-    made = RunFolder(tmp_path)
-    first, second = made.job(due=0.0, preset="running"), made.job(due=0.0, preset="")
+def test_the_schedule_of_a_run_marks_preset_jobs(tmp_path: Path) -> None:
+    run_folder = RunFolder(tmp_path)
+    first, second = run_folder.job(due=0.0, preset="running"), run_folder.job(due=0.0, preset="")
     for number in (first, second):
-        made.played(number, start=0.02)
-    run = made.collect()
+        run_folder.played(number, start=0.02)
+    run = run_folder.collect()
     assert run.jobs.select("id", "preset").rows() == [(first, "running"), (second, None)]
     note = "; Note: The first 1 jobs are preset: they ran or waited before the selection began, at their submission.\n"
     assert note in run_files.render(run, 64, 4)["schedule.swf"].decode()

@@ -1,4 +1,4 @@
-"""Partitions, QOS and memory that a log's jobs asked for: what of it a cluster is asked for."""
+"""Tests of the partitions, QOS, memory and limits with which a log's jobs are submitted."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ PARTITIONS = [
     {"name": "debug", "Nodes": "n[1-2]", "MaxTime": 30},
     {"name": "one", "MaxNodes": 1},
 ]
-THERE = offer(CLASSES, PARTITIONS, "CR_CPU_Memory", ["normal", "high"])
+OFFERED = offer(CLASSES, PARTITIONS, "CR_CPU_Memory", ["normal", "high"])
 
 
-def played(jobs: list[dict[str, Any]], there: Offer = THERE, route: str = "", rule: str = "") -> requests.Requests:
+def submitted(jobs: list[dict[str, Any]], offered: Offer = OFFERED, route: str = "", rule: str = "") -> requests.Requests:
     usual: dict[str, Any] = {"processors": 1, "limit_minutes": 10, "memory": None, "partition_name": "", "qos_name": ""}
     usual |= {"requested": 600.0, "limit_extended": False}
     frame = pl.DataFrame([{**usual, **job} for job in jobs], schema_overrides={"memory": pl.Float64})
     routed, rules = (pl.Series([word] * len(jobs), dtype=pl.String) for word in (route, rule))
-    return requests.played(frame, routed, rules, there)
+    return requests.requests_of(frame, routed, rules, offered)
 
 
-def test_what_is_there() -> None:
+def test_the_offer_of_a_cluster() -> None:
     small, fat = Nodes(4, 4, 16000), Nodes(1, 16, 64000)
-    assert dict(THERE.partitions) == {
+    assert dict(OFFERED.partitions) == {
         "batch": Partition((small, fat), math.inf, 1440),
         "debug": Partition((Nodes(2, 4, 16000),), math.inf, 30),
         "one": Partition((small, fat), 1, math.inf),
     }
-    assert (THERE.default, THERE.memory, THERE.qos) == ("batch", True, {"normal", "high"})
+    assert (OFFERED.default, OFFERED.memory, OFFERED.qos) == ("batch", True, {"normal", "high"})
 
 
 @pytest.mark.parametrize("select", ["", "CR_CPU", ["CR_Core", "CR_ONE_TASK_PER_CORE"]])
-def test_memory_that_is_not_counted(select: Any) -> None:
+def test_memory_that_is_not_consumable(select: Any) -> None:
     assert not offer(CLASSES, PARTITIONS, select, None).memory
 
 
 @pytest.mark.parametrize("select", ["CR_CPU_Memory", "cr_core_memory", ["CR_Memory"]])
-def test_memory_that_nodes_do_not_have(select: Any) -> None:
+def test_memory_of_nodes_without_real_memory(select: Any) -> None:
     assert not offer(node_classes([{"count": 4, "cpus": 4}]), PARTITIONS, select, None).memory
     assert offer(CLASSES, PARTITIONS, select, None).memory
 
@@ -87,8 +87,8 @@ def test_time_limits(limit: str, minutes: float) -> None:
     ],
 )
 def test_partitions_by_name(job: dict[str, Any], partition: str, counted: str) -> None:
-    found = played([job])
-    assert (found.partitions, found.counts) == ([partition], {counted: 1})
+    requests_made = submitted([job])
+    assert (requests_made.partitions, requests_made.counts) == ([partition], {counted: 1})
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_partitions_by_name(job: dict[str, Any], partition: str, counted: str) -
         ({"requested": 1860, "limit_minutes": 31}, "", 31, {"partitions_too_small": 1}),
     ],
 )
-def test_limits_that_were_extended_stay_within_those_of_the_partition(
+def test_extended_limits_stay_within_those_of_the_partition(
     job: dict[str, Any], partition: str, limit: int, counts: dict[str, int]
 ) -> None:
-    found = played([{"partition_name": "debug", **job}])
-    assert (found.partitions, found.limits, found.counts) == ([partition], [limit], counts)
-    default = played([{"requested": 86400, "limit_minutes": 1441, "limit_extended": True}])
+    requests_made = submitted([{"partition_name": "debug", **job}])
+    assert (requests_made.partitions, requests_made.limits, requests_made.counts) == ([partition], [limit], counts)
+    default = submitted([{"requested": 86400, "limit_minutes": 1441, "limit_extended": True}])
     assert (default.limits, default.counts) == ([1440], {"limits_capped": 1})
 
 
-def test_rules_go_over_what_the_log_says() -> None:
-    found = played([{"partition_name": "debug", "qos_name": "high"}], route="batch", rule="normal")
-    assert (found.partitions, found.qos, found.counts) == (["batch"], ["normal"], {})
+def test_routing_rules_override_the_log() -> None:
+    requests_made = submitted([{"partition_name": "debug", "qos_name": "high"}], route="batch", rule="normal")
+    assert (requests_made.partitions, requests_made.qos, requests_made.counts) == (["batch"], ["normal"], {})
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_rules_go_over_what_the_log_says() -> None:
     ],
 )
 def test_qos(name: str, level: str, counts: dict[str, int]) -> None:
-    found = played([{"qos_name": name}])
-    assert (found.qos, found.counts) == ([level], counts)
+    requests_made = submitted([{"qos_name": name}])
+    assert (requests_made.qos, requests_made.counts) == ([level], counts)
 
 
 def test_qos_needs_accounting() -> None:
-    there = offer(CLASSES, PARTITIONS, "", None)
-    assert played([{"qos_name": "high"}], there).counts == {"qos_not_played": 1}
-    assert played([{}], there, rule="high").qos == [""], "a rule's too"
+    offered = offer(CLASSES, PARTITIONS, "", None)
+    assert submitted([{"qos_name": "high"}], offered).counts == {"qos_not_played": 1}
+    assert submitted([{}], offered, rule="high").qos == [""], "a rule's too"
 
 
 @pytest.mark.parametrize(
@@ -163,28 +163,28 @@ def test_qos_needs_accounting() -> None:
     ],
 )
 def test_memory(job: dict[str, Any], memory: int, counted: dict[str, int]) -> None:
-    found = played([job])
-    assert (found.memory, found.counts) == ([memory], counted)
+    requests_made = submitted([job])
+    assert (requests_made.memory, requests_made.counts) == ([memory], counted)
 
 
-def test_memory_that_nobody_asked_for() -> None:
-    assert played([{}]).memory == [None]
-    assert played([{"memory": 1000.0}], offer(CLASSES, PARTITIONS, "", None)).counts == {"memory_not_played": 1}
+def test_jobs_without_a_memory_request() -> None:
+    assert submitted([{}]).memory == [None]
+    assert submitted([{"memory": 1000.0}], offer(CLASSES, PARTITIONS, "", None)).counts == {"memory_not_played": 1}
 
 
 _nodes = st.lists(st.builds(Nodes, st.integers(1, 5), st.integers(1, 8), st.integers(1, 500)), min_size=1, max_size=3).map(tuple)
 
 
 @given(_nodes, st.integers(1, 30), st.integers(1, 600))
-def test_memory_is_made_less_only_where_it_does_not_fit(nodes: tuple[Nodes, ...], processors: int, memory: int) -> None:
-    there = Partition(nodes)
-    most = there.most_memory(processors, memory)
-    fitting = [less for less in range(memory, 0, -1) if there.holds(processors, 0, less)]
+def test_memory_is_reduced_only_if_it_does_not_fit(nodes: tuple[Nodes, ...], processors: int, memory: int) -> None:
+    offered = Partition(nodes)
+    most = offered.most_memory(processors, memory)
+    fitting = [less for less in range(memory, 0, -1) if offered.holds(processors, 0, less)]
     assert most == (fitting[0] if fitting else 0)
 
 
-def test_a_logs_memory_is_that_of_the_processors_that_it_gave() -> None:
-    """4,000 MiB for one processor, of which a core of two threads was given."""
+def test_memory_is_divided_among_the_allocated_processors() -> None:
+    """A job requested 4,000 MiB for one processor and was given a core with two threads."""
     columns = ("processors", "requested_processors", "requested_memory")
     frame = pl.DataFrame([(2, 1, 4000.0), (3, 3, 500.0), (2, -1, 10.0), (2, 1, -1.0)], schema=columns, orient="row")
     assert frame.select(requests.memory())["memory"].to_list() == [2000, 500, 10, None]

@@ -1,4 +1,4 @@
-"""Which job goes to which partition."""
+"""Tests of the routing rules that assign jobs to partitions and QOS."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_rule_names_a_partition_or_a_qos_or_both() -> None:
 
 
 @given(st.integers(0, 2**40), st.floats(0.05, 0.95), st.integers(0, 9))
-def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float, first: int) -> None:
+def test_a_share_has_its_size_and_depends_on_the_job_number_only(seed: int, share: float, first: int) -> None:
     jobs = pl.concat([JOBS.head(1)] * 4000).with_columns(id=pl.int_range(4000) + 1)
     rules = [{"partition": "a", "share": share}]
     taken = routing.routes(jobs, rules, seed, "partition")
@@ -75,7 +75,7 @@ def test_a_share_is_of_that_size_and_goes_by_job_number(seed: int, share: float,
         ([{"queues": [1]}], "rule 1: partition None is none of"),
         ([{"qos": "c"}], "rule 1: qos 'c' is none of high"),
         ([{"qos": "high", "partition": "c"}], "rule 1: partition 'c' is none of"),
-        ([{"partition": "a", "queue": 1}], "'queue' is none of its words"),
+        ([{"partition": "a", "queue": 1}], "'queue' is none of the keys"),
         ([{"partition": "a", "queues": 1}], "queues is not a list"),
         ([{"partition": "a", "min_processors": "many"}], "min_processors is not a number"),
         ([{"partition": "a", "share": 1.5}], "share is not a number from 0 to 1"),

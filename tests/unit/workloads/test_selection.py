@@ -1,4 +1,4 @@
-"""Which jobs of a log are taken: by window, place, queue, user and run time, in one place for all that reads logs."""
+"""Tests of the selection of jobs by window, offset, number, queue, user and run time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from slurm_mirage.base.errors import WrongUse
 
 HOUR = 3600
 HEADER = {"UnixStartTime": "843480031", "TimeZoneString": "Europe/Stockholm", "Queue": "1 batch\n2 [fque:2]\n3 - test jobs"}
-"""That of the log of KTH (its second 0 is 23 September 1996, 14:00:31 of a summer there), and queues."""
+"""The header of the KTH log (second 0 is 23 September 1996, 14:00:31 local summer time), with queues."""
 
 
 def log(*jobs: Mapping[str, float], header: Mapping[str, str] | None = None) -> Trace:
-    """A log of these jobs; what is not said of one is 0 for the submission, 100 for the run time, and unknown else."""
+    """A log of these jobs. Defaults: submission 0, run time 100; other fields are unknown."""
     blank = {**dict.fromkeys(swf.COLUMNS, -1), "submit": 0, "run_time": 100}
     rows = [{**blank, "job_number": number, **job} for number, job in enumerate(jobs, 1)]
     return Trace(pl.DataFrame(rows, schema=swf.SCHEMA), dict(HEADER if header is None else header), {}, "swf", "")
@@ -32,10 +32,10 @@ def numbers(trace: Trace, **knobs: Any) -> list[int]:
 
 
 HOURLY = log(*({"submit": HOUR * n, "queue": n % 3 + 1, "user": n % 4, "run_time": n} for n in range(48)))
-"""A job an hour for two days: jobs 1 to 48, 10 h (at 0:00:31) being the first of 24 September."""
+"""Jobs 1 to 48, one per hour for two days; the one at 10 h (0:00:31) is the first of 24 September."""
 
 
-def test_without_a_choice_it_is_the_whole_log_in_order_of_submission() -> None:
+def test_the_default_selection_is_the_whole_log_in_order_of_submission() -> None:
     trace = log({"submit": 9}, {"submit": 4}, {"submit": -1}, {"submit": 9})
     frame, left_out = choose(trace, Selection())
     assert frame["job_number"].to_list() == [3, 2, 1, 4]
@@ -58,7 +58,7 @@ def test_without_a_choice_it_is_the_whole_log_in_order_of_submission() -> None:
     ],
 )
 def test_a_window(begin: str, end: str, first: int | None, last: int | None) -> None:
-    """From its beginning on, and before its end."""
+    """The window includes its beginning and excludes its end."""
     if first is None or last is None:
         with pytest.raises(WrongUse, match=r"^FROM: no job was submitted from 1996-09-24T00:00 before 1996-09-24T00:00:31"):
             numbers(HOURLY, begin=begin, end=end)
@@ -71,11 +71,11 @@ def test_a_window(begin: str, end: str, first: int | None, last: int | None) -> 
     [
         ({"UnixStartTime": "1000000000"}, 1e9),
         ({"UnixStartTime": "1000000000", "TimeZone": "3600"}, 1e9 - 3600),
-        # In September there is summer time, of which TimeZone knows nothing.
+        # TimeZone does not include the summer time of September.
         ({"UnixStartTime": "1000000000", "TimeZoneString": "Europe/Stockholm", "TimeZone": "3600"}, 1e9 - 7200),
     ],
 )
-def test_a_date_is_one_of_the_logs_own_place(header: dict[str, str], unix: float) -> None:
+def test_a_date_is_in_the_logs_time_zone(header: dict[str, str], unix: float) -> None:
     """1e9 is 9 September 2001, 1:46:40 in UTC."""
     trace = log({"submit": unix - 1e9 + 1e5 - 1}, {"submit": unix - 1e9 + 1e5}, header=header | {"UnixStartTime": "999900000"})
     assert numbers(trace, begin="2001-09-09T01:46:40") == [2]
@@ -90,13 +90,13 @@ def test_a_date_is_one_of_the_logs_own_place(header: dict[str, str], unix: float
         ("1997-03-30T03:30", 859685400),
     ],
 )
-def test_dates_when_clocks_are_put(date: str, unix: int) -> None:
+def test_dates_at_the_change_of_summer_time(date: str, unix: int) -> None:
     start = int(HEADER["UnixStartTime"])
     trace = log({"submit": unix - start - 1}, {"submit": unix - start}, {"submit": unix - start + 1})
     assert numbers(trace, begin=date) == [2, 3]
 
 
-def test_submissions_that_are_dates_themselves() -> None:
+def test_submissions_in_unix_time() -> None:
     trace = log({"submit": 1e9}, {"submit": 1e9 + 1}, header={"UnixStartTime": "0"})
     assert numbers(trace, begin="2001-09-09T01:46:41") == numbers(trace, begin="1000000001") == [2]
 
@@ -104,7 +104,7 @@ def test_submissions_that_are_dates_themselves() -> None:
 def test_an_offset_counts_from_the_windows_beginning() -> None:
     assert numbers(HOURLY, offset=5, jobs=2) == [6, 7]
     assert numbers(HOURLY, begin="7200", offset=5, jobs=2) == [8, 9]
-    # The same place, whatever else is chosen.
+    # Other filters do not move it.
     assert numbers(HOURLY, offset=5, jobs=2, queues=("1",)) == [7, 10]
     assert numbers(HOURLY, offset=5, jobs=2, min_runtime=40) == [41, 42]
 
@@ -125,7 +125,7 @@ def test_a_queue_by_a_name_of_several_words() -> None:
     assert numbers(HOURLY, queues=("test", "2"), jobs=3) == [2, 3, 5]
 
 
-def test_what_a_window_cannot_place_is_counted() -> None:
+def test_jobs_without_a_submission_time_are_counted() -> None:
     trace = log({"submit": -1}, {"submit": 5}, {"submit": -1}, {"submit": 7})
     frame, left_out = choose(trace, Selection(end="6"))
     assert (frame["job_number"].to_list(), left_out) == ([2], {"no submission time": 2})
@@ -158,12 +158,12 @@ def test_what_a_window_cannot_place_is_counted() -> None:
         ({"users": ("3",), "queues": ("1",), "end": "7200"}, "USERS: no job from TO=7200, OFFSET=0 on is of user 3; it may be 0$"),
     ],
 )  # fmt: skip
-def test_wrong_use_names_the_knob_and_what_there_is(knobs: dict[str, Any], message: str) -> None:
+def test_wrong_use_names_the_knob_and_possible_values(knobs: dict[str, Any], message: str) -> None:
     with pytest.raises(WrongUse, match=f"^{message}"):
         choose(HOURLY, Selection(**knobs))
 
 
-def test_wrong_use_of_a_log_that_lacks_what_is_chosen_by() -> None:
+def test_selecting_by_data_that_the_log_lacks_is_refused() -> None:
     bare = log({"submit": 3}, {"submit": 8}, header={"UnixStartTime": "0"})
     with pytest.raises(WrongUse, match=r"^TO: 1996-10-01 is a date, but the log has no UnixStartTime; .* which spans 3 to 8$"):
         choose(bare, Selection(end="1996-10-01"))
@@ -202,8 +202,7 @@ choices = st.fixed_dictionaries(
 @given(jobs_of_a_log, choices)
 @settings(deadline=None)
 def test_a_selection_divides_the_log(jobs: list[dict[str, int]], knobs: dict[str, Any]) -> None:
-    """Every line is either outside of what was looked at, or left out for a reason, or chosen; a slow second reading of the
-    knobs says which."""
+    """Every job is outside of the searched part, left out for a reason, or selected, as in a slow simple implementation."""
     trace = log(*jobs)
     order = sorted(range(len(jobs)), key=lambda place: jobs[place]["submit"])
     begin, end = float(knobs.get("begin", -2)), float(knobs.get("end", 99))
@@ -226,7 +225,7 @@ def test_a_selection_divides_the_log(jobs: list[dict[str, int]], knobs: dict[str
         assert lacking or len(chosen) < knobs.get("jobs", 1)
         return
     assert taken.jobs["job_number"].to_list() == [n + 1 for n in chosen]
-    # What is left out below the last chosen line is not looked for when JOBS are given.
+    # With JOBS, jobs left out after the last selected one are not counted.
     last = inside.index(chosen[-1]) + 1 if "jobs" in knobs else looked_at
     assert sum(taken.left_out.values()) == last - len(chosen) + len(timeless)
     above = order[: order.index(chosen[0])]

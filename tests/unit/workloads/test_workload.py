@@ -1,4 +1,4 @@
-"""What is submitted: selection, shrinking, limits, cancellations."""
+"""Tests of the preparation of the jobs to submit: selection, shrinking, limits, cancellations, sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log(*jobs: Mapping[str, float]) -> pl.DataFrame:
 
 
 def prepare(*jobs: Mapping[str, float], **options: Any) -> workload.Workload:
-    """Options of Selection and of prepare; `header` is that of the log."""
+    """Prepares these jobs; `options` are those of Selection and of prepare, and `header` of the log."""
     place = Selection(**{field.name: options.pop(field.name) for field in fields(Selection) if field.name in options})
     whole = Trace(log(*jobs), options.pop("header", {}), {}, "swf", "")
     return workload.prepare(whole, place, **{"classes": [(10, 16)], "slack": 5, **options})
@@ -46,7 +46,7 @@ def only(*jobs: Mapping[str, float], **options: Any) -> dict[str, Any]:
     return rows.row(0, named=True)
 
 
-def test_a_job_as_it_is() -> None:
+def test_a_job_without_shrinking() -> None:
     ready = prepare({"submit": 50, "user": 3, "group": 4, "executable": 5, "queue": 6, "partition": 7})
     assert ready.jobs.row(0, named=True) == {
         "id": 1, "submit": 50, "processors": 4, "nodes_wanted": None, "runtime": 100, "requested": 600,
@@ -58,7 +58,7 @@ def test_a_job_as_it_is() -> None:
     assert (ready.excluded, ready.notes, ready.limits) == ({}, {}, {"before": 1, "after": 1})
 
 
-def test_jobs_are_submitted_in_order_and_those_of_one_second_in_the_logs() -> None:
+def test_jobs_are_submitted_in_order_and_within_a_second_in_the_logs_order() -> None:
     ready = prepare({"submit": 9}, {"submit": 4}, {"submit": 9}, {"submit": 4})
     assert ready.jobs["id"].to_list() == [2, 4, 1, 3]
     assert ready.jobs["submit_virtual"].to_list() == [0, 0, 5, 5]
@@ -73,7 +73,7 @@ def test_shrinking_multiplies_gaps_requests_and_run_times_alike() -> None:
     assert ready.jobs["limit_minutes"].to_list() == [1, 2]
 
 
-def test_shrinking_makes_limits_fewer_and_says_so() -> None:
+def test_shrinking_reduces_the_number_of_limits_which_is_reported() -> None:
     requests = [{"requested_time": 60.0 * minutes} for minutes in range(1, 101)]
     assert prepare(*requests, overrun="kill").limits == {"before": 100, "after": 100}
     assert prepare(*requests, overrun="kill", shrink_percent=10).limits == {"before": 100, "after": 10}
@@ -98,7 +98,7 @@ def test_whole_nodes(processors: int, nodes: int) -> None:
 def test_whole_nodes_of_several_classes_hold_the_job_whichever_they_are(
     classes: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    """As many as are needed when Slurm takes the smallest ones, and no more."""
+    """The number of nodes is the one needed if Slurm takes the smallest ones."""
     sizes = sorted(cpus for count, cpus in classes for _ in range(count))
     processors = data.draw(st.integers(1, sum(sizes)))
     nodes = only({"allocated_processors": processors}, classes=classes, whole_nodes=True)["nodes_wanted"]
@@ -119,7 +119,7 @@ def test_whole_nodes_of_several_classes_hold_the_job_whichever_they_are(
         ({"status": 5, "run_time": 0, "wait": 7}, "shorter than MIN_RUNTIME"),
     ],
 )
-def test_what_cannot_be_used_is_left_out_and_counted(odd: dict[str, float], reason: str) -> None:
+def test_unusable_jobs_are_left_out_and_counted(odd: dict[str, float], reason: str) -> None:
     ready = prepare({"run_time": 30}, odd, {}, odd, min_runtime=30)
     assert ready.jobs["id"].to_list() == [1, 3]
     assert ready.excluded == {reason: 2}
@@ -251,7 +251,7 @@ def test_wrong_use_names_the_knob(options: dict[str, Any], message: str) -> None
         prepare({}, {}, {"run_time": 0}, {}, **options)
 
 
-def test_the_width_that_is_said_to_hold_every_job_does() -> None:
+def test_the_suggested_cluster_size_holds_every_job() -> None:
     jobs = [{"allocated_processors": n} for n in (1, 128, 100)]
     with pytest.raises(WrongUse, match=r"job 2 needs 128 .*NODES=13 or CPUS=13 "):
         prepare(*jobs, classes=[(10, 10)])
@@ -259,14 +259,14 @@ def test_the_width_that_is_said_to_hold_every_job_does() -> None:
     assert prepare(*jobs, classes=[(10, 13)], whole_nodes=True).jobs["nodes_wanted"].max() == 10
 
 
-def test_the_width_of_several_classes() -> None:
+def test_the_width_of_a_cluster_with_several_classes() -> None:
     jobs = [{"allocated_processors": n} for n in (1, 128)]
     assert prepare(*jobs, classes=[(4, 16), (2, 32)]).jobs.height == 2
     with pytest.raises(WrongUse, match=r"^CLASSES: job 2 needs 128 processors, the cluster has 127;"):
         prepare(*jobs, classes=[(4, 16), (1, 32), (1, 31)])
 
 
-def test_only_jobs_that_are_taken_have_to_fit() -> None:
+def test_only_selected_jobs_have_to_fit() -> None:
     assert prepare({}, {"submit": 1, "allocated_processors": 999}, jobs=1).jobs["id"].to_list() == [1]
 
 
@@ -297,31 +297,31 @@ def test_a_job_wider_than_the_logs_machine_is_scaled_to_the_whole_cluster_and_co
     ready = prepare(*jobs, classes=[(1, 10)], sizes="scale", header={"MaxProcs": "100"})
     assert ready.jobs["processors"].to_list() == [5, 10, 10]
     assert ready.notes == {"wider_than_the_logs_machine": 1}
-    # Without a header the widest job is what is known of the machine.
+    # Without a header the machine has the size of the largest job.
     assert prepare(*jobs, classes=[(1, 101)], sizes="scale").jobs["processors"].to_list() == [50, 101, 100]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.data())
 @settings(deadline=None)
-def test_scaled_sizes_keep_their_order_and_fit(machine: int, there: int, data: st.DataObject) -> None:
+def test_scaled_sizes_keep_their_order_and_fit(machine: int, available: int, data: st.DataObject) -> None:
     sizes = sorted(data.draw(st.lists(st.integers(1, machine), min_size=1, max_size=6)))
     jobs = [{"allocated_processors": size} for size in sizes]
-    scaled = prepare(*jobs, classes=[(1, there)], sizes="scale", header={"MaxProcs": str(machine)}).jobs["processors"].to_list()
+    scaled = prepare(*jobs, classes=[(1, available)], sizes="scale", header={"MaxProcs": str(machine)}).jobs["processors"].to_list()
     assert scaled == sorted(scaled)
-    assert all(abs(new - old * there / machine) <= 0.5 or new == 1 for old, new in zip(sizes, scaled, strict=True))
-    assert scaled[0] >= 1 and scaled[-1] <= there
+    assert all(abs(new - old * available / machine) <= 0.5 or new == 1 for old, new in zip(sizes, scaled, strict=True))
+    assert scaled[0] >= 1 and scaled[-1] <= available
 
 
-def test_what_does_not_fit_is_left_out_and_counted() -> None:
+def test_jobs_that_do_not_fit_are_left_out_and_counted() -> None:
     jobs = [{"allocated_processors": size} for size in (4, 161, 160, 999, 5)]
     ready = prepare(*jobs, sizes="fit")
     assert ready.jobs["processors"].to_list() == [4, 160, 5]
     assert ready.excluded == {"wider than the cluster": 2}
-    # JOBS are those submitted.
+    # JOBS counts the submitted jobs.
     assert prepare(*jobs, sizes="fit", jobs=2).jobs["id"].to_list() == [1, 3]
 
 
-# As a log again.
+# The workload as SWF.
 
 job_fields = st.fixed_dictionaries(
     {
@@ -345,7 +345,7 @@ job_fields = st.fixed_dictionaries(
     st.sampled_from([0.5, 5.0, 60.0]),
 )
 @settings(deadline=None)
-def test_what_is_submitted_can_be_prepared_again(jobs: list[dict[str, float]], shrink: float, overrun: str, slack: float) -> None:
+def test_a_prepared_workload_can_be_prepared_again(jobs: list[dict[str, float]], shrink: float, overrun: str, slack: float) -> None:
     options: dict[str, Any] = {"classes": [(6, 10), (5, 8)], "slack": slack, "overrun": overrun}
     first = prepare(*jobs, shrink_percent=shrink, **options)
     assert first.jobs.height + sum(first.excluded.values()) == len(jobs)
@@ -384,7 +384,7 @@ def test_a_place_in_the_kth_log() -> None:
     ready = workload.prepare(log, Selection(offset=19151, jobs=200), classes=[(100, 1)], slack=10)
     jobs = ready.jobs
     assert (jobs.height, jobs["id"][0], jobs["id"][-1]) == (200, 19152, 19351)
-    # Submissions span seven hours; the last job would end after sixteen if none had to wait.
+    # Submissions span seven hours; without waits the last job would end after sixteen.
     assert jobs["submit_virtual"].max() == 25519
     assert (jobs["submit_virtual"] + jobs["runtime_virtual"]).max() == 57368
     everything = workload.prepare(log, Selection(), classes=[(100, 1)], slack=10, shrink_percent=0.2)
