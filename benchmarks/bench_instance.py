@@ -18,7 +18,7 @@ from benchmarks.figures import RESULTS, Figures, Skipped
 from benchmarks.host import Progress, available_mib
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base import processes
-from slurm_mirage.rm.slurm.commands import CompletionLog
+from slurm_mirage.rm.slurm.records import CompletionLog
 
 REPOSITORY = Path(__file__).parents[1]
 NAME = "bench"

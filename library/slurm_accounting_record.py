@@ -53,9 +53,10 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
-from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
-from ansible.module_utils.slurm_mirage.rm.slurm.accounting import lines_of_run, record_command
+from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
+from ansible.module_utils.slurm_mirage.rm.slurm.account_commands import AccountCommands
+from ansible.module_utils.slurm_mirage.rm.slurm.accounting import lines_of_run
 
 
 def main() -> None:
@@ -75,11 +76,10 @@ def main() -> None:
     start = start_of(directory / "runs" / run / "journal.jsonl")
     if start is None:
         module.fail_json(msg=f"wrong use: RUN={run}: it has not begun in {directory}")
-    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", "TZ": "UTC", **instance_clock.environment(directory)}
-    command = record_command(module.params["bin"], float(start["virtual"]))
-    code, output, errors = module.run_command(command, environ_update=environment)
-    if code != 0:
-        module.fail_json(msg=f"sacct: {errors.strip() or output.strip()}")
+    try:
+        output = AccountCommands(directory, module.params["bin"]).record(float(start["virtual"]))
+    except ResourceManagerError as error:
+        module.fail_json(msg=str(error))
     lines = lines_of_run(output, run)
     content = "".join(f"{line}\n" for line in lines)
     changed = differs(dest, content)

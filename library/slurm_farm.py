@@ -174,6 +174,7 @@ from ansible.module_utils.slurm_mirage.farm.daemons import KIND_ORDER
 from ansible.module_utils.slurm_mirage.farm.farm import read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
 UNIT = "slurm-farm@{}.service"
 MEMORY_PATIENCE = 60  # seconds without growth of the available memory
@@ -187,79 +188,19 @@ def identity(directory: Path, parameters: dict[str, Any]) -> str:
     return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 
-def daemons_of(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The `daemons` of the specification; see farm.daemons.Spec."""
-    sbin, etc, run, log = parameters["sbin"], directory / "etc", directory / "run", directory / "log"
-    munged = [f"{parameters['munge_sbin']}/munged", "--foreground", "--num-threads=10"]
-    munged += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
-    munged += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
-    if parameters["hostname"][0].isdecimal():
-        # slurmctld asks for the name of the address that a credential was made at (auth_p_get_host): that of this one is in every
-        # host's own file. Where no name server knows the hosts, theirs would take 10 s for each submission.
-        munged.append("--origin=127.0.0.1")
-    daemons: list[dict[str, Any]] = [
-        {
-            "kind": "munged",
-            "name": "munged",
-            "command": munged,
-            "digest": file_digest(etc / "munge.key"),
-            "ready_file": f"{run}/munge.socket",
-        }
-    ]
-    if parameters["controller"] and parameters["database_port"]:
-        daemons += database_daemons(directory, parameters)
-    if parameters["controller"]:
-        slurmctld: dict[str, Any] = {
-            "kind": "slurmctld",
-            "name": "slurmctld",
-            "command": [f"{sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
-            "digest": parameters["controller_digest"],
-            "ready_file": f"{run}/slurmctld.pid",
-            # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
-            "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
-        }
-        own_name = parameters["controller_hostname"] or parameters["hostname"]
-        daemons.append(slurmctld if own_name == parameters["hostname"] else slurmctld | {"hostname": own_name})
-    for node in parameters["nodes"]:
-        name = node["prefix"] + "{i}"
-        conf = "slurm.conf" if parameters["wide_steps"] else f"nodes/{name}.conf"
-        daemons.append(
-            {
-                "kind": "slurmd",
-                "name": name,
-                "first": node["first"],
-                "count": node["count"],
-                "command": [f"{sbin}/slurmd", "-D", "-N", name, "-f", f"{etc}/{conf}"],
-                "digest": node["digest"],
-                "ready_file": f"{run}/slurmd.{name}.pid",
-                "hostname": node["hostname"] or parameters["hostname"],
-            }
-        )
-    return daemons
-
-
-def database_daemons(directory: Path, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """mariadbd and slurmdbd, which finds its file beside slurm.conf, and the server by its socket."""
-    etc, run = directory / "etc", directory / "run"
-    socket = f"{run}/mariadb.socket"
-    return [
-        {
-            "kind": "mariadbd",
-            "name": "mariadbd",
-            "command": [parameters["mariadbd"], f"--defaults-file={etc}/mariadb.cnf"],
-            "digest": file_digest(etc / "mariadb.cnf"),
-            "ready_file": socket,
-        },
-        {
-            "kind": "slurmdbd",
-            "name": "slurmdbd",
-            "command": [f"{parameters['sbin']}/slurmdbd", "-D"],
-            "digest": file_digest(etc / "slurmdbd.conf"),
-            "ready_file": f"{run}/slurmdbd.pid",
-            "ready_port": parameters["database_port"],
-            "environment": {"SLURM_CONF": f"{etc}/slurm.conf", "MYSQL_UNIX_PORT": socket},
-        },
-    ]
+def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
+    """The daemons that shall run on this host."""
+    return daemon_commands.Layout(
+        hostname=parameters["hostname"],
+        sbin=parameters["sbin"],
+        munge_sbin=parameters["munge_sbin"],
+        controller_hostname=(parameters["controller_hostname"] or parameters["hostname"]) if parameters["controller"] else None,
+        controller_digest=parameters["controller_digest"],
+        nodes=parameters["nodes"],
+        wide_steps=parameters["wide_steps"],
+        database_port=parameters["database_port"],
+        mariadbd=parameters["mariadbd"],
+    )
 
 
 def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str, Any]:
@@ -283,7 +224,7 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
         "clock": clock_of(directory, parameters["speed"], parameters["clock"]),
         "identity": identity(directory, parameters),
         "addresses": parameters["addresses"],
-        "daemons": daemons_of(directory, parameters),
+        "daemons": daemon_commands.specifications(directory, layout_of(parameters)),
     }
 
 

@@ -17,7 +17,7 @@ options:
     type: path
     required: true
   bin:
-    description: Folder with sinfo and squeue. The default is that of the Slurm release that the farm runs.
+    description: Folder with sinfo, squeue and sdiag. The default is that of the Slurm release that the farm runs.
     type: path
   controller:
     description: Whether to query slurmctld as well. On hosts other than the head, only the farm's state is of interest.
@@ -77,6 +77,7 @@ memory:
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,49 +88,44 @@ from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.farm import read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of
-from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm, SlurmError
-from ansible.module_utils.slurm_mirage.rm.slurm.node_states import are_well, count_states, registered
+from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
+from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
+from ansible.module_utils.slurm_mirage.rm.slurm.node_states import all_ready, ready
 
 
-def count(module: AnsibleModule, command: list[str]) -> dict[str, int]:
-    """Run a command that prints `state` or `state number` lines; the numbers by state, empty when it fails."""
-    directory = Path(module.params["directory"])
-    environment = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
-    code, output, _errors = module.run_command(command, environ_update=environment)
-    return count_states(output) if code == 0 else {}
+def numbers_of(ask: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Numbers by state; empty when slurmctld does not answer."""
+    try:
+        return ask()
+    except (ResourceManagerError, WrongUse):
+        return {}
 
 
-def nodes_of(module: AnsibleModule) -> dict[str, int]:
-    """Number of nodes by state."""
-    return count(module, [f"{module.params['bin']}/sinfo", "-h", "-o", "%T %D"])
-
-
-def wait_for_nodes(module: AnsibleModule) -> dict[str, int]:
-    """Poll the nodes' states until all are well, or no further one has become so for the time that was given."""
+def wait_for_nodes(module: AnsibleModule, slurm: Slurm) -> dict[str, int]:
+    """Number of nodes by state, once all are ready. Fails when no further node becomes ready within the time that was given."""
     patience = module.params["wait"]
     best, deadline = -1, time.monotonic() + patience
     while True:
         began = time.monotonic()
-        nodes = nodes_of(module)
+        nodes = numbers_of(slurm.node_states)
         now = time.monotonic()
-        if not patience or are_well(nodes):
+        if not patience or all_ready(nodes):
             return nodes
-        if registered(nodes) > best:
-            best, deadline = registered(nodes), now + patience
+        if ready(nodes) > best:
+            best, deadline = ready(nodes), now + patience
         if now > deadline:
-            told = nodes or "slurmctld does not answer"
-            module.fail_json(msg=f"for {patience} s no further node has registered: {told}; see {module.params['directory']}/log")
+            states = nodes or "slurmctld does not answer"
+            module.fail_json(msg=f"for {patience} s no further node has registered: {states}; see {module.params['directory']}/log")
         # To ask about many nodes takes slurmctld and this host some time, which they need to get on.
         time.sleep(max(0.5, 4 * (now - began)))
 
 
-def load_of(directory: Path, programs: str) -> tuple[dict[str, int] | None, dict[str, int | None]]:
-    """Processors, busy and all, and the scheduler's figures."""
-    slurm = Slurm(f"{directory}/etc/slurm.conf", programs, str(directory))
+def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]:
+    """Processors, busy and all, and the scheduler's diagnostics."""
     try:
         nodes = slurm.nodes()
         return {"busy": nodes.allocated, "all": nodes.processors}, slurm.diagnostics()
-    except (SlurmError, WrongUse):
+    except (ResourceManagerError, WrongUse):
         return None, {}
 
 
@@ -152,14 +148,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
-    module.params["bin"] = module.params["bin"] or str(commands_of(directory))
+    slurm = Slurm.of_instance(directory, module.params["bin"] or commands_of(directory))
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
     is_asked = farm is not None and module.params["controller"]
-    nodes = wait_for_nodes(module) if is_asked else {}
-    jobs = count(module, [f"{module.params['bin']}/squeue", "-h", "-a", "-o", "%T"]) if is_asked else {}
-    processors, scheduler = load_of(directory, module.params["bin"]) if nodes else (None, {})
+    nodes = wait_for_nodes(module, slurm) if is_asked else {}
+    jobs = numbers_of(slurm.jobs_by_state) if is_asked else {}
+    processors, scheduler = load_of(slurm) if nodes else (None, {})
     module.exit_json(
         changed=False,
         farm=farm or {"phase": "stopped"},

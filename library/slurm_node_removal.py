@@ -97,9 +97,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.hostlist import compress
 from ansible.module_utils.slurm_mirage.instance.instance import commands_of
-from ansible.module_utils.slurm_mirage.instance.node_removal import NodeCommands, controller_runs, leave, stay, wanted_hardware
-from ansible.module_utils.slurm_mirage.rm.slurm.commands import SlurmError
+from ansible.module_utils.slurm_mirage.instance.node_removal import leave, stay, wanted_hardware
+from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
+from ansible.module_utils.slurm_mirage.rm.slurm.node_commands import NodeCommands, controller_runs
 
 
 def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
@@ -107,7 +108,7 @@ def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str
     wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
     if not controller_runs(directory):
         return {"changed": False, "leaving": "", "resumed": ""}
-    slurm = NodeCommands(str(directory / "etc/slurm.conf"), parameters["bin"] or str(commands_of(directory)), str(directory))
+    slurm = NodeCommands.of_instance(directory, parameters["bin"] or commands_of(directory))
     if parameters["state"] == "staying":
         resumed = stay(slurm, write)
         return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
@@ -136,7 +137,7 @@ def main() -> None:
         module.exit_json(**ensure(Path(module.params["directory"]), module.params, not module.check_mode))
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
-    except SlurmError as error:
+    except ResourceManagerError as error:
         module.fail_json(msg=f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}")
 
 

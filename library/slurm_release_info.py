@@ -96,10 +96,11 @@ def check(parameters: dict[str, Any]) -> str:
     directory, count = Path(parameters["directory"]), parameters["front_ends"]
     slurm_conf = directory / "etc/slurm.conf"
     before = slurm_conf.read_text() if slurm_conf.exists() else ""
-    scontrol = Path(parameters["bin"], "scontrol")
+    commands = Path(parameters["bin"])
+    is_installed = front_end.has_commands(commands)
     release = str(parameters["version"])
-    if not release and scontrol.exists():
-        release = front_end.release_of(scontrol)
+    if not release and is_installed:
+        release = front_end.release_of(commands)
     if parameters["accounting"]:
         database.check_release(release)
     release_change.check(before, release, directory.name)
@@ -107,8 +108,8 @@ def check(parameters: dict[str, Any]) -> str:
     if count:
         front_end.check_nodes(node_classes(parameters["nodes"]))
         front_end.check_release(release, count)
-        if scontrol.exists():
-            front_end.check_build(scontrol, release, count)
+        if is_installed:
+            front_end.check_build(commands, release, count)
     return release
 
 

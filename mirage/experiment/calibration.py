@@ -28,7 +28,7 @@ from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
 from mirage.records.collect import Collected, collect
 from mirage.records.run_records import NS
-from mirage.records.validity import Thresholds, read_configuration, read_figures
+from mirage.records.validity import Thresholds, read_configuration, read_diagnostics, read_figures
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
@@ -138,7 +138,7 @@ def measure(folder: Path) -> Found:
         start=max(0.0, (_quantile(alone["start"] - alone["submit"], 0.5) - speed_choice.RESOLUTION) / speed),
         submit=submit,
         launch=max(0.0, seconds - submit),
-        backfill=_backfill(read_figures(folder / "sdiag.csv"), speed),
+        backfill=_backfill(read_diagnostics(folder), speed),
     )
     samples = read_figures(folder / "samples.csv")
     return Found(cost, 1 / seconds, _busy(samples, alone, run), _busy(samples, burst, run))
@@ -157,13 +157,13 @@ def _seconds_a_job(burst: pl.DataFrame, speed: float) -> float:
     return float((last - due - _SHORT_RUNS) / speed / burst.height)
 
 
-def _backfill(sdiag: pl.DataFrame, speed: float) -> float | None:
-    """Real seconds of a backfill cycle for each job that waited, at most; slurmctld measures cycles on its own, fast clock."""
-    wanted = ("bf_last_cycle_us", "bf_queue_length")
-    if not set(wanted) <= set(sdiag.columns):
+def _backfill(diagnostics: pl.DataFrame, speed: float) -> float | None:
+    """Real seconds of a backfill cycle for each job that waited, at most; the controller measures cycles on its own, fast clock."""
+    wanted = ("backfill_last_cycle_us", "backfill_queue_length")
+    if not set(wanted) <= set(diagnostics.columns):
         return None
     cycle, queue = (col(name) for name in wanted)
-    seconds: float | None = sdiag.filter(queue >= _DEEP).select((cycle / queue).max()).item()
+    seconds: float | None = diagnostics.filter(queue >= _DEEP).select((cycle / queue).max()).item()
     return None if seconds is None else seconds * 1e-6 / speed
 
 

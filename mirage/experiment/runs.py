@@ -24,6 +24,7 @@ from mirage.knobs.table import BY_NAME, TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
+from slurm_mirage.rm.slurm.records import configuration_of, version_in
 
 # Folders of results/ that are not runs.
 RESERVED = ("bench",)
@@ -156,10 +157,8 @@ def complete(folder: Path) -> None:
     slurm: dict[str, str] = {}
     if (configuration := folder / "slurm.conf").is_file():
         slurm["slurm_conf_sha256"] = hashlib.sha256(configuration.read_bytes()).hexdigest()
-    if (scontrol := folder / "scontrol.txt").is_file():
-        found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", scontrol.read_text(), re.MULTILINE)
-        if found:
-            slurm["version"] = found[1]
+    if (release := version_in(configuration_of(folder))) is not None:
+        slurm["version"] = release
     clock = experiment.get("clock", {})
     hosts: list[dict[str, Any]] = []
     if (settings := read_json(folder / "run.json")) is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mirage.experiment import configuration
 from mirage.knobs.parse import Value
+from slurm_mirage.rm.slurm.records import configuration_of
 from slurm_mirage.rm.slurm.site_conf import not_in_force
 
 LEFT_OUT = "slurm_conf_left_out.txt"
@@ -24,15 +25,15 @@ def write(knobs: dict[str, Value], folder: Path) -> None:
 
 
 def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:
-    """Settings of the file that did not take effect in a run, one line each, by its scontrol.txt (`scontrol show config`).
+    """Settings of the file that did not take effect in a run, one line each, by the settings that Slurm showed during it.
 
     Settings that CONFIG overrides are left out.
     """
-    shown = folder / "scontrol.txt"
+    shown = configuration_of(folder)
     site = configuration.site_of(knobs)
-    if site is None or not shown.is_file():
+    if site is None or not shown:
         return []
     ours = {key.lower() for key in configuration.of(knobs).settings}
     kept = {key: value for key, value in site.settings.items() if key.lower() not in ours}
-    lines = [f"SLURM_CONF: {line}" for line in not_in_force(kept, shown.read_text(errors="replace"))]
+    lines = [f"SLURM_CONF: {line}" for line in not_in_force(kept, shown)]
     return lines or [f"SLURM_CONF: {len(kept)} settings taken over, all in force as written"]

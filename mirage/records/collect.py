@@ -24,16 +24,15 @@ from polars import col
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.run_records import (
-    NOT_ENDED,
     NS,
     Journal,
     Schema,
     absences,
     executions,
     last_lines,
-    read_jobcomp,
+    read_completions,
+    read_details,
     read_journal,
-    read_scontrol,
     read_settings,
     read_sigsleep,
     split_aftermath,
@@ -41,6 +40,8 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.registry import records_of
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
 # the allowance one of the records is wrong.
@@ -136,11 +137,11 @@ class Collected:
     retries: int
     """Number of refused submissions that were repeated."""
     resubmitted: int
-    """Number of jobs submitted again because Slurm had lost them."""
+    """Number of jobs submitted again because the resource manager had lost them."""
     interrupted: float
     """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Total time for which no job could start because slurmctld had died, counted from its last answer."""
+    """Total time for which no job could start because the controller had died, counted from its last answer."""
     launch_cost: float
     """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
     unsubmitted: int
@@ -148,8 +149,8 @@ class Collected:
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
-    """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, jobcomp.log, sigsleep.log (or a sigsleep-HOST.log
-    per host) and, if it exists, suspended.jsonl.
+    """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if it exists, suspended.jsonl.
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -161,13 +162,14 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
-    lines, aftermath = split_aftermath(read_jobcomp(run_dir / "jobcomp.log", submitted, since))
+    manager = records_of(run_dir)
+    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
     joined = submitted
     for record in (
         last_lines(lines),
-        read_scontrol(run_dir / "suspended.jsonl", submitted),
+        read_details(run_dir / "suspended.jsonl", manager, submitted),
         executions(records),
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
@@ -230,9 +232,9 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds v_submit: the end of the second that Slurm recorded, but within the call of sbatch.
+    """Adds v_submit: the end of the second that the manager recorded, but within the time from the first attempt to its answer.
 
-    On a busy host sbatch may end long after Slurm accepted the job, and even after the job has started.
+    On a busy host the answer may come long after the manager accepted the job, and even after the job has started.
     """
     recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
     return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))

@@ -1,7 +1,8 @@
-"""Reads the records of a run into data frames: the replay's journal, Slurm's record, and sigsleep's.
+"""Reads the records of a run into data frames: the replay's journal, the resource manager's records, and sigsleep's.
 
 Instants are virtual nanoseconds since the epoch, lengths virtual nanoseconds, null is unknown. Prefixes of columns name the source:
-s_ jobcomp, c_ scontrol, r_ sigsleep. Jobs are identified by `id` (number in the trace) and `slurm_id`.
+s_ the manager's completion log, c_ the details that it gave of a job after its end, r_ sigsleep. Jobs are identified by `id`
+(number in the trace) and `slurm_id` (the manager's id).
 """
 
 from __future__ import annotations
@@ -17,11 +18,9 @@ from polars import col
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
-from slurm_mirage.rm.slurm.commands import ENDED_FOR_GOOD
+from slurm_mirage.rm.api import NOT_ENDED, JobDetails, Records
 
 NS = 1_000_000_000
-# States of jobs that have not ended; jobcomp has PENDING for an execution that ended in a requeue.
-NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
 _QUARTER_HOUR = 900
 
 Schema = dict[str, Any]
@@ -36,18 +35,18 @@ class Journal:
     virtual_zero: float
     """Start of the replay in virtual time."""
     submissions: pl.DataFrame
-    """A row per submitted job, for its last submission: index, slurm_id, and the real instants due, began (first call of sbatch)
-    and accepted (end of the successful call of sbatch)."""
+    """A row per submitted job, for its last submission: index, slurm_id, and the real instants due, began (first attempt)
+    and accepted (end of the successful attempt)."""
     cancelled: list[int]
-    """Indices of the jobs for which scancel was called."""
+    """Indices of the jobs that the replay cancelled."""
     retries: int
     """Number of refused submissions that were repeated."""
     resubmitted: int
-    """Number of jobs submitted again because Slurm had lost them."""
+    """Number of jobs submitted again because the manager had lost them."""
     interrupted: float
     """Real seconds for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Real seconds for which no job could start because slurmctld had died."""
+    """Real seconds for which no job could start because the controller had died."""
     launch_cost: float
     """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
 
@@ -95,34 +94,20 @@ def read_journal(path: Path) -> Journal:
     )
 
 
-def _object(line: str) -> dict[str, Any]:
-    """The JSON object on a line; empty if there is none."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
     return pl.DataFrame([[row.get(name) for name in schema] for row in rows], schema=schema, orient="row")
 
 
-# ---- Slurm's record ----
-
-
-def _instant(printed: pl.Expr) -> pl.Expr:
-    """A date that Slurm printed (local time of its host, without a zone) in ns; null for Unknown, None and N/A."""
-    return printed.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False).dt.epoch("s").cast(pl.Int64) * NS
+# ---- the resource manager's records ----
 
 
 def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
     """Converts `instants`, the first of which is the submission, from local time to UTC.
 
-    Slurm prints local time without a zone, but the journal has the submissions, too: the median difference, in whole quarters of
-    an hour, is the zone's offset. A change to summer time during a run is not taken into account.
+    The completion log has local time without a zone, but the journal has the submissions, too: the median difference, in whole
+    quarters of an hour, is the zone's offset. A change to summer time during a run is not taken into account.
 
-    On a fast clock a slow sbatch takes quarters of an hour, so only the fastest tenth of the submissions is used. Submissions
+    On a fast clock a slow submission takes quarters of an hour, so only the fastest tenth of the submissions is used. Submissions
     without a duration were found after an interruption, and their instant is unknown: they are used only if there are no others.
     """
     both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
@@ -134,7 +119,7 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
 
 
 def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
-    """Fills in the journal's instant of submission, in whole seconds, if Slurm's record has none, as before 17.11.
+    """Fills in the journal's instant of submission, in whole seconds, if the completion log has none (Slurm before 17.11).
 
     It is in UTC, as are the instants of those daemons: the farm starts them with this zone.
     """
@@ -145,37 +130,41 @@ def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFr
     return lines.with_columns(instants).drop("v_accepted")
 
 
-def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
-    """The lines of jobcomp/filetxt about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
+_COMPLETED: Schema = {
+    "name": pl.String,
+    "slurm_id": pl.Int64,
+    "s_state": pl.String,
+    "s_final": pl.Boolean,
+    "s_partition": pl.String,
+    "s_ran": pl.Boolean,
+    "s_nodes": pl.Int64,
+    "s_allocated": pl.Int64,
+    "s_submit": pl.Int64,
+    "s_eligible": pl.Int64,
+    "s_start": pl.Int64,
+    "s_end": pl.Int64,
+}
+
+
+def read_completions(path: Path, records: Records, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
+    """The completion log's lines about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
 
     All runs of an instance write to the same file: jobs submitted before `since` (virtual ns) belong to an earlier run of the same
     name and are dropped.
 
-    There is a line per execution, as a requeue also writes one (JobState=PENDING, or NODE_FAIL). A name may have lines of several
-    job numbers. Columns: id, slurm_id, s_state, s_partition, s_ran (false: cancelled while it waited; Slurm prints a start for such
-    jobs, too, which is ignored), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
+    There is a line per execution, as a requeue also writes one (state PENDING, or NODE_FAIL). A name may have lines of several ids.
+    Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
+    waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
-    line = col("line")
-
-    def field(name: str) -> pl.Expr:
-        return line.str.extract(rf"(?:^| ){name}=(\S*)")
-
     instants = ("s_submit", "s_eligible", "s_start", "s_end")
-    lines = pl.DataFrame({"line": read_text(path).split("\n")}, schema={"line": pl.String})
-    # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
-    lines = lines.filter(line.str.contains(r" ExitCode=| WorkDir=\S* $")).select(
-        name=field("Name"),
-        slurm_id=field("JobId").cast(pl.Int64, strict=False),
-        s_state=field("JobState"),
-        s_partition=field("Partition"),
-        s_ran=~field("NodeList").is_in(["(null)", ""]),
-        s_nodes=field("NodeCnt").cast(pl.Int64, strict=False),
-        s_allocated=field("ProcCnt").cast(pl.Int64, strict=False),
-        s_submit=_instant(field("SubmitTime")),
-        s_eligible=_instant(field("EligibleTime")),
-        s_start=_instant(field("StartTime")),
-        s_end=_instant(field("EndTime")),
-    )
+    rows = [
+        (
+            *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
+            *(job.submit, job.eligible, job.start, job.end),
+        )
+        for job in records.completions(read_text(path))
+    ]
+    lines = pl.DataFrame(rows, schema=_COMPLETED, orient="row").with_columns(col(instants) * NS)
     lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
     lines = _with_submissions(lines, submitted)
     lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
@@ -183,12 +172,12 @@ def read_jobcomp(path: Path, submitted: pl.DataFrame, since: int) -> pl.DataFram
 
 
 def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Splits the lines of `read_jobcomp` into those of the schedule, and those of jobs after their final end.
+    """The lines of `read_completions` that count, and those of jobs that had ended for good before.
 
-    A killed slurmctld restarts with a state that is up to 5 s old, and may run or cancel jobs again that had ended. These
-    executions are not part of the schedule.
+    A controller that was killed may come back with a state of some seconds before, and then run, or cancel, jobs that had ended:
+    these runs are no part of the schedule.
     """
-    ended = col("s_state").is_in(ENDED_FOR_GOOD).fill_null(False).cast(pl.Int64)
+    ended = col("s_final").cast(pl.Int64)
     before = (ended.cum_sum() - ended).over("id", "slurm_id")
     return lines.filter(before == 0), lines.filter(before > 0)
 
@@ -213,31 +202,46 @@ def absences(lines: pl.DataFrame) -> pl.DataFrame:
     return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
 
 
-def read_scontrol(path: Path, submitted: pl.DataFrame) -> pl.DataFrame:
-    """The last output of `scontrol show job` for each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+_DETAILS: Schema = {
+    "name": pl.String,
+    "slurm_id": pl.Int64,
+    "c_state": pl.String,
+    "c_eligible": pl.Int64,
+    "c_start": pl.Int64,
+    "c_end": pl.Int64,
+    "c_suspended": pl.Int64,
+}
 
-    Instants in suspended.jsonl are whole seconds since the epoch. SuspendTime is the instant of the last suspension or resumption,
-    and SecsPreSuspend the run time before it, so a job that was resumed and ended was suspended for SuspendTime - StartTime -
-    SecsPreSuspend (verified with 22.05). c_end and c_suspended are null for jobs that had not ended. The file may be missing, and
-    may have incomplete lines, which are ignored.
+
+def read_details(path: Path, records: Records, submitted: pl.DataFrame) -> pl.DataFrame:
+    """The last details of each job: id, slurm_id, c_state, c_eligible, c_start, c_end, c_suspended.
+
+    `path` is suspended.jsonl: it may be absent, and have torn lines. End and suspension are null for jobs that had not ended.
     """
-    schema: Schema = {"name": pl.String, "slurm_id": pl.Int64, "state": pl.String}
-    schema |= dict.fromkeys(("eligible", "start", "end", "suspend_time", "secs_pre_suspend"), pl.Int64)
-    lines = read_text(path).split("\n") if path.exists() else []
-    frame = _table([job for line in lines if (job := _object(line))], schema)
+    rows = [
+        (job.name, job.job_id, job.state, job.eligible, job.start, job.end, job.suspended)
+        for line in (read_text(path).split("\n") if path.exists() else [])
+        if (job := _details(line, records)) is not None
+    ]
+    frame = pl.DataFrame(rows, schema=_DETAILS, orient="row")
     frame = frame.unique(["name", "slurm_id"], keep="last", maintain_order=True)
-    frame = frame.join(submitted.select("name", "id"), on="name")
-    ended = ~col("state").is_in(NOT_ENDED)
-    suspended = col("suspend_time") - col("start") - col("secs_pre_suspend")
-    return frame.select(
+    ended = ~col("c_state").is_in(NOT_ENDED)
+    return frame.join(submitted.select("name", "id"), on="name").select(
         "id",
         "slurm_id",
-        c_state="state",
-        c_eligible=col("eligible") * NS,
-        c_start=col("start") * NS,
-        c_end=pl.when(ended).then(col("end") * NS),
-        c_suspended=pl.when(ended & col("start").is_not_null()).then(suspended.fill_null(0) * NS),
+        "c_state",
+        col("c_eligible", "c_start") * NS,
+        c_end=pl.when(ended).then(col("c_end") * NS),
+        c_suspended=pl.when(ended).then(col("c_suspended") * NS),
     )
+
+
+def _details(line: str, records: Records) -> JobDetails | None:
+    """The details on a line; None for anything else."""
+    try:
+        return records.details(json.loads(line))
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 # ---- sigsleep's record ----

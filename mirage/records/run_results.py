@@ -55,7 +55,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         **validity.judge(
             run,
             validity.read_figures(folder / "samples.csv"),
-            validity.read_figures(folder / "sdiag.csv"),
+            validity.read_diagnostics(folder),
             read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
             processors,
             nodes,

@@ -9,7 +9,6 @@ wait, but not below Slurm's own resolution. docs/validity.md gives the reasons.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -20,10 +19,12 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
-from mirage.records.run_records import NOT_ENDED
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.daemon_log import OTHER
+from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
 
@@ -47,8 +48,7 @@ class Thresholds:
     backfill_cycle_share: float = 0.05
     """Longest backfill cycle, of the mean wait."""
     backfill_cycle_seconds: float = 30.0
-    """Slurm's default of bf_interval: a cycle may take as long as the pause between two cycles. `in_force` uses the value of the
-    run's slurm.conf instead."""
+    """Slurm's default: a cycle may take as long as the pause between two cycles. `in_force` uses the setting of the run instead."""
     nodes_not_responding: int = 0
     messages_share: float = 0.05
     """Error messages of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
@@ -76,26 +76,31 @@ class Thresholds:
 
     @classmethod
     def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
-        """The thresholds for a run, with bf_interval from the text of its slurm.conf or of `scontrol show config`.
+        """The thresholds for a run, with the pause between two backfill cycles of its configuration.
 
-        `changes` are as in `of`.
+        `changes` are as in `of`; `configuration` is that of `read_configuration`, or the manager's configuration file.
         """
-        found = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
-        return cls.of({"backfill_cycle_seconds": float(found[-1])} | dict(changes) if found else changes)
+        interval = backfill_interval(configuration)
+        return cls.of(changes if interval is None else {"backfill_cycle_seconds": interval, **changes})
 
 
 def read_configuration(folder: Path) -> str:
-    """Slurm's configuration during the run in `folder`, for Thresholds.in_force; "" if it was not collected."""
-    path = folder / "scontrol.txt"
-    return path.read_text(errors="replace") if path.exists() else ""
+    """The resource manager's configuration during the run in `folder`, for Thresholds.in_force; "" if it was not collected."""
+    return configuration_of(folder)
 
 
 def read_figures(path: Path) -> pl.DataFrame:
-    """Reads samples.csv or sdiag.csv as numbers (null: missing, or an incomplete line); no columns if missing or empty."""
+    """Reads a CSV file of the monitor as numbers (null: missing, or an incomplete line); no columns if missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         return pl.DataFrame()
     frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
     return frame.with_columns(pl.all().cast(pl.Float64, strict=False))
+
+
+def read_diagnostics(folder: Path) -> pl.DataFrame:
+    """The resource manager's diagnostics during the run in `folder`; those of the backfill scheduler as in BACKFILL_DIAGNOSTICS."""
+    records = records_of(folder)
+    return read_figures(folder / records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
 
 
 def read_offsets(folder: Path) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def read_complaints(folder: Path) -> dict[str, Any]:
 def judge(
     collected: Collected,
     samples: pl.DataFrame,
-    sdiag: pl.DataFrame,
+    diagnostics: pl.DataFrame,
     result: Mapping[str, Any],
     processors: int,
     nodes: int,
@@ -130,7 +135,7 @@ def judge(
 ) -> dict[str, Any]:
     """Computes the member "validity" of metrics.json. Times are trace seconds; figures without data are null.
 
-    samples, sdiag: samples of the replay (`read_figures`)
+    samples, diagnostics: samples of the replay (`read_figures`, `read_diagnostics`)
     result: result.json of the replay, or progress.json if it is missing
     processors, nodes: size of the machine
     clock_offsets: of a run on several hosts (`read_offsets`)
@@ -138,7 +143,7 @@ def judge(
     """
     thresholds = thresholds or Thresholds()
     figures = {
-        **_measure(collected, samples, sdiag, processors, nodes),
+        **_measure(collected, samples, diagnostics, processors, nodes),
         "clock_offset_max": _clock_offset(collected, clock_offsets or {}),
         "host_cpu_saturated": _saturated(samples, thresholds),
         "messages": _messages(result.get("messages"), complaints or {}),
@@ -159,7 +164,7 @@ def judge(
 # ---- the figures ----
 
 
-def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
+def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFrame, processors: int, nodes: int) -> dict[str, Any]:
     jobs, evidence = collected.jobs, collected.evidence
     latency = start_latencies(collected, processors, nodes)
     return {
@@ -169,7 +174,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, sdiag: pl.DataFrame, p
         "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
         "runtime_stretch_p99": _quantile(evidence["stretch"], 0.99),
         "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
-        "backfill_cycle_max": _backfill_cycle(sdiag, collected.time.second),
+        "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
         "requeued": evidence.filter(col("restarts") > 0).height,
@@ -219,17 +224,17 @@ def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
     return None if largest is None else int(largest)
 
 
-def _backfill_cycle(sdiag: pl.DataFrame, second: float) -> float | None:
-    """Trace seconds of the longest backfill cycle of the run. slurmctld measures it by its virtual clock.
+def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
+    """Trace seconds of the longest backfill cycle of the run. The controller measures it by its virtual clock.
 
-    Its "Max cycle" counts from the start of slurmctld's statistics: the value in the first sample may belong to an earlier run, but
-    larger values in later samples belong to this one.
+    The maximum counts from the start of the controller's statistics: the value in the first sample may belong to an earlier run,
+    but larger values in later samples belong to this one.
     """
-    if sdiag.is_empty() or not {"bf_last_cycle_us", "bf_max_cycle_us"} <= set(sdiag.columns):
+    if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
         return None
-    largest = col("bf_max_cycle_us")
-    grown = sdiag.select(largest.filter(largest.diff() > 0).max()).item()
-    longest = sdiag.select(pl.max_horizontal(col("bf_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
+    largest = col("backfill_max_cycle_us")
+    grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
+    longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
     return None if longest is None else _rounded(longest * _MICROSECOND * second)
 
 

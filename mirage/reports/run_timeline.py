@@ -11,6 +11,7 @@ from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
+from slurm_mirage.rm.registry import records_of
 
 # Rows of the data table.
 _INTERVALS = 24
@@ -85,23 +86,25 @@ def _suspended(run: Run, frame: Timeline) -> Panel | None:
 
 
 def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
-    """Samples of sdiag and of the host during the run."""
-    sdiag, host = run.figures("sdiag.csv"), run.figures("samples.csv")
+    """Samples of the scheduler's diagnostics and of the host during the run."""
+    records = records_of(run.folder)
+    diagnostics = run.figures(records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
+    host = run.figures("samples.csv")
     second = 100 / float(run.experiment["inputs"]["SHRINK"])
-    if {"bf_last_cycle_us", "bf_queue_length"} <= set(sdiag.columns) and sdiag.height > 1:
+    if {"backfill_last_cycle_us", "backfill_queue_length"} <= set(diagnostics.columns) and diagnostics.height > 1:
         speed = float((run.experiment.get("clock") or {}).get("speed") or 1.0)
-        cycles = sdiag.with_columns(cycle=pl.col("bf_last_cycle_us") / 1e6 * second)
+        cycles = diagnostics.with_columns(cycle=pl.col("backfill_last_cycle_us") / 1e6 * second)
         longest = run.metrics["validity"].get("backfill_cycle_max")
         words = (
-            f"Length of the last backfill cycle in each of {sdiag.height} samples of sdiag, in seconds of the trace; the longest "
-            f"cycle of the run took {duration(longest)}."
+            f"Length of the last backfill cycle in each of {diagnostics.height} samples of sdiag, in seconds of the trace; the "
+            f"longest cycle of the run took {duration(longest)}."
         )
         if speed * second != 1:
             words += f" In real time cycles are {number(speed * second)} times shorter."
         yield frame.lines("cycle", "Backfill cycles, seconds", words, [_sampled(cycles, "cycle", "last cycle")], "s")
-        depth = [_sampled(sdiag, "bf_queue_length", "queue of the backfill scheduler")]
-        if "server_threads" in sdiag.columns:
-            depth.append(_sampled(sdiag, "server_threads", "server threads"))
+        depth = [_sampled(diagnostics, "backfill_queue_length", "queue of the backfill scheduler")]
+        if "server_threads" in diagnostics.columns:
+            depth.append(_sampled(diagnostics, "server_threads", "server threads"))
         yield frame.lines(
             "depth", "Load of slurmctld", "Jobs in the backfill scheduler's queue, and server threads of slurmctld.", depth, ""
         )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mirage.terminal.screen import about, clock_time, start_line
+from slurm_mirage.rm.slurm.records import BACKFILL
 
 ORDER = ("running", "pending", "suspended")  # of the states of jobs; others follow by name
 
@@ -105,11 +106,9 @@ def clock(times: Mapping[str, float] | None) -> str:
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:
-    """sdiag measures on the cluster's clock."""
-    figures = info.get("scheduler") or {}
-    last, longest, depth, queue = (
-        figures.get(key) for key in ("bf_last_cycle_us", "bf_max_cycle_us", "bf_last_depth", "bf_queue_length")
-    )
+    """The backfill scheduler; cycles are measured on the cluster's clock."""
+    diagnostics = info.get("scheduler") or {}
+    last, longest, depth, queue = (diagnostics.get(key) for key in BACKFILL)
     if last is not None and longest is not None:
         told = f"last cycle {_length(last)}, longest {_length(longest)}"
         yield Row("backfill", told + (f", looked at {depth} of {queue} waiting" if depth is not None and queue is not None else ""))

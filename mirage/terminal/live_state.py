@@ -1,7 +1,7 @@
-"""What `make watch` knows of an instance on this machine: read from its files, and asked of slurmctld only while no run goes on.
+"""The state of an instance on this machine for `make watch`.
 
-A run's replay asks slurmctld anyway, and writes down what it was told (progress.json, samples.csv): to read that costs the
-emulation nothing, however many nodes there are.
+During a run it is read from the files that the replay writes (progress.json, samples.csv), which costs the emulation nothing. Only
+while no run goes on the controller is asked.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import host_memory
 from slurm_mirage.instance.instance import active_run, commands_of
 from slurm_mirage.replay.monitor import ProcessorTime
-from slurm_mirage.rm.slurm.commands import Slurm, SlurmError
+from slurm_mirage.rm.api import ResourceManagerError
+from slurm_mirage.rm.slurm.commands import Slurm
 
 SPAN = 600.0
 """Seconds of the past that are kept."""
 ASK_EVERY = 2.0
 ASK_SHARE = 0.05
-"""Part of the time that asking slurmctld may take: of thousands of nodes it is made less often."""
+"""Part of the time that asking the controller may take: of thousands of nodes it is asked less often."""
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Point:
-    """How it was at one instant (real seconds since the epoch)."""
+    """Waiting jobs and busy processors at one instant (real seconds since the epoch)."""
 
     real: float
     pending: float
@@ -46,16 +47,16 @@ class Point:
 
 
 class Asker(threading.Thread):
-    """Asks slurmctld in a thread of its own, so that the screen never waits for a busy one; `answer` is the last answer."""
+    """Asks the controller in a thread of its own, so that the screen never waits for a busy one; `answer` is the last answer."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
-        self._slurm = Slurm(f"{directory}/etc/slurm.conf", str(commands_of(directory)), str(directory))
+        self._manager = Slurm.of_instance(directory, commands_of(directory))
         self._wanted = threading.Event()
         self.answer: Answer = {}
 
     def want(self, wanted: bool) -> None:
-        """Go on asking, or leave slurmctld alone."""
+        """Ask again and again, or pause."""
         if wanted:
             self._wanted.set()
         else:
@@ -69,16 +70,16 @@ class Asker(threading.Thread):
             time.sleep(max(ASK_EVERY, (time.monotonic() - began) / ASK_SHARE))
 
     def ask(self) -> Answer:
-        """Nodes, processors, jobs and the scheduler's figures, as slurm_farm_info returns them; empty without an answer."""
+        """Nodes, processors, jobs and the diagnostics, as slurm_farm_info returns them; empty without an answer."""
         try:
-            nodes = self._slurm.nodes()
+            nodes = self._manager.nodes()
             return {
                 "nodes": nodes.states,
                 "processors": {"busy": nodes.allocated, "all": nodes.processors},
-                "jobs": self._slurm.jobs_by_state(),
-                "scheduler": self._slurm.diagnostics(),
+                "jobs": self._manager.jobs_by_state(),
+                "scheduler": self._manager.diagnostics(),
             }
-        except (SlurmError, WrongUse):
+        except (ResourceManagerError, WrongUse):
             return {}
 
 
@@ -123,13 +124,13 @@ class LiveLook:
         known = _of_run(progress) if self.goes_on and progress else None
         farm = self._farm()
         self._asker.want(known is None and farm is not None)
-        told = known if known is not None else self._asker.answer if farm is not None else {}
+        answer = known if known is not None else self._asker.answer if farm is not None else {}
         info = {
             "nodes": {},
             "jobs": {},
             "processors": None,
             "scheduler": {},
-            **told,
+            **answer,
             "farm": farm or {"phase": "stopped"},
             "clock": instance_clock.both_times(self.directory),
             "memory": host_memory().available,
@@ -172,7 +173,7 @@ class LiveLook:
 
 
 def _verdict(progress: Mapping[str, Any]) -> str | None:
-    """What was found of a run that is over: valid, or why not; None as long as nobody knows, and where its results are not here."""
+    """The verdict on a run that is over: valid, or why not; None if it is not known, or if the results are not here."""
     run = str(progress.get("run", ""))
     with suppress(OSError, ValueError, KeyError, TypeError):
         results = results_of(run)
@@ -183,7 +184,7 @@ def _verdict(progress: Mapping[str, Any]) -> str | None:
 
 
 def _of_run(progress: Mapping[str, Any]) -> Answer | None:
-    """What the replay was told of the cluster; None before it has looked at it."""
+    """The cluster as the replay saw it last; None before its first sample."""
     if not progress.get("nodes"):
         return None
     return {
@@ -205,8 +206,8 @@ def results_of(run: str) -> Path:
 
 def _latest_run(directory: Path) -> str | None:
     """Name of the run that was the last to write its progress."""
-    there = [(path.stat().st_mtime, path.parent.name) for path in directory.glob("runs/*/progress.json")]
-    return max(there)[1] if there else None
+    written = [(path.stat().st_mtime, path.parent.name) for path in directory.glob("runs/*/progress.json")]
+    return max(written)[1] if written else None
 
 
 def earlier(samples: Path, since: float) -> deque[Point]:

@@ -1,12 +1,10 @@
-"""The live line while Ansible waits for an instance on this machine: its modules cannot speak before they end.
+"""The progress line while Ansible waits for an instance on this machine: an Ansible module shows nothing before it ends.
 
-Each look of Ansible's costs the head more than half a second of processor time; these cost next to nothing.
+A task of Ansible costs the head more than half a second of processor time; reading the state here costs next to nothing.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import Rate
 from slurm_mirage.instance.instance import active_run, commands_of
-from slurm_mirage.replay import prometheus as exposition
-from slurm_mirage.rm.slurm.node_states import are_well, count_states, registered
+from slurm_mirage.replay import prometheus
+from slurm_mirage.rm.api import Nodes, ResourceManagerError
+from slurm_mirage.rm.registry import records_of
+from slurm_mirage.rm.slurm.commands import Slurm
 
 # Seconds between two looks at least, by the module that is at work.
 EVERY = {
@@ -29,27 +29,23 @@ EVERY = {
     "slurm_farm_info": 2.0,
     "slurm_replay_info": 2.0,
 }
-PATIENCE = 10.0  # seconds that sinfo gets
+PATIENCE = 10.0  # seconds that the controller has for an answer about the nodes
 
 
-def node_states(directory: Path) -> dict[str, int]:
-    """Number of nodes by state, as slurmctld of the instance in `directory` has it; empty when it does not answer in time."""
-    own = {"SLURM_CONF": f"{directory}/etc/slurm.conf", **instance_clock.environment(directory)}
-    environment = {"PATH": os.environ.get("PATH", os.defpath), **own}
-    command = [str(commands_of(directory) / "sinfo"), "--noheader", "--format", "%T %D"]
+def nodes_of(directory: Path) -> Nodes | None:
+    """The nodes of the instance in `directory`; None when its controller does not answer in time."""
     try:
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return count_states(told.stdout)
+        return Slurm.of_instance(directory, commands_of(directory), query_timeout=PATIENCE).nodes()
+    except (ResourceManagerError, WrongUse):
+        return None
 
 
 def write_metrics(results: Path | None, progress: Mapping[str, Any]) -> None:
-    """Write metrics.prom of a run that is so far (content of progress.json) into the folder of its results, if there is one."""
+    """Write metrics.prom of a run into the folder of its results, if there is one. `progress` is the content of progress.json."""
     if results is not None and results.is_dir():
-        # A full disk is not this file's to tell of: the run itself goes on.
-        with suppress(OSError):
-            exposition.write(results / exposition.NAME, progress)
+        # The run does not end because this file cannot be written.
+        with suppress(OSError, ValueError, WrongUse):
+            prometheus.write(results / prometheus.NAME, progress, records_of(results).diagnostic_metrics)
 
 
 class LocalProgress:
@@ -90,11 +86,10 @@ class LocalProgress:
 
     def _registrations(self, rate: Rate) -> str | None:
         state = self._state()
-        nodes = node_states(self.directory) if state else {}
-        if not nodes or are_well(nodes):
+        nodes = nodes_of(self.directory) if state else None
+        if nodes is None or not nodes.count or nodes.all_ready:
             return None
-        done = registered(nodes)
-        return registration_line(done, sum(nodes.values()), rate.note(done, time.monotonic()))
+        return registration_line(nodes.ready, nodes.count, rate.note(nodes.ready, time.monotonic()))
 
     def _replay(self, _rate: Rate) -> str | None:
         run = active_run(self.directory)

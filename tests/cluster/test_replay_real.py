@@ -173,7 +173,7 @@ def make(instance: Path) -> Iterator[Any]:
     yield make_run
     for run in made:
         names = {row.name for row in run.plan}
-        slurm.cancel([job.slurm_id for job in slurm.queue() if job.name in names])
+        slurm.cancel([job.job_id for job in slurm.queue() if job.name in names])
         shutil.rmtree(run.folder)
     shutil.rmtree(library)
 

@@ -1,61 +1,26 @@
-"""Taking nodes out of a running instance, or changing their hardware, without losing jobs.
+"""Removes nodes from a running instance, or changes their hardware, without losing jobs.
 
-slurmctld learns of other nodes by its restart only. A job that it finds on a node that is no longer there, or on one that has
-other processors or GRES, it ends as NODE_FAIL (slurmctld/read_config.c, _sync_jobs_to_conf), and so a waiting one that asks
-for such a node by its name. So nodes that shall go are drained first, that no job starts there while we look; and if there
-are jobs, the drain is undone and the change refused.
+slurmctld reads a changed list of nodes only when it starts. It ends a job on a node that is gone, or that has other processors or
+GRES, as NODE_FAIL (slurmctld/read_config.c, _sync_jobs_to_conf), and also a waiting job that asks for such a node by its name. So
+nodes that are to go are drained first, and no job starts there during the check. If there are jobs on them, they are returned to
+service and the change is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base import processes
 from ..base.errors import WrongUse
-from ..base.hostlist import compress, expand
-from ..rm.slurm.commands import Slurm
+from ..base.hostlist import compress
 from ..rm.slurm.node_classes import NodeClass
+from ..rm.slurm.node_commands import REASON, Hardware, Node, NodeCommands, PlacedJob
 from ..rm.slurm.node_options import arrangement, word
 from .instance import refuse_during_run
 
-REASON = "leaves the cluster (Slurm Mirage)"
-"""By this reason nodes are known that an interrupted call has drained."""
 SHOWN_JOBS = 5
-JOBS_FORMAT = "%i|%t|%N|%n"
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """What of a node may not change under a job: processors and how they are arranged, and GRES as in slurm.conf."""
-
-    cpus: int
-    sockets: int
-    cores: int
-    threads: int
-    gres: str = ""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node as slurmctld knows it."""
-
-    name: str
-    hardware: Hardware
-    drained: bool
-    reason: str
-    address: str = ""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job that has not ended: the nodes that it has, or the nodes that it asks for while it waits."""
-
-    job: str
-    nodes: frozenset[str]
-    waits: bool
 
 
 @dataclass(frozen=True)
@@ -80,9 +45,9 @@ class Change:
 def wanted_hardware(classes: Iterable[NodeClass]) -> dict[str, Hardware]:
     """Each node of these classes by its name."""
     hardware: dict[str, Hardware] = {}
-    for some in classes:
-        of_each = Hardware(some.cpus, *arrangement(some.cpus, some.extra), word(some.extra, "Gres"))
-        hardware |= {f"{some.prefix}{number}": of_each for number in range(some.first, some.first + some.count)}
+    for nodes in classes:
+        of_each = Hardware(nodes.cpus, *arrangement(nodes.cpus, nodes.extra), word(nodes.extra, "Gres"))
+        hardware |= {f"{nodes.prefix}{number}": of_each for number in range(nodes.first, nodes.first + nodes.count)}
     return hardware
 
 
@@ -112,7 +77,7 @@ def _stays(address: str, addresses: Sequence[str]) -> bool:
     return address.startswith("127.") and addresses[0].startswith("127.")
 
 
-def check(change: Change, jobs: Sequence[Job], count: int) -> None:
+def check(change: Change, jobs: Sequence[PlacedJob], count: int) -> None:
     """Raise WrongUse if a job would be lost. `count` is the number of nodes that are wanted."""
     changes = (
         (change.going, ""),
@@ -140,62 +105,7 @@ def _named(jobs: list[str], verb: str) -> tuple[str, str]:
     return f"jobs {', '.join(jobs[:SHOWN_JOBS])}{total} {verb}", "them"
 
 
-# ---- slurmctld ----
-
-
-def parse_nodes(text: str) -> list[Node]:
-    """Answer of `scontrol --oneliner show nodes`."""
-    return [_node(line) for line in text.splitlines() if line.startswith("NodeName=")]
-
-
-def _node(line: str) -> Node:
-    def word(name: str, pattern: str = r"\S*") -> str:
-        found = re.search(rf" {name}=({pattern})", f" {line}")
-        return found[1] if found else ""
-
-    # Without any it says (null), and it may add on which sockets they are: gpu:4(S:0-1).
-    gres = re.sub(r"\(.*?\)", "", word("Gres"))
-    reason = word("Reason", r".*?(?= \[[^ ]+@[^ ]+\])")
-    cpus, sockets, cores, threads = (int(word(name) or 0) for name in ("CPUTot", "Sockets", "CoresPerSocket", "ThreadsPerCore"))
-    hardware = Hardware(cpus, sockets, cores, threads, gres)
-    return Node(word("NodeName"), hardware, "DRAIN" in word("State").split("+"), reason, word("NodeAddr"))
-
-
-def parse_jobs(text: str) -> list[Job]:
-    """Answer of squeue in JOBS_FORMAT."""
-    return [_job(*line.split("|")) for line in text.splitlines()]
-
-
-def _job(job: str, state: str, has: str, asks: str) -> Job:
-    waits = state == "PD"
-    return Job(job, frozenset(expand(asks if waits else has)), waits)
-
-
-class NodeCommands(Slurm):
-    """The commands that this needs; each takes one process, however many nodes there are."""
-
-    def node_states(self) -> list[Node]:
-        return parse_nodes(self._ask("scontrol", "--all", "--oneliner", "show", "nodes"))
-
-    def placed_jobs(self) -> list[Job]:
-        return parse_jobs(self._ask("squeue", "--all", "--noheader", f"--format={JOBS_FORMAT}"))
-
-    def drain(self, nodes: Collection[str]) -> None:
-        if nodes:
-            self._ask("scontrol", "update", f"NodeName={compress(nodes)}", "State=DRAIN", f"Reason={REASON}")
-
-    def undrain(self, nodes: Collection[str]) -> None:
-        if nodes:
-            self._ask("scontrol", "update", f"NodeName={compress(nodes)}", "State=UNDRAIN")
-
-
-def controller_runs(directory: Path) -> bool:
-    """Whether the instance's slurmctld is there to be asked: it writes its file when it has read its configuration."""
-    try:
-        pid = int((directory / "run/slurmctld.pid").read_text())
-    except (OSError, ValueError):
-        return False
-    return processes.belongs(pid, str(directory)) and processes.start_time(pid) is not None
+# ---- the two actions ----
 
 
 def leave(
@@ -205,7 +115,7 @@ def leave(
 
     Raises WrongUse, with everything undone, when a job would be lost.
     """
-    change = plan(slurm.node_states(), wanted, addresses)
+    change = plan(slurm.present_nodes(), wanted, addresses)
     if write:
         slurm.undrain(change.resume)
     if not (change.going or change.reshaped or change.moving):
@@ -224,7 +134,7 @@ def leave(
 
 def stay(slurm: NodeCommands, write: bool) -> frozenset[str]:
     """Resume all nodes that calls of `leave` have drained; returns which, also without `write`."""
-    drained = plan(slurm.node_states(), {}).drained_by_us
+    drained = plan(slurm.present_nodes(), {}).drained_by_us
     if write:
         slurm.undrain(drained)
     return drained

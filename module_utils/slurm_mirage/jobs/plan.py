@@ -1,4 +1,4 @@
-"""When each job of a workload is due, and the plan of a replay (plan.csv): pure functions, seconds of the cluster's own time.
+"""Due times of the jobs of a workload, and the plan of a replay (plan.csv). Times are virtual seconds.
 
 The grouped scheme is runworkload's, the submission script of the thesis this project comes from (Algorithm 3.2): a number of
 warm-up jobs at once, then groups of jobs at regular instants, anchored to the start of the replay, so that a slow submission
@@ -86,14 +86,14 @@ class PlanRow:
     id: int
     """The job's number in the trace."""
     due: float
-    """When it is to be submitted, after the start of the replay."""
+    """Seconds from the start of the replay to its submission."""
     processors: int
     nodes: int | None
     """Whole nodes wanted; None: processors of shared nodes."""
     runtime: float
     limit_minutes: int
     cancel_after: float | None
-    """When it is to be cancelled, after its submission; None: never."""
+    """Seconds from its submission to its cancellation; None: it is not cancelled."""
     partition: str
     """Empty: the cluster's default partition."""
     name: str
@@ -110,7 +110,7 @@ class PlanRow:
     follows: int | None = None
     """The trace's number of the job after whose end this one is submitted, instead of at `due`; None: none."""
     think: float = 0.0
-    """How long after that."""
+    """Seconds from that end to this job's submission."""
 
 
 NEVER = "never"
@@ -119,7 +119,7 @@ _WAITS = r"(after|afterany)(:\d+(\+\d+)?)+"
 _DEPENDENCY = re.compile(rf"({NEVER}|{_WAITS}([,?]{_WAITS})*)?\Z")
 COLUMNS = tuple(field.name for field in fields(PlanRow))
 FIRST_COLUMNS = 12
-"""So many a plan of an earlier release has at least."""
+"""Number of columns that a plan of an earlier release has at least."""
 
 
 def plan_text(rows: Sequence[PlanRow]) -> str:
@@ -217,7 +217,7 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
 
 
 def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
-    """That a job waits for jobs above it only, and in the resource manager for those that are surely submitted before it."""
+    """Raise ValueError unless a job follows jobs above it only, and depends only on jobs above it that follow no other."""
     if not _DEPENDENCY.match(row.dependency):
         raise ValueError(f"dependency {row.dependency!r}: empty, {NEVER}, or like afterany:12:14,after:15+2")
     if row.follows is not None and row.follows not in above:

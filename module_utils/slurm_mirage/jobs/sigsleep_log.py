@@ -80,16 +80,16 @@ def scan(data: bytes) -> Iterator[Record | LogDamage]:
     reason = ""
     position = 0
     while position < len(data):
-        found = _record_at(data, position)
-        if isinstance(found, Record):
+        part = _record_at(data, position)
+        if isinstance(part, Record):
             if bad_from is not None:
                 yield LogDamage(bad_from, position - bad_from, reason)
                 bad_from = None
-            yield found
-            position += HEADER.size + PERIOD.size * len(found.suspensions)
+            yield part
+            position += HEADER.size + PERIOD.size * len(part.suspensions)
             continue
         if bad_from is None:
-            bad_from, reason = position, found
+            bad_from, reason = position, part
         next_magic = data.find(MAGIC, position + 1)
         position = next_magic if next_magic >= 0 else len(data)
     if bad_from is not None:
@@ -110,11 +110,11 @@ def read_log(source: str | Path | BinaryIO) -> tuple[list[Record], list[LogDamag
         data = source.read()
     records: list[Record] = []
     damage: list[LogDamage] = []
-    for found in scan(data):
-        if isinstance(found, Record):
-            records.append(found)
+    for part in scan(data):
+        if isinstance(part, Record):
+            records.append(part)
         else:
-            damage.append(found)
+            damage.append(part)
     return records, damage
 
 

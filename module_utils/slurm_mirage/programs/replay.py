@@ -12,6 +12,7 @@ from pathlib import Path
 from ..base.errors import WrongUse
 from ..replay.process import Failed, Stopped
 from ..replay.replay import replay
+from ..rm import registry
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
         print("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
         return 2
     try:
-        replay(Path(arguments[0]))
+        replay(Path(arguments[0]), registry.connect)
     except Stopped:
         return 3
     except Failed as error:

@@ -1,7 +1,7 @@
 """The journal of a replay.
 
 journal.jsonl is only ever appended to, one JSON object a line, each on disk (fsync) before the replay goes on. A line that
-was torn by a crash can only be the last one; it is dropped, and the job that it told of is found again by its name.
+was torn by a crash can only be the last one; it is dropped, and the job in it is found again by its name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Event = dict[str, Any]
 
 @dataclass
 class History:
-    """What a journal amounts to. Instants are real seconds since the epoch, lengths real seconds."""
+    """The state that a journal leads to. Instants are real seconds since the epoch, lengths real seconds."""
 
     start: Event | None = None
-    slurm_ids: dict[int, int] = field(default_factory=dict)
-    """The id under which each submitted job is known now, by index."""
+    job_ids: dict[int, int] = field(default_factory=dict)
+    """The id that the resource manager has for each submitted job now, by index. The journal calls it slurm_id."""
     submitted_at: dict[int, float] = field(default_factory=dict)
     """When each job was submitted (the last time, if it was lost in between), by index."""
     lags: dict[int, float] = field(default_factory=dict)
@@ -36,28 +36,28 @@ class History:
     interruptions: list[Event] = field(default_factory=list)
     restarts: list[Event] = field(default_factory=list)
     boot_time: int | None = None
-    """Start of the controller with which the journal last agreed."""
+    """Start of the controller that the journal was compared with last."""
     highest_id: int = 0
-    """The highest id that the controller is known to have given to anybody."""
-    surplus: int = 0
-    """Second copies of jobs that were cancelled."""
+    """The highest id that a controller is known to have given to any job."""
+    copies: set[int] = field(default_factory=set)
+    """Ids of second copies of jobs, which were cancelled: their ends are not those of the jobs."""
     closed: list[str] = field(default_factory=list)
     """Partitions in which no job may start until the nodes have registered with a new controller."""
     halted: float = 0.0
     """For how long no job could start, because a controller had died, until partitions were opened again."""
     halted_since: float | None = None
-    """Since when that is so now."""
+    """The real instant from which on no job can start now; None if jobs can start."""
     moved: set[int] = field(default_factory=set)
-    """Jobs that are known under another id than at first: the controller had lost them."""
+    """Indices of jobs whose id has changed, because the controller had lost them."""
     ended: dict[int, float] = field(default_factory=dict)
-    """When those jobs ended that others follow, without the shift until then, by index."""
+    """Real instants, without the shift until then, at which jobs ended that others follow, by index."""
     stale: set[int] = field(default_factory=set)
-    """Indices of jobs that the controller forgot to have ended, whose new run was cancelled: its record is not theirs."""
+    """Indices of jobs whose end the controller forgot, and whose second run was cancelled: its record does not count."""
     last_sign: float = 0.0
     finished: bool = False
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account. Raises KeyError or TypeError if it is not one."""
+        """Add the next event. Raises KeyError or TypeError if it is none."""
         kind = event["event"]
         if kind == "start":
             self.start = event
@@ -65,9 +65,9 @@ class History:
             self.highest_id = event["next_id"] - 1
         elif kind in ("submitted", "resubmitted"):
             index = event["index"]
-            if self.slurm_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
+            if self.job_ids.setdefault(index, event["slurm_id"]) != event["slurm_id"]:
                 self.moved.add(index)
-            self.slurm_ids[index] = event["slurm_id"]
+            self.job_ids[index] = event["slurm_id"]
             self.submitted_at[index] = event["real"]
             self.lags.setdefault(index, max(0.0, event["real"] - event["due"]))
             self.retries += event["retries"]
@@ -97,7 +97,7 @@ class History:
                 self.halted_since = None
         elif kind == "compared":
             self.stale.update(index for index, _ in event["stale"])
-            self.surplus += len(event["surplus"])
+            self.copies.update(job_id for _, job_id in event["surplus"])
         elif kind == "finished":
             self.finished = True
         elif kind not in ("stopped", "failed"):
@@ -106,7 +106,7 @@ class History:
 
 
 def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int]:
-    """The history that `data` tells, and how many of its bytes are whole lines.
+    """The history in the bytes of a journal, and how many of the bytes are whole lines.
 
     A last line without its end is dropped. Raises WrongUse with `name` and the line number for any other damage.
     """

@@ -1,9 +1,9 @@
-"""What launching a job costs: for how long Slurm holds its processors beyond the run time of its program.
+"""Measures the cost of a launch: for how long the resource manager holds a job's processors beyond the run time of its program.
 
 A launch takes 15 to 40 ms of real time, which are 8 to 20 s of a clock that runs 500 times as fast; each job would hold its
 processors for that much longer than in the log, and those that wait for them would wait longer, one after the other. The run time
 in a log is what the resource manager there recorded from start to end, its own launch included. So on a virtual clock the replay
-measures what a launch costs here, and has each job's program run for that much less: then Slurm's record has the log's run time.
+measures what a launch costs here, and has each job's program run for that much less: then the record has the log's run time.
 What remains is measured in every run (`runtime_stretch_p50`, docs/validity.md).
 """
 
@@ -13,10 +13,9 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from ..clock.clock import Clock
-from ..rm.slurm.commands import CompletedJob, CompletionLog, Slurm, Submission
+from ..rm.api import CompletedJob, CompletionReader, ResourceManager, Submission
 
 log = logging.getLogger("replay")
 
@@ -29,22 +28,22 @@ LIMIT_MINUTES = 10
 
 
 def run_times(speed: float) -> list[float]:
-    """Virtual seconds that the programs run: spread evenly over a second, because Slurm's record has whole ones."""
+    """Virtual seconds that the programs run: spread evenly over a second, because the manager's record has whole ones."""
     return [RUN * speed + (number + 0.5) / JOBS for number in range(JOBS)]
 
 
 def of_jobs(held: Sequence[float], runs: Sequence[float], speed: float) -> float:
-    """Real seconds that a launch costs, from the virtual seconds for which Slurm held processors for programs that ran `runs`.
+    """Real seconds that a launch costs, from the virtual seconds for which processors were held for programs that ran `runs`.
 
-    A mean, for the fractions that Slurm cuts off are evened out by it, without the largest and the smallest ones.
+    It is a mean without the largest and the smallest ones: the fractions of seconds that the record lacks cancel out.
     """
     beyond = sorted(whole - run for whole, run in zip(held, runs))
     return max(0.0, statistics.fmean(beyond[CUT:-CUT]) / speed)
 
 
 def measure(
-    slurm: Slurm,
-    completions: CompletionLog,
+    manager: ResourceManager,
+    completions: CompletionReader,
     clock: Clock,
     submission: Callable[[float], Submission],
     sleep: Callable[[float], None],
@@ -52,27 +51,26 @@ def measure(
     """Real seconds that a launch costs on this cluster now; 0 if its jobs have not all ended within PATIENCE.
 
     `submission` makes the submission of a job of one processor that runs for so many virtual seconds; all have one name.
-    `completions` is read from here on. Raises SlurmError, and what `sleep` raises.
+    `completions` is read from here on. Raises ResourceManagerError, and what `sleep` raises.
     """
     runs: dict[int, float] = {}
     for run in run_times(clock.speed):
-        runs[slurm.submit(submission(run))[0]] = run
+        runs[manager.submit(submission(run)).job_id] = run
         sleep(GAP)
     held: dict[int, float] = {}
     deadline = time.monotonic() + PATIENCE
     while len(held) < JOBS and time.monotonic() < deadline:
         sleep(GAP)
-        held.update({job.slurm_id: _held(job) for job in completions.read() if job.slurm_id in runs and job.state == "COMPLETED"})
+        held.update({job.job_id: _held(job) for job in completions.read() if job.job_id in runs and job.state == "COMPLETED"})
     if len(held) < JOBS:
-        slurm.cancel_named(submission(0.0).name)
+        manager.cancel_named(submission(0.0).name)
         log.warning("what a launch costs is not known: %d of %d short jobs ran within %.0f s", len(held), JOBS, PATIENCE)
         return 0.0
-    cost = of_jobs(list(held.values()), [runs[slurm_id] for slurm_id in held], clock.speed)
+    cost = of_jobs(list(held.values()), [runs[job_id] for job_id in held], clock.speed)
     log.info("a launch costs %.1f ms of real time", cost * 1000)
     return cost
 
 
 def _held(job: CompletedJob) -> float:
-    """Virtual seconds from Slurm's start of a job to its end."""
-    start, end = (datetime.fromisoformat(job.fields[key]) for key in ("StartTime", "EndTime"))
-    return (end - start).total_seconds()
+    """Virtual seconds from the start to the end of a job in the manager's record, which a completed job has."""
+    return float((job.end or 0) - (job.start or 0))

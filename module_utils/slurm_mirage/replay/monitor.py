@@ -1,8 +1,8 @@
-"""Watching a replay from beside: progress.json, metrics.prom, samples.csv, sdiag.csv, suspended.jsonl, and what makes it stall.
+"""Monitors a replay: writes progress.json, metrics.prom, samples.csv, suspended.jsonl and the diagnostics, and notices stalls.
 
-Two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
-life; every few seconds it says the same for Prometheus.
-The other asks the resource manager and may be held up by it. Neither ever submits, cancels or writes the journal.
+There are two threads. One rewrites progress.json about once a second, whatever happens: its time stamp is the replay's last sign of
+life; every few seconds it writes metrics.prom, too. The other asks the resource manager and may be held up by it. Neither submits
+or cancels jobs, nor writes the journal.
 """
 
 from __future__ import annotations
@@ -22,36 +22,44 @@ from pathlib import Path
 from ..base.files import write_json
 from ..clock.clock import Clock
 from ..jobs.plan import PlanRow
-from ..rm.slurm.commands import DIAGNOSTICS, HELD_REASONS, CompletionLog, Controller, QueuedJob, Slurm, SlurmError
-from . import prometheus as exposition
+from ..rm.api import (
+    CompletionReader,
+    Controller,
+    DiagnosticMetric,
+    JobState,
+    QueuedJob,
+    Records,
+    ResourceManager,
+    ResourceManagerError,
+)
+from . import prometheus
 
 log = logging.getLogger("replay")
 
 POLL_INTERVAL = 1.0
-"""Real seconds between two looks at the queue, at least."""
+"""Real seconds between two queries of the queue, at least."""
 POLL_SHARE = 0.05
-"""Part of the time that these looks may take: of a long queue they are made less often."""
+"""Part of the time that these queries may take: a long queue is queried less often."""
 DESCRIBED_WITHIN = 60.0
-"""Real seconds in which a job that has ended is asked for, at the latest: MinJobAge after its end Slurm forgets it."""
+"""Real seconds after the end of a job within which its details are asked for: the manager forgets ended jobs some time later."""
 MANY, FEW = 5, 20
-"""Ended jobs are asked for when they are one in MANY of all, together with all others if they are one in FEW of them."""
+"""The details of ended jobs are asked for when these are one in MANY of all jobs; in one answer with those of all jobs if they are
+one in FEW."""
 STALL_AFTER = 60.0
-"""Real seconds without a start or an end of a job, beyond the longest time limit of the running ones, that are a stall."""
-STATES = {"PD": "pending", "R": "running", "S": "suspended", "CG": "completing", "CF": "configuring"}
-"""Words for the states of jobs that have not ended (squeue(1)); what is in none of them is told as `other`."""
-IDLE_STATES = frozenset({"PD", "S"})
+"""A stall is this many real seconds, and the longest time limit of the running jobs, without a start or an end of a job."""
+IDLE_STATES = frozenset({JobState.PENDING, JobState.SUSPENDED})
 """States in which a job keeps no processor busy."""
 MAX_RELEASES = 5
-"""How often a job that Slurm put on hold after a failed launch is let go on."""
+"""How often a job that the manager put on hold after a failed launch is released."""
 
 
 @dataclass
 class Status:
-    """What progress.json says. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant on
-    the cluster's clock.
+    """The content of progress.json. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant
+    on the cluster's clock.
 
-    `running` are all jobs that have started and not ended, whatever their state; `states` tells them apart, `ended` the others.
-    What the last sample found (nodes, scheduler, host) is up to a sample interval old.
+    `running` is the number of jobs that have started and not ended, whatever their state. `states` counts the jobs that have not
+    ended by state, `ended` the others. Nodes, scheduler and host are as of the last sample.
     """
 
     run: str
@@ -90,19 +98,22 @@ class Status:
 
 
 class Heartbeat(threading.Thread):
-    """Writes the status once a second until it is stopped; the last state is written by whoever stops it."""
+    """Writes the status once a second until it is stopped, and a last time then."""
 
-    def __init__(self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None]) -> None:
+    def __init__(
+        self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None], diagnostics: Sequence[DiagnosticMetric]
+    ) -> None:
         super().__init__(name="heartbeat", daemon=True)
+        self._diagnostics = diagnostics
         self._status, self._clock, self._began = status, clock, began
-        self._path, self._metrics = folder / "progress.json", folder / exposition.NAME
+        self._path, self._metrics = folder / "progress.json", folder / prometheus.NAME
         self._over = threading.Event()
 
     def run(self) -> None:
         """The thread's work."""
         beats = 0
         while not self._over.is_set():
-            self.beat(beats % exposition.EVERY == 0)
+            self.beat(beats % prometheus.EVERY == 0)
             beats += 1
             self._over.wait(1.0)
 
@@ -113,7 +124,7 @@ class Heartbeat(threading.Thread):
         try:
             self._status.write(self._path, self._clock)
             if with_metrics:
-                exposition.write(self._metrics, asdict(self._status))
+                prometheus.write(self._metrics, asdict(self._status), self._diagnostics)
         except OSError as error:
             log.error("cannot write %s: %s", error.filename or self._path, error.strerror)
 
@@ -125,7 +136,7 @@ class Heartbeat(threading.Thread):
 
 
 class Monitor(threading.Thread):
-    """Looks at the queue, the completion log and the nodes. `poke` is called after each look.
+    """Queries the queue, the completion log and the nodes. `poke` is called after each round.
 
     `answered` gets the real instant of the last answer of each controller, by the controller's start.
     """
@@ -133,8 +144,8 @@ class Monitor(threading.Thread):
     def __init__(
         self,
         folder: Path,
-        slurm: Slurm,
-        completion_log: CompletionLog,
+        manager: ResourceManager,
+        completion_log: CompletionReader,
         plan: Sequence[PlanRow],
         clock: Clock,
         sample_interval: float,
@@ -144,14 +155,14 @@ class Monitor(threading.Thread):
     ) -> None:
         super().__init__(name="monitor", daemon=True)
         self._answered = answered
-        self._folder, self._slurm, self._completions = folder, slurm, completion_log
+        self._folder, self._manager, self._completions = folder, manager, completion_log
         self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
         self._status, self._poke = status, poke
         self._indices: Mapping[str, int] = {row.name: row.index for row in plan}
         self._over = threading.Event()
         self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
-        self._described = _described(folder / "suspended.jsonl")
+        self._described = _described(folder / "suspended.jsonl", manager.records)
         self._described_at = time.monotonic()
         self._releases: Counter[int] = Counter()
         self._processor = ProcessorTime()
@@ -161,7 +172,7 @@ class Monitor(threading.Thread):
         self.ended: frozenset[int] = frozenset()
         """Indices of jobs that have ended, as of `looked_at`."""
         self.looked_at = 0.0
-        """Real instant at which the last complete look began."""
+        """Real instant at which the last complete round of queries began."""
         self.released = 0
 
     def run(self) -> None:
@@ -170,7 +181,7 @@ class Monitor(threading.Thread):
             began = time.monotonic()
             try:
                 self.look()
-            except SlurmError as error:
+            except ResourceManagerError as error:
                 log.warning("monitor: %s", error)
             except OSError as error:
                 log.error("monitor: %s", error)
@@ -178,36 +189,36 @@ class Monitor(threading.Thread):
             self._over.wait(max(POLL_INTERVAL, (time.monotonic() - began) / POLL_SHARE))
 
     def stop(self) -> None:
-        """End the thread after the look it is at."""
+        """End the thread after the present round."""
         self._over.set()
         self.join()
 
     def look(self) -> None:
-        """One look at everything that is due. Raises SlurmError."""
+        """One round of all queries that are due. Raises ResourceManagerError."""
         now = time.time()
-        self.controller = self._slurm.controller()
+        self.controller = self._manager.controller()
         self._answered[self.controller.boot_time] = now
-        active = [job for job in self._slurm.queue() if job.name in self._indices]
+        active = [job for job in self._manager.queue() if job.name in self._indices]
         for job in self._completions.read():
             if job.name in self._indices:
                 self._seen[self._indices[job.name]] = job.state
-                self._runs[job.slurm_id] += 1
+                self._runs[job.job_id] += 1
         self.ended = frozenset(self._seen.keys() - {self._indices[job.name] for job in active})
         self.looked_at = now
         self._count(active)
         self._watch_for_stall(active, now)
         self._release_held(active)
-        self._describe({job.slurm_id for job in active})
+        self._describe({job.job_id for job in active})
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
             self._sample(now, active)
 
     def _count(self, active: Sequence[QueuedJob]) -> None:
         states = Counter(job.state for job in active)
-        self._status.pending = states["PD"]
-        self._status.running = len(active) - states["PD"]
+        self._status.pending = states[JobState.PENDING]
+        self._status.running = len(active) - states[JobState.PENDING]
         self._status.done = len(self.ended)
-        self._status.states = dict(Counter(STATES.get(job.state, "other") for job in active))
+        self._status.states = dict(Counter(job.state.value for job in active))
         self._status.ended = dict(Counter(self._seen[index].lower() for index in self.ended))
         self._status.processors_busy = _busy_processors(active)
         self._status.time_left = round(self._time_left(active), 1)
@@ -218,7 +229,7 @@ class Monitor(threading.Thread):
         left = [0.0]
         for job in active:
             runtime = self._plan[self._indices[job.name]].runtime
-            left.append(runtime if job.start is None or job.state == "PD" else job.start + runtime - virtual_now)
+            left.append(runtime if job.start is None or job.state is JobState.PENDING else job.start + runtime - virtual_now)
         submitted = self._status.submitted
         if submitted < len(self._plan):
             last = self._plan[-1]
@@ -226,7 +237,7 @@ class Monitor(threading.Thread):
         return self._clock.virtual_to_real(max(left))
 
     def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
-        limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state != "PD"]
+        limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state is not JobState.PENDING]
         patience = STALL_AFTER + self._clock.virtual_to_real(60.0 * max(limits, default=0))
         message = self._stall.look(active, len(self.ended), now, patience)
         if message and not self._status.message:
@@ -235,20 +246,18 @@ class Monitor(threading.Thread):
             self._status.message = message
 
     def _release_held(self, active: Sequence[QueuedJob]) -> None:
-        """Jobs of a replay are never held by anyone but Slurm itself, after a launch that failed on its node's side."""
-        held = [job for job in active if job.state == "PD" and job.reason in HELD_REASONS]
-        again = [job.slurm_id for job in held if self._releases[job.slurm_id] < MAX_RELEASES]
+        """Release held jobs: in a replay only the manager itself holds jobs, after a launch that failed on a node."""
+        held = [job for job in active if job.held]
+        again = [job.job_id for job in held if self._releases[job.job_id] < MAX_RELEASES]
         if again:
-            self._slurm.release(again)
+            self._manager.release(again)
             self._releases.update(again)
             self.released += len(again)
-            log.warning("released %d jobs that Slurm held (%s)", len(again), held[0].reason)
+            log.warning("released %d jobs that the resource manager held (%s)", len(again), held[0].reason)
 
     def _describe(self, active: set[int]) -> None:
-        """Keep the controller's last word on each run of a job that has ended; once asked for, whatever the answer."""
-        wanted = sorted(
-            slurm_id for slurm_id, runs in self._runs.items() if self._described[slurm_id] < runs and slurm_id not in active
-        )
+        """Keep the details of each run of a job that has ended. Each is asked for once, whatever the answer."""
+        wanted = sorted(job_id for job_id, runs in self._runs.items() if self._described[job_id] < runs and job_id not in active)
         known = self._status.submitted
         is_urgent = not active or time.monotonic() > self._described_at + DESCRIBED_WITHIN
         if not wanted or not (is_urgent or len(wanted) * MANY >= known):
@@ -258,20 +267,19 @@ class Monitor(threading.Thread):
         size = len(wanted) if everything else 500
         for first in range(0, len(wanted), size):
             chunk = wanted[first : first + size]
-            answer = self._slurm.details(chunk, everything)
-            lines = "".join(json.dumps(job) + "\n" for job in answer if job["name"] in self._indices)
+            answer = self._manager.details(chunk, everything)
+            lines = "".join(json.dumps(job.record) + "\n" for job in answer if job.name in self._indices)
             _append(self._folder / "suspended.jsonl", lines)
-            for slurm_id in chunk:
-                self._described[slurm_id] = self._runs[slurm_id]
+            for job_id in chunk:
+                self._described[job_id] = self._runs[job_id]
 
     def _sample(self, now: float, active: Sequence[QueuedJob]) -> None:
         virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
-        found = self._slurm.nodes()
-        nodes = found.groups
-        if nodes["drained"] and (resumed := self._slurm.resume_nodes()):
-            log.warning("resumed nodes that Slurm had drained because of a job id that came twice: %s", resumed)
-        self._status.nodes_not_responding = nodes["not_responding"]
-        self._status.nodes, self._status.processors = found.states, found.processors
+        nodes = self._manager.nodes()
+        if nodes.groups["drained"] and (resumed := self._manager.resume_nodes()):
+            log.warning("resumed nodes that the resource manager had drained because of a job id that came twice: %s", resumed)
+        self._status.nodes_not_responding = nodes.not_responding
+        self._status.nodes, self._status.processors = nodes.states, nodes.processors
         self._status.cpu_busy = round(self._processor.busy(), 3)
         memory = _memory_available()
         self._status.memory_available_bytes = 1024 * memory
@@ -279,25 +287,26 @@ class Monitor(threading.Thread):
         sample: dict[str, object] = {
             "real": f"{now:.3f}",
             "virtual": f"{virtual:.3f}",
-            "running": states["R"],
-            "pending": states["PD"],
-            "suspended": states["S"],
+            "running": states[JobState.RUNNING],
+            "pending": states[JobState.PENDING],
+            "suspended": states[JobState.SUSPENDED],
             "done": len(self.ended),
-            **{f"nodes_{state}": count for state, count in nodes.items()},
+            **{f"nodes_{group}": count for group, count in nodes.groups.items()},
+            "nodes_not_responding": nodes.not_responding,
             "cpu_busy": f"{self._status.cpu_busy:.3f}",
             "memory_available_kb": memory,
             "processes": _own_processes(),
             "processors_busy": _busy_processors(active),
         }
         _append_row(self._folder / "samples.csv", sample)
-        figures = self._slurm.diagnostics()
-        self._status.scheduler = figures
+        diagnostics = self._manager.diagnostics()
+        self._status.scheduler = diagnostics
         head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
-        _append_row(self._folder / "sdiag.csv", {**head, **{column: figures[column] for column in DIAGNOSTICS}})
+        _append_row(self._folder / self._manager.records.diagnostics_file, {**head, **diagnostics})
 
 
 class StallDetector:
-    """Notices that nothing starts or ends any more; it only says so."""
+    """Notices that jobs neither start nor end any more."""
 
     PREFIX = "stalled: "
 
@@ -306,13 +315,13 @@ class StallDetector:
         self._since = 0.0
 
     def look(self, active: Sequence[QueuedJob], done: int, now: float, patience: float) -> str:
-        """One line about a stall, or nothing. `patience`: real seconds without any change that are none yet."""
-        state = (done, frozenset((job.slurm_id, job.start) for job in active if job.state != "PD"))
+        """One line about a stall; empty if there is none, or for less than `patience` real seconds."""
+        state = (done, frozenset((job.job_id, job.start) for job in active if job.state is not JobState.PENDING))
         if state != self._state or not active:
             self._state, self._since = state, now
         if now - self._since <= patience:
             return ""
-        waiting = [job for job in active if job.state == "PD"]
+        waiting = [job for job in active if job.state is JobState.PENDING]
         first = f", the first is {waiting[0].name} ({waiting[0].reason})" if waiting else ""
         return (
             f"{self.PREFIX}no job has started or ended for {now - self._since:.0f} s: "
@@ -321,7 +330,7 @@ class StallDetector:
 
 
 class ProcessorTime:
-    """How busy the host's processors are, from /proc/stat (proc(5)): the fraction between two calls."""
+    """The busy fraction of the host's processors between two calls, from /proc/stat (proc(5))."""
 
     def __init__(self) -> None:
         self._before = self._read()
@@ -351,7 +360,7 @@ def _memory_available() -> int:
 
 
 def _own_processes() -> int:
-    """Processes of this user, whom the instance has for itself: cheaper than reading every environment."""
+    """Number of processes of this user, who has no other processes than those of the instance."""
     user, count = os.getuid(), 0
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -362,8 +371,8 @@ def _own_processes() -> int:
     return count
 
 
-def _described(path: Path) -> Counter[int]:
-    """How many runs of each job suspended.jsonl tells of already; a torn last line counts for nothing, and is ended."""
+def _described(path: Path, records: Records) -> Counter[int]:
+    """How many runs of each job are in suspended.jsonl already. A torn last line counts for nothing, and gets its end."""
     runs: Counter[int] = Counter()
     if path.exists():
         text = path.read_text()
@@ -371,7 +380,7 @@ def _described(path: Path) -> Counter[int]:
             _append(path, "\n")
         for line in text.splitlines():
             try:
-                runs[json.loads(line)["slurm_id"]] += 1
+                runs[records.details(json.loads(line)).job_id] += 1
             except (ValueError, KeyError, TypeError):
                 continue
     return runs

@@ -1,9 +1,8 @@
-"""What makes the replay a well-behaved process: its settings, its lock, and waits that a signal ends."""
+"""The replay as a process: its settings, its lock, and waits that a signal ends."""
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import signal
@@ -15,7 +14,8 @@ from pathlib import Path
 from ..base.errors import WrongUse
 from ..base.processes import start_time
 from ..base.run_lock import lock_holder
-from ..rm.slurm.commands import SUBMIT_TIMEOUT
+from ..base.run_settings import RunSettings
+from ..rm.api import SUBMIT_TIMEOUT
 
 
 class Stopped(Exception):
@@ -28,37 +28,26 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """run.json; more keys than these may be in it."""
+    """The settings of the replay itself in run.json. The resource manager and the kind of the jobs read their own."""
 
     run: str
     instance: str
     plan_sha256: str
-    slurm_conf: str
-    bin: str
-    sigsleep: str
-    sigsleep_log: str
     clock: str | None
     speed: float
     sample_interval: float
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
-        """Raises WrongUse if a key is missing or of another kind."""
-        try:
-            content = json.loads(path.read_text())
-            settings = cls(**{name: content[name] for name in cls.__dataclass_fields__})
-        except (OSError, ValueError) as error:
-            raise WrongUse(f"{path}: cannot be read: {error}") from error
-        except (KeyError, TypeError) as error:
-            raise WrongUse(f"{path}: {error} is missing") from error
-        for name, value in vars(settings).items():
-            if name in ("speed", "sample_interval"):
-                good = isinstance(value, (int, float)) and value > 0
-            else:
-                good = isinstance(value, str) or (name == "clock" and value is None)
-            if not good:
-                raise WrongUse(f"{path}: {name} may not be {value!r}")
-        return settings
+    def of(cls, settings: RunSettings) -> Settings:
+        """Raises WrongUse if a key is missing or of another type."""
+        return cls(
+            run=settings.text("run"),
+            instance=settings.text("instance"),
+            plan_sha256=settings.text("plan_sha256"),
+            clock=settings.text_or_none("clock"),
+            speed=settings.positive("speed"),
+            sample_interval=settings.positive("sample_interval"),
+        )
 
 
 class Waker:
@@ -69,7 +58,7 @@ class Waker:
         self.stopping = False
 
     def install(self) -> None:
-        """Take SIGTERM and SIGINT as the wish to stop."""
+        """Have SIGTERM and SIGINT stop the replay."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
 
@@ -83,12 +72,12 @@ class Waker:
             os.write(self._writer, b".")
 
     def check(self) -> None:
-        """Raises Stopped if someone asked for it."""
+        """Raises Stopped after a signal to stop."""
         if self.stopping:
             raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait for so long, or until someone wakes this. Raises Stopped."""
+        """Wait for this time, or until `wake` is called. Raises Stopped."""
         self.check()
         if seconds > 0:
             ready, _, _ = select.select([self._reader], [], [], min(seconds, 3600.0))
@@ -97,17 +86,18 @@ class Waker:
         self.check()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so long, whoever wakes this. Raises Stopped."""
+        """Wait for this time, also if `wake` is called. Raises Stopped."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.wait(left)
 
 
 def take_lock(path: Path, waker: Waker) -> int:
-    """Lock the run folder for this process, namelessly; the descriptor keeps it. Raises WrongUse if a replay is going on there.
+    """Lock the run folder for this process, without writing its name; the open descriptor returned keeps the lock. Raises WrongUse
+    if a replay holds it.
 
-    A submission that a killed replay left under way holds the lock too: it is waited for, because until it has ended
-    nobody can say whether its job exists.
+    A submission that a killed replay had begun holds the lock, too: it is waited for, because it is not known before its end
+    whether its job exists.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + SUBMIT_TIMEOUT
@@ -127,5 +117,5 @@ def take_lock(path: Path, waker: Waker) -> int:
 
 
 def sign_lock(descriptor: int) -> None:
-    """Say who holds the lock: from now on the replay has begun, for whoever asks lock_holder."""
+    """Write into the lock file which process holds it: from now on `lock_holder` returns this process."""
     os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)

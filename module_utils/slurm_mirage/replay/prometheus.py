@@ -1,18 +1,19 @@
 """metrics.prom: a run's progress in Prometheus' text exposition format (version 0.0.4), for node_exporter's textfile collector
 or any other scraper.
 
-All of it follows from progress.json, so that the head and whoever has a copy of that file write the same.
-docs/live.md lists the metrics.
+All of it follows from progress.json: the head and the control machine, which has a copy of that file, write the same. The metrics
+of the scheduler are those of the resource manager (`Records.diagnostic_metrics`). docs/live.md lists all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..base.files import write_atomically
+from ..rm.api import DiagnosticMetric
 
 NAME = "metrics.prom"
 EVERY = 5
@@ -23,7 +24,6 @@ ALWAYS = {
     "states": ("pending", "running", "suspended", "completing", "configuring", "other"),
     "ended": ("completed", "cancelled", "failed", "timeout"),
 }
-_MICRO = 1e-6
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Metric:
     """What the value is multiplied by, to be in the base unit that the name says."""
 
 
-METRICS = (
+REPLAY_METRICS = (
     Metric("workload_jobs", "gauge", "Jobs of the workload, those that are yet to be submitted included.", "jobs"),
     Metric("jobs_submitted_total", "counter", "Jobs that Slurm has accepted.", "submitted"),
     Metric("jobs_resubmitted_total", "counter", "Jobs submitted again: a killed slurmctld had forgotten them.", "resubmitted"),
@@ -47,16 +47,8 @@ METRICS = (
     Metric("processors", "gauge", "Processors of all emulated nodes.", "processors"),
     Metric("processors_busy", "gauge", "Processors of jobs that run, suspended ones excluded.", "processors_busy"),
     Metric("nodes_not_responding", "gauge", "Nodes that do not respond to slurmctld.", "nodes_not_responding"),
-    Metric("backfill_last_cycle_seconds", "gauge", "Length of the last backfill cycle, on the cluster's clock.",
-           "scheduler.bf_last_cycle_us", _MICRO),
-    Metric("backfill_max_cycle_seconds", "gauge", "The same of the longest cycle since slurmctld's start.",
-           "scheduler.bf_max_cycle_us", _MICRO),
-    Metric("backfill_depth_jobs", "gauge", "Jobs that the last backfill cycle looked at.", "scheduler.bf_last_depth"),
-    Metric("backfill_queue_jobs", "gauge", "Jobs that waited when the last backfill cycle began.", "scheduler.bf_queue_length"),
-    Metric("main_last_cycle_seconds", "gauge", "Length of the main scheduler's last cycle, on the cluster's clock.",
-           "scheduler.main_last_cycle_us", _MICRO),
-    Metric("controller_threads", "gauge", "Threads in which slurmctld answers requests.", "scheduler.server_threads"),
-    Metric("controller_agent_queue", "gauge", "Messages that slurmctld has yet to send to nodes.", "scheduler.agent_queue"),
+)
+CLOCK_AND_HOST_METRICS = (
     Metric("virtual_time_seconds", "gauge", "Time on the cluster's clock, since the Unix epoch.", "virtual"),
     Metric("clock_speed_ratio", "gauge", "How many times faster than real time the cluster's clock runs (SPEED).", "speed"),
     Metric("run_elapsed_seconds", "gauge", "Real time since the start of the replay.", "elapsed"),
@@ -64,7 +56,7 @@ METRICS = (
     Metric("host_cpu_busy_ratio", "gauge", "Busy part of the head host's processors, from 0 to 1.", "cpu_busy"),
     Metric("host_memory_available_bytes", "gauge", "Available memory of the head host.", "memory_available_bytes"),
     Metric("last_update_timestamp_seconds", "gauge", "Real time at which this was written, since the Unix epoch.", "real"),
-)  # fmt: skip
+)
 BY_STATE = (
     Metric("jobs", "gauge", "Jobs in Slurm that have not ended, by state.", "states"),
     Metric("jobs_ended_total", "counter", "Jobs that have ended, by the state that Slurm recorded.", "ended"),
@@ -73,19 +65,20 @@ BY_STATE = (
 PHASE = Metric("run_phase", "gauge", "1 for the phase that the replay is in, 0 for the others.", "phase")
 
 
-def write(path: Path, progress: Mapping[str, Any]) -> None:
-    """Replace the file `path` by what `progress` (content of progress.json) says. Raises OSError."""
-    write_atomically(path, render(progress))
+def write(path: Path, progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric]) -> None:
+    """Replace the file `path` by the metrics of `progress`, the content of progress.json. Raises OSError."""
+    write_atomically(path, render(progress, diagnostics))
 
 
-def render(progress: Mapping[str, Any]) -> str:
-    """The text. What `progress` does not say, or not yet, is left out."""
+def render(progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric]) -> str:
+    """The text. Metrics whose values are missing in `progress` are left out."""
     labels = {"cluster": str(progress.get("cluster", "")), "run": str(progress.get("run", ""))}
-    return "".join(_families(progress, labels))
+    scheduler = [Metric(one.name, "gauge", one.help, f"scheduler.{one.key}", one.unit) for one in diagnostics]
+    return "".join(_families((*REPLAY_METRICS, *scheduler, *CLOCK_AND_HOST_METRICS), progress, labels))
 
 
-def _families(progress: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
-    for metric in METRICS:
+def _families(metrics: Iterable[Metric], progress: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
+    for metric in metrics:
         value = _value(progress, metric.place)
         if value is not None:
             yield _head(metric) + _sample(metric, labels, value * metric.unit)
@@ -98,7 +91,7 @@ def _families(progress: Mapping[str, Any], labels: Mapping[str, str]) -> Iterato
 
 
 def _by_state(metric: Metric, progress: Mapping[str, Any]) -> dict[str, int]:
-    """Numbers by state. States that jobs are often in are all there: one that is left falls to 0, and a counter begins with 0."""
+    """Numbers by state. The states of ALWAYS are there even if no job is in them."""
     counts: Mapping[str, int] | None = progress.get(metric.place)
     return {} if counts is None else {**dict.fromkeys(ALWAYS.get(metric.place, ()), 0), **counts}
 

@@ -1,8 +1,8 @@
 """The replay of a workload, in a run folder RUNDIR on the head host.
 
-Submits the jobs of RUNDIR/plan.csv one after the other, each at its due instant, with one sbatch process per job, cancels
-those that the plan says, waits until all have ended, and writes RUNDIR/result.json. It can be killed at any instant, and so
-can the controller: the same command goes on, and no job is submitted twice or forgotten (docs/replay.md).
+Submits the jobs of RUNDIR/plan.csv one after the other, each at its due instant, cancels those that the plan says, waits until
+all have ended, and writes RUNDIR/result.json. It can be killed at any instant, and so can the resource manager's controller: the
+same command goes on, and no job is submitted twice or forgotten (docs/replay.md).
 
 One process per run folder.
 """
@@ -16,16 +16,18 @@ import math
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
 from ..base.processes import INSTANCE_VARIABLE
+from ..base.run_settings import RunSettings
 from ..clock.clock import Clock
+from ..jobs.kinds import kind_of
 from ..jobs.plan import read_plan
-from ..rm.slurm import daemon_log
-from ..rm.slurm.commands import ENDED_FOR_GOOD, Slurm, SlurmError
+from ..rm.api import CompletedJob, ResourceManager, ResourceManagerError
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
@@ -34,16 +36,20 @@ from .submitter import Submitter
 
 log = logging.getLogger("replay")
 
+Connect = Callable[[RunSettings, int], ResourceManager]
+"""Makes the resource manager of a run from its run.json and the locked file descriptor that a running submission shares."""
 ENDS_INTERVAL = 0.02
 """Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds."""
 
 
 class Replay:
-    """One run of the program over a run folder; `lock` is the locked file descriptor that a running sbatch shares."""
+    """One run of the program over a run folder; `lock` is the locked file descriptor that a running submission shares."""
 
-    def __init__(self, folder: Path, lock: int, waker: Waker) -> None:
+    def __init__(self, folder: Path, lock: int, waker: Waker, connect: Connect) -> None:
         self.folder, self.waker = folder, waker
-        self.settings = settings = Settings.read(folder / "run.json")
+        run_settings = RunSettings.read(folder / "run.json")
+        self.settings = settings = Settings.of(run_settings)
+        kind = kind_of(run_settings)
         self.plan = read_plan(folder / "plan.csv")
         digest = hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest()
         if digest != settings.plan_sha256:
@@ -51,11 +57,11 @@ class Replay:
         self.clock = Clock.read(settings.clock) if settings.clock else Clock()
         if not math.isclose(self.clock.speed, settings.speed, rel_tol=1e-6):
             raise WrongUse(f"{settings.speed} in run.json, {self.clock.speed} in {settings.clock}", parameter="speed")
-        self.slurm = Slurm(settings.slurm_conf, settings.bin, settings.instance, lock)
+        self.manager = connect(run_settings, lock)
         self.journal = Journal(folder / "journal.jsonl")
         self.history = self.journal.history
         self.status = Status(settings.run, len(self.plan), Path(settings.instance).name, self.clock.speed)
-        self.submitter = Submitter(folder, settings, self.plan, self.clock, self.slurm, self.journal, waker, self.status)
+        self.submitter = Submitter(folder, settings, self.plan, self.clock, self.manager, kind, self.journal, waker, self.status)
         self.recovery = Recovery(self.submitter)
 
     def run(self) -> None:
@@ -63,7 +69,8 @@ class Replay:
         last_sign = self._last_sign()
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
-        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began)
+        diagnostics = self.manager.records.diagnostic_metrics
+        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began, diagnostics)
         heartbeat.start()
         monitor = None
         try:
@@ -89,17 +96,17 @@ class Replay:
             self.journal.close()
 
     def _end(self, phase: str, message: str) -> None:
-        """Leave a run that has not come to its end."""
+        """Leave a run that is not finished."""
         try:
             self.recovery.open_partitions()
-        except (SlurmError, WrongUse) as error:
+        except (ResourceManagerError, WrongUse) as error:
             log.error("partitions stay closed until the run goes on: %s", error)
         self.status.phase, self.status.message = phase, message
         if self.history.start:
             self.journal.append(phase, real=time.time(), message=message)
 
     def say_finished(self) -> None:
-        """Make progress.json say so too, if the replay was killed between the journal's last line and that."""
+        """Write the phase `finished` to progress.json, if the replay was killed after it had written it to the journal only."""
         progress = read_json(self.folder / "progress.json") or {}
         if progress.get("phase") != "finished":
             write_json(self.folder / "progress.json", {**progress, "phase": "finished", "message": ""})
@@ -108,18 +115,17 @@ class Replay:
     # ---- the course of a run ----
 
     def _start(self) -> None:
-        """Wait for the controller, and set the instant to which all dues are anchored."""
+        """Wait for the controller, and journal the start, to which all due instants are anchored."""
         submitter = self.submitter
-        path = submitter.completion_path()
-        submitter.patiently(self.slurm.controller)
+        submitter.retry_until_answered(self.manager.controller)
         launch_cost = submitter.measure_launch_cost()
-        offset = daemon_log.size(path)
-        controller = submitter.patiently(self.slurm.controller)
-        queue = submitter.patiently(lambda: self.slurm.queue(ended=True))
+        offset = self.manager.completions_size()
+        controller = submitter.retry_until_answered(self.manager.controller)
+        queue = submitter.retry_until_answered(lambda: self.manager.queue(ended=True))
         earlier = [job for job in queue if job.name in submitter.indices]
         if active := [job.name for job in earlier if job.active]:
             raise WrongUse(
-                f"Slurm still has jobs of an earlier run of this name, such as {active[0]}: cancel them", parameter="run"
+                f"The cluster still has jobs of an earlier run of this name, such as {active[0]}: cancel them", parameter="run"
             )
         now = time.time_ns()
         self.journal.append(
@@ -132,19 +138,19 @@ class Replay:
             slurm_version=controller.version,
             plan_sha256=self.settings.plan_sha256,
             completion_offset=offset,
-            controller_log_offset=daemon_log.size(self._daemon_logs() / "slurmctld.log"),
+            controller_log_offset=self.manager.log_size(),
             launch_cost=launch_cost,
-            earlier_ids=[job.slurm_id for job in earlier],
+            earlier_ids=[job.job_id for job in earlier],
         )
-        log.info("started: %d jobs, Slurm %s", len(self.plan), controller.version)
+        log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
 
     def _resume(self, last_sign: float) -> None:
         """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
-        stay. What was overdue at the last sign of life goes at once, in order."""
+        stay. Jobs that were overdue when it began are submitted at once, in order."""
         now = time.time()
         gap = max(0.0, now - last_sign)
-        self.journal.append("resumed", real=now, gap=gap, submitted=len(self.history.slurm_ids))
-        log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.slurm_ids), len(self.plan))
+        self.journal.append("resumed", real=now, gap=gap, submitted=len(self.history.job_ids))
+        log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.job_ids), len(self.plan))
         for index in self.history.submitted_at:
             self.submitter.plan_cancel(index)
         self.submitter.count()
@@ -160,7 +166,7 @@ class Replay:
         return max(self.history.last_sign, float(seen))
 
     def _play(self, monitor: Monitor) -> None:
-        """Submit and cancel at the due instants, until all jobs have ended and everybody agrees on it."""
+        """Submit and cancel at the due instants, until all jobs have ended and a comparison finds no difference."""
         submitter, recovery = self.submitter, self.recovery
         while True:
             self.waker.check()
@@ -169,7 +175,7 @@ class Replay:
             submitter.note_ends(monitor.ended, recovery.unrecorded)
             following = submitter.next_index()
             submission, cancel = submitter.due(following), submitter.next_cancel()
-            self.status.phase = "submitting" if len(self.history.slurm_ids) < len(self.plan) else "draining"
+            self.status.phase = "submitting" if len(self.history.job_ids) < len(self.plan) else "draining"
             now = time.time()
             if submission <= min(now, cancel):
                 submitter.submit(self.plan[following], "submitted")
@@ -189,7 +195,7 @@ class Replay:
         return restarted or self.submitter.doubtful or time.time() >= self.recovery.again_at
 
     def _all_ended(self, monitor: Monitor) -> bool:
-        """Whether a look at everything, taken since the last comparison, found all jobs ended and nothing to wait for."""
+        """Whether a round of the monitor after the last comparison found all jobs ended, and no comparison is due."""
         ended = monitor.ended | self.recovery.unrecorded
         looked = monitor.looked_at > self.recovery.compared_at
         return looked and len(ended) == len(self.plan) and self.recovery.again_at == math.inf
@@ -197,7 +203,7 @@ class Replay:
     def _monitor(self) -> Monitor:
         return Monitor(
             self.folder,
-            self.slurm,
+            self.manager,
             self.submitter.completion_log(),
             self.plan,
             self.clock,
@@ -217,24 +223,27 @@ class Replay:
         log.info("finished: %s", dict(self._states()))
 
     def _states(self) -> Counter[str]:
-        """Jobs by the state in which Slurm recorded their end; of several runs of a job, by the one that counts."""
-        states: dict[int, str] = {}
+        """Jobs by the state in which the manager recorded their end; of several runs of a job, by the one that counts."""
+        last: dict[int, CompletedJob] = {}
         for job in self.submitter.completed:
             index = self.submitter.indices[job.name]
-            if states.get(index) not in ENDED_FOR_GOOD:
-                states[index] = job.state
+            if job.job_id in self.history.copies:
+                continue
+            if index not in last or not last[index].ended_for_good:
+                last[index] = job
+        states = {index: job.state for index, job in last.items()}
         own_record_only = self.recovery.unrecorded - states.keys() | self.history.stale
         states.update(dict.fromkeys(own_record_only, "UNRECORDED"))
         return Counter(states.values())
 
     def _result(self, monitor: Monitor) -> dict[str, Any]:
-        """What result.json says. Lengths and instants are real."""
+        """The content of result.json. Lengths and instants are real."""
         history = self.history
         lags = sorted(history.lags.values())
         return {
             "run": self.settings.run,
             "jobs": len(self.plan),
-            "submitted": len(history.slurm_ids),
+            "submitted": len(history.job_ids),
             "resubmitted": history.resubmitted,
             "retries": history.retries,
             "cancelled": len(history.cancelled),
@@ -246,7 +255,7 @@ class Replay:
             "interruptions": history.interruptions,
             "restarts": history.restarts,
             "halted": round(history.halted, 3),
-            "copies_cancelled": history.surplus,
+            "copies_cancelled": len(history.copies),
             "stale_runs_cancelled": len(history.stale),
             "played_twice": len(self.recovery.played.twice),
             "released": monitor.released,
@@ -256,19 +265,15 @@ class Replay:
             "ended": time.time(),
         }
 
-    def _daemon_logs(self) -> Path:
-        return Path(self.settings.instance) / "log"
-
     def _complaints(self) -> dict[str, int]:
-        """What the daemons complained about during the run, by kind."""
+        """Number of the daemons' complaints during the run, by kind."""
         start = self.history.start
         assert start is not None
-        span = daemon_log.Span(start["real"], start["virtual"])
-        return daemon_log.by_kind(daemon_log.complaints(self._daemon_logs(), span, start["controller_log_offset"]))
+        return dict(self.manager.complaints(start["real"], start["virtual"], start["controller_log_offset"]))
 
 
-def replay(folder: Path) -> None:
-    """Replay the run in `folder`, or go on with it; nothing if it is finished. Raises WrongUse, Failed or Stopped."""
+def replay(folder: Path, connect: Connect) -> None:
+    """Replay the run in `folder`, or go on with it; does nothing if it is finished. Raises WrongUse, Failed or Stopped."""
     if not folder.is_dir():
         raise WrongUse(f"{folder}: there is no such run folder")
     waker = Waker()
@@ -276,7 +281,7 @@ def replay(folder: Path) -> None:
     lock = take_lock(folder / "replay.lock", waker)
     try:
         logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        run = Replay(folder, lock, waker)
+        run = Replay(folder, lock, waker, connect)
         sign_lock(lock)
         os.environ[INSTANCE_VARIABLE] = run.settings.instance
         if run.history.finished:

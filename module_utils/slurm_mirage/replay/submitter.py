@@ -1,11 +1,10 @@
-"""Submitting one job of a plan, however often it takes, so that it exists once and its id is its own."""
+"""Submits the jobs of a plan, each until it is accepted, so that it exists once and under an id that no other job had."""
 
 from __future__ import annotations
 
 import heapq
 import logging
 import math
-import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Sequence, Set
@@ -14,17 +13,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..clock.clock import Clock
+from ..jobs.kinds import JobKind
 from ..jobs.plan import NEVER, PlanRow, targets, with_ids
-from ..rm.slurm import daemon_log
-from ..rm.slurm.commands import (
-    ENDED_FOR_GOOD,
-    PLACEHOLDER_SUFFIX,
+from ..rm.api import (
     CompletedJob,
-    CompletionLog,
+    CompletionReader,
+    JobState,
     Refused,
-    Slurm,
-    SlurmError,
+    ResourceManager,
+    ResourceManagerError,
     Submission,
+    Submitted,
     Unclear,
 )
 from . import launch_cost
@@ -36,31 +35,34 @@ log = logging.getLogger("replay")
 Answer = TypeVar("Answer")
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
-"""Real seconds between two attempts: doubled from the first to the longest. sbatch itself waits for a controller that is
-down for up to MessageTimeout, so this is not what limits the load."""
+"""Real seconds between two attempts: doubled from the first to the longest. Submissions themselves wait some time for a controller
+that is down, so this is not what limits the load."""
 UNCLEAR_ATTEMPTS = 5
-"""How often an error that is known neither as passing nor as lasting is met before the run fails."""
-WAITING = "waiting for Slurm: "
+"""How often an unclear answer is met before the run fails."""
+WAITING = "waiting for the resource manager: "
+PLACEHOLDER_SUFFIX = ".skip"
+"""Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
 NEVER_BEGINS = 30 * 86400
-"""Seconds of the cluster's after its cancellation at which a job may begin that shall never start."""
+"""Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
 
 @dataclass
 class Submitter:
-    """Everything that submits and cancels: the parts of a replay that its schedule and its recovery share."""
+    """Submits and cancels jobs, for the schedule of a replay and for its recovery."""
 
     folder: Path
     settings: Settings
     plan: Sequence[PlanRow]
     clock: Clock
-    slurm: Slurm
+    manager: ResourceManager
+    kind: JobKind
     journal: Journal
     waker: Waker
     status: Status
     completed: list[CompletedJob] = field(default_factory=list)
     """Jobs of this run in the completion log, as far as it was read."""
     doubtful: bool = False
-    """Whether something happened that may mean that the controller was restarted."""
+    """Whether the controller may have been restarted since the last comparison."""
     answered: dict[int | None, float] = field(default_factory=dict)
     """Real instant of the last answer of each controller, by its start: kept by the monitor."""
 
@@ -69,12 +71,12 @@ class Submitter:
         self.placeholder = f"{self.settings.run}{PLACEHOLDER_SUFFIX}"
         self._numbers = {row.id: row.index for row in self.plan}
         self._cancels: list[tuple[float, int]] = []
-        self._completions: CompletionLog | None = None
+        self._completions: CompletionReader | None = None
         self._in_order = deque(row.index for row in self.plan if row.follows is None)
         self._followers: dict[int, list[int]] = {}
         """Jobs that follow one that has not ended, by its index."""
         self._ready: list[tuple[float, int]] = []
-        """Those whose preceding job has ended, by their instants (without the shift), as a heap."""
+        """Jobs that follow one that has ended, (real instant without the shift, index), as a heap."""
         self._looked_at = 0
         for row in self.plan:
             if row.follows is not None:
@@ -94,8 +96,8 @@ class Submitter:
         return float(self.history.start["real"]) if self.history.start else None
 
     def next_index(self) -> int:
-        """The next job to submit, len(plan) for none now. They go strictly in order, but for those that follow another's end."""
-        known = self.history.slurm_ids
+        """Index of the next job to submit, len(plan) for none now. Jobs that follow no other are submitted in order."""
+        known = self.history.job_ids
         while self._in_order and self._in_order[0] in known:
             self._in_order.popleft()
         while self._ready and self._ready[0][1] in known:
@@ -116,22 +118,22 @@ class Submitter:
             return (self.began() or 0.0) + self.clock.virtual_to_real(row.due)
         return self.history.ended.get(self._numbers[row.follows], math.inf) + self.clock.virtual_to_real(row.think)
 
-    # ---- whom others follow ----
+    # ---- jobs that others follow ----
 
     def awaits_ends(self) -> bool:
         """Whether a job has been submitted whose end others follow."""
-        return any(index in self.history.slurm_ids for index in self._followers)
+        return any(index in self.history.job_ids for index in self._followers)
 
     def note_ends(self, *seen: Set[int]) -> None:
-        """Journal the ends of jobs that others follow: as Slurm's record tells now, or because they are `seen` to have ended."""
+        """Journal the ends of jobs that others follow: those in the manager's record, and those whose indices are among `seen`."""
         if not self._followers:
             return
-        completed, known = self.read_completed(), self.history.slurm_ids
-        ended = {index for index in self._followers if any(index in some for some in seen)}
+        completed, known = self.read_completed(), self.history.job_ids
+        ended = {index for index in self._followers if any(index in indices for indices in seen)}
         for job in completed[self._looked_at :]:
             index = self.indices[job.name]
             # A second copy that was cancelled is not the job.
-            if job.state in ENDED_FOR_GOOD and known.get(index) == job.slurm_id:
+            if job.ended_for_good and known.get(index) == job.job_id:
                 ended.add(index)
         self._looked_at = len(completed)
         for index in sorted(ended & self._followers.keys()):
@@ -150,22 +152,22 @@ class Submitter:
         return self.history.submitted_at[row.index] + self.clock.virtual_to_real(row.cancel_after or 0.0)
 
     def plan_cancel(self, index: int) -> None:
-        """Remember that a submitted job is to be cancelled, if it is."""
+        """Add the cancellation of a submitted job, if the plan has one, to those that are due later."""
         row = self.plan[index]
         if row.cancel_after is not None and index not in self.history.cancelled:
             heapq.heappush(self._cancels, (self._cancel_instant(row), index))
 
-    # ---- patience ----
+    # ---- retries ----
 
-    def patiently(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
-        """Try until there is an answer, with growing delays. Raises Failed for a refusal, Stopped."""
+    def retry_until_answered(self, attempt: Callable[[], Answer], what: str = "") -> Answer:
+        """Call `attempt` until it succeeds, with growing delays; `what` begins messages. Raises Failed for a refusal, Stopped."""
         delay, unclear = FIRST_DELAY, 0
         while True:
             try:
                 answer = attempt()
             except Refused as error:
                 raise Failed(f"{what}{error}") from error
-            except SlurmError as error:
+            except ResourceManagerError as error:
                 unclear += isinstance(error, Unclear)
                 if unclear >= UNCLEAR_ATTEMPTS:
                     raise Failed(f"{what}{error}") from error
@@ -178,7 +180,7 @@ class Submitter:
                     self.status.message = ""
                 return answer
 
-    # ---- what Slurm recorded ----
+    # ---- the record of ended jobs ----
 
     def read_completed(self) -> list[CompletedJob]:
         """Jobs of this run that have ended, as of now."""
@@ -187,17 +189,13 @@ class Submitter:
         self.completed += (job for job in self._completions.read() if job.name in self.indices)
         return self.completed
 
-    def completion_log(self) -> CompletionLog:
+    def completion_log(self) -> CompletionReader:
         """The completion log from the start of this run on."""
         assert self.history.start is not None
-        return CompletionLog(self.completion_path(), self.history.start["completion_offset"])
-
-    def completion_path(self) -> Path:
-        """Where the controller records ended jobs."""
-        return Path(self.settings.instance) / "log" / "jobcomp.log"
+        return self.manager.completions(self.history.start["completion_offset"])
 
     def earlier_ids(self) -> list[int]:
-        """Ids of jobs of the same names that had ended when this run started, and that Slurm had not forgotten then."""
+        """Ids of jobs of the same names that had ended when this run started, and that the manager had not forgotten then."""
         assert self.history.start is not None
         ids: list[int] = self.history.start["earlier_ids"]
         return ids
@@ -207,27 +205,27 @@ class Submitter:
     def submit(self, row: PlanRow, event: str) -> None:
         """Submit a job and journal it. Raises Failed or Stopped."""
         began = time.time()
-        slurm_id, retries, found = self._until_accepted(row)
+        job_id, retries, found = self._until_accepted(row)
         self.doubtful = self.doubtful or retries > 0
-        self.record(event, row.index, slurm_id, began, time.time(), retries, found)
+        self.record(event, row.index, job_id, began, time.time(), retries, found)
 
-    def record(self, event: str, index: int, slurm_id: int, began: float, real: float, retries: int, found: bool) -> None:
-        """Journal that Slurm has a job; `found`: it was met there, instead of in sbatch's answer."""
+    def record(self, event: str, index: int, job_id: int, began: float, real: float, retries: int, found: bool) -> None:
+        """Journal that the manager has a job; `found`: its id comes from a search by name, not from a submission's answer."""
         extra = {"found": True} if found else {}
         due = self.due(index)
-        self.journal.append(event, index=index, slurm_id=slurm_id, due=due, began=began, real=real, retries=retries, **extra)
+        self.journal.append(event, index=index, slurm_id=job_id, due=due, began=began, real=real, retries=retries, **extra)
         self.plan_cancel(index)
         self.count()
         if event == "submitted":
             self.status.lag = round(max(0.0, real - due), 6)
 
     def count(self) -> None:
-        """Bring the status up to the journal."""
-        self.status.submitted = len(self.history.slurm_ids)
+        """Update the numbers of submissions in the status from the journal."""
+        self.status.submitted = len(self.history.job_ids)
         self.status.retries, self.status.resubmitted = self.history.retries, self.history.resubmitted
 
     def _until_accepted(self, row: PlanRow) -> tuple[int, int, bool]:
-        """(id, number of retries, whether an attempt that seemed to fail had been accepted).
+        """Submit a job: (id, number of retries, whether an attempt that seemed to fail had been accepted).
 
         After a failed attempt the job is first looked for by its name: the controller may have taken it all the same.
         Ids only grow, unless the controller was killed: then the job is submitted again under an id that nobody had.
@@ -238,73 +236,65 @@ class Submitter:
             nonlocal failed
             failed += 1
             known = self._look_up(row.name) if failed else None
-            slurm_id, inside = (known, 0) if known is not None else self.slurm.submit(self._submission(row))
-            if slurm_id <= self.history.highest_id:
+            job = Submitted(known) if known is not None else self.manager.submit(self._submission(row))
+            if job.job_id <= self.history.highest_id:
                 self.doubtful = True
-                if self.give_up(slurm_id, row.name):
-                    self.skip_ids(slurm_id + 1)
-                    slurm_id, inside = self.slurm.submit(self._submission(row))
-                    known = None
-            return slurm_id, failed + inside, known is not None
+                if self.give_up(job.job_id, row.name):
+                    self.skip_ids(job.job_id + 1)
+                    job, known = self.manager.submit(self._submission(row)), None
+            return job.job_id, failed + job.retries, known is not None
 
-        return self.patiently(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
+        return self.retry_until_answered(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
 
-    def give_up(self, slurm_id: int, name: str) -> bool:
-        """Make a job that has an id which another had before a placeholder, if it still waits; whether it did.
+    def give_up(self, job_id: int, name: str) -> bool:
+        """Make a job whose id another job had before a placeholder, if it still waits; returns whether it did.
 
-        A node that has seen the id would refuse the job, and be drained. Raises SlurmError.
+        A node that has seen the id would refuse the job, and be drained. Raises ResourceManagerError.
         """
-        queue = self.slurm.queue([name])
-        if not any(job.slurm_id == slurm_id and job.state == "PD" for job in queue):
+        queue = self.manager.queue([name])
+        if not any(job.job_id == job_id and job.state is JobState.PENDING for job in queue):
             return False
-        self.slurm.make_placeholder(slurm_id, self.placeholder)
+        self.manager.make_placeholder(job_id, self.placeholder)
         return True
 
     def skip_ids(self, next_id: int) -> None:
-        """Use up the ids from `next_id` on that a killed controller would hand out a second time.
+        """Use up the ids from `next_id` on that a killed controller would give out a second time.
 
         The jobs that do so stay, held, until the nodes have registered: a node that reports a job which waits according to
-        the controller is told to kill it, but not one which was cancelled. Raises SlurmError.
+        the controller is told to kill it, but not one which was cancelled. Raises ResourceManagerError.
         """
         while next_id <= self.history.highest_id:
-            next_id = self.slurm.skip_id(self.placeholder) + 1
+            next_id = self.manager.use_up_id(self.placeholder) + 1
 
     def _look_up(self, name: str) -> int | None:
-        """Id of the job of this name, if Slurm knows it."""
+        """Id of the job of this name, if the manager knows it."""
         earlier = self.earlier_ids()
-        queued = [job.slurm_id for job in self.slurm.queue([name], ended=True) if job.slurm_id not in earlier]
+        queued = [job.job_id for job in self.manager.queue([name], ended=True) if job.job_id not in earlier]
         if queued:
             return min(queued)
-        return next((job.slurm_id for job in self.read_completed() if job.name == name), None)
+        return next((job.job_id for job in self.read_completed() if job.name == name), None)
 
     def dependency(self, row: PlanRow) -> str:
-        """What a job waits for, with the ids that the others have now."""
-        known = self.history.slurm_ids
+        """The dependency of a job, with the ids that the other jobs have now."""
+        known = self.history.job_ids
         return with_ids(row.dependency, {number: known[self._numbers[number]] for number in targets(row.dependency)})
 
     def waits_for(self, row: PlanRow) -> Set[int]:
         """Indices of the jobs that a job's dependency names."""
         return {self._numbers[number] for number in targets(row.dependency)}
 
-    def _submission(self, row: PlanRow, record: str | None = None) -> Submission:
-        """What sbatch is told of a job; `record` is where its program writes, the run's log by default."""
-        settings = self.settings
+    def _submission(self, row: PlanRow, record: Path | None = None) -> Submission:
+        """The submission of a job; `record` is where its program writes, the run's log by default."""
         runtime = max(0.0, row.runtime - self.clock.real_to_virtual(self.launch_cost()))
-        words = [settings.sigsleep, "--id", str(row.id), "--cores", str(row.processors)]
-        words += ["--priority", row.partition[:31] or "default"]
-        words += ["--submit", f"{self.clock.virtual_now() / 1e9:.6f}", "--runtime", f"{runtime:.9f}"]
-        words += ["--log", record or settings.sigsleep_log]
-        if settings.clock:
-            words += ["--clock", settings.clock]
         never = row.dependency == NEVER
         return Submission(
             name=row.name,
-            command=f"exec {shlex.join(words)}",
+            command=self.kind.command_line(row, self.clock.virtual_now() / 1e9, runtime, record),
             processors=row.processors,
             nodes=row.nodes,
             limit_minutes=row.limit_minutes,
             partition=row.partition,
-            directory=settings.instance,
+            directory=self.settings.instance,
             account=row.account,
             qos=row.qos,
             memory=row.memory,
@@ -319,29 +309,28 @@ class Submitter:
         return float((self.history.start or {}).get("launch_cost", 0.0))
 
     def measure_launch_cost(self) -> float:
-        """Real seconds that a launch costs now; 0 where Slurm lives in real time, in which it costs next to nothing."""
+        """Real seconds that a launch costs now; 0 for a cluster in real time, in which it costs next to nothing."""
         if self.clock.speed <= 1:
             return 0.0
-        path = self.completion_path()
 
         def submission(runtime: float) -> Submission:
             row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
-            return self._submission(row, str(self.folder / "launch.log"))
+            return self._submission(row, self.folder / "launch.log")
 
         def measure() -> float:
-            completions = CompletionLog(path, daemon_log.size(path))
-            return launch_cost.measure(self.slurm, completions, self.clock, submission, self.waker.sleep)
+            completions = self.manager.completions(self.manager.completions_size())
+            return launch_cost.measure(self.manager, completions, self.clock, submission, self.waker.sleep)
 
         self.status.message = "measuring what a launch costs"
-        cost = self.patiently(measure, "measuring what a launch costs: ")
+        cost = self.retry_until_answered(measure, "measuring what a launch costs: ")
         self.status.message = ""
         return cost
 
     def cancel_next(self, ended: frozenset[int]) -> None:
-        """Do the first of the cancellations, unless its job has ended."""
+        """Cancel the job whose cancellation is due first, unless it has ended."""
         instant, index = heapq.heappop(self._cancels)
         row = self.plan[index]
         if self._cancel_instant(row) > instant or index in ended:
             return  # it was submitted again after this was planned, or there is nothing left to cancel
-        self.patiently(lambda: self.slurm.cancel_named(row.name), f"cancelling job {row.id}: ")
+        self.retry_until_answered(lambda: self.manager.cancel_named(row.name), f"cancelling job {row.id}: ")
         self.journal.append("cancelled", index=index, real=time.time())

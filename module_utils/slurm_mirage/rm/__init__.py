@@ -1,1 +1,1 @@
-"""Resource managers: a neutral interface (api) and a package for each implementation."""
+"""Resource managers: what a replay needs of one (api), its implementations, and which one a run has (registry)."""

@@ -384,9 +384,8 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
     }
     (project / "mine/run/farm.json").write_text(json.dumps(state))
     (project / "slurm/bin").mkdir(parents=True)
-    (project / "slurm/bin/sinfo").write_text(
-        f"#!/bin/sh\n[ \"$SLURM_CONF\" = {project}/mine/etc/slurm.conf ] && echo 'idle 9\nunknown* 5\nmixed 1'\n"
-    )
+    answer = "idle|9|0/36/0/36\nunknown*|5|0/20/0/20\nmixed|1|1/3/0/4"
+    (project / "slurm/bin/sinfo").write_text(f"#!/bin/sh\n[ \"$SLURM_CONF\" = {project}/mine/etc/slurm.conf ] && echo '{answer}'\n")
     (project / "slurm/bin/sinfo").chmod(0o755)
     (project / "mine/etc").mkdir(exist_ok=True)
     farm = {"daemons": [{"kind": "slurmctld", "command": [f"{project}/slurm/sbin/slurmctld"]}]}

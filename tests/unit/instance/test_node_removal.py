@@ -9,19 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.instance.node_removal import (
-    REASON,
-    Change,
-    Hardware,
-    Job,
-    Node,
-    check,
-    parse_jobs,
-    parse_nodes,
-    plan,
-    wanted_hardware,
-)
+from slurm_mirage.instance.node_removal import Change, check, plan, wanted_hardware
 from slurm_mirage.rm.slurm.node_classes import NodeClass
+from slurm_mirage.rm.slurm.node_commands import REASON, Hardware, Node, PlacedJob, parse_jobs, parse_nodes
 
 FOUR = Hardware(4, 4, 1, 1)
 # As Slurm 22.05.8 answers.
@@ -50,10 +40,10 @@ def test_what_slurmctld_says_of_nodes() -> None:
 def test_what_slurmctld_says_of_jobs() -> None:
     text = "12|R|n[1-2]|\n13_4|CG|n7|n7\n14_[1-9]|PD||n[3-4]\n15|PD||\n"
     assert parse_jobs(text) == [
-        Job("12", frozenset({"n1", "n2"}), False),
-        Job("13_4", frozenset({"n7"}), False),
-        Job("14_[1-9]", frozenset({"n3", "n4"}), True),
-        Job("15", frozenset(), True),
+        PlacedJob("12", frozenset({"n1", "n2"}), False),
+        PlacedJob("13_4", frozenset({"n7"}), False),
+        PlacedJob("14_[1-9]", frozenset({"n3", "n4"}), True),
+        PlacedJob("15", frozenset(), True),
     ]
 
 
@@ -103,8 +93,8 @@ GOING = frozenset(f"n{i}" for i in range(81, 121))
 NONE: frozenset[str] = frozenset()
 
 
-def jobs(*names: str, on: str = "n90", waits: bool = False) -> list[Job]:
-    return [Job(name, frozenset({on}), waits) for name in names]
+def jobs(*names: str, on: str = "n90", waits: bool = False) -> list[PlacedJob]:
+    return [PlacedJob(name, frozenset({on}), waits) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +118,7 @@ def jobs(*names: str, on: str = "n90", waits: bool = False) -> list[Job]:
         ),
     ],
 )
-def test_jobs_that_would_be_lost_are_named_in_one_line(found: list[Job], line: str) -> None:
+def test_jobs_that_would_be_lost_are_named_in_one_line(found: list[PlacedJob], line: str) -> None:
     change = Change(GOING, frozenset({"n1"}), GOING, NONE) if "whose" in line else Change(GOING, NONE, GOING, NONE)
     change = replace(change, moving=frozenset({"n2"}))
     with pytest.raises(WrongUse) as refusal:
@@ -136,6 +126,6 @@ def test_jobs_that_would_be_lost_are_named_in_one_line(found: list[Job], line: s
     assert str(refusal.value) == line
 
 
-@pytest.mark.parametrize("found", [[], jobs("1", on="n80"), jobs("2", on="n1", waits=True), [Job("3", NONE, True)]])
-def test_other_jobs_are_no_hindrance(found: list[Job]) -> None:
+@pytest.mark.parametrize("found", [[], jobs("1", on="n80"), jobs("2", on="n1", waits=True), [PlacedJob("3", NONE, True)]])
+def test_other_jobs_are_no_hindrance(found: list[PlacedJob]) -> None:
     check(Change(GOING, NONE, GOING, NONE), found, 80)

@@ -19,6 +19,7 @@ from modules import ROOT, Caller, load
 
 from slurm_mirage.base import processes
 from slurm_mirage.base.files import file_digest, write_json
+from slurm_mirage.rm.slurm.daemon_commands import specifications
 
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
@@ -120,6 +121,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "controller_hostname": None,
         "wide_steps": False,
         "database_port": 0,
+        "mariadbd": "/usr/sbin/mariadbd",
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
@@ -131,12 +133,13 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
-    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "wide_steps": False, "hostname": "10.0.0.1"}
+    defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
+    defaults |= {"hostname": "10.0.0.1"}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
-    munged, slurmctld = module.daemons_of(Path(params["directory"]), wanted)
+    munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
     assert munged["command"][-1] == "--origin=127.0.0.1", "the hosts' names need no name server"
-    assert "hostname" not in module.daemons_of(Path(params["directory"]), {**wanted, "hostname": "head"})[1]
+    assert "hostname" not in specifications(Path(params["directory"]), module.layout_of({**wanted, "hostname": "head"}))[1]
 
 
 @without_systemd
@@ -334,19 +337,3 @@ def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
-
-
-@pytest.mark.parametrize(
-    ("states", "well"),
-    [
-        ({"idle": 3}, True),
-        ({"idle": 1, "mixed": 1, "allocated": 1, "completing": 1, "planned": 1, "reserved": 1}, True),
-        ({}, False),
-        ({"idle*": 1}, False),
-        ({"idle": 3, "down": 1}, False),
-        ({"idle": 3, "drained": 1}, False),
-        ({"unknown": 1}, False),
-    ],
-)
-def test_are_well(states: dict[str, int], well: bool) -> None:
-    assert load("slurm_farm_info").are_well(states) is well

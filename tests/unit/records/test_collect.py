@@ -18,6 +18,7 @@ from mirage.records.collect import JOBS_SCHEMA, TimeMap, collect
 from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.rm.slurm.commands import Slurm
 
 
 def near(value: float) -> object:
@@ -731,7 +732,7 @@ def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> Non
     (tmp_path / "jobcomp.log").write_text(line.format(3) + line.format(4)[:-20])
     accepted = 1_795_248_815_250_000_000
     known = {"name": ["r.3", "r.4"], "id": [3, 4], "slurm_id": [3, 4], "v_began": [accepted] * 2, "v_accepted": [accepted] * 2}
-    lines = run_records.read_jobcomp(tmp_path / "jobcomp.log", pl.DataFrame(known), accepted - 10**9)
+    lines = run_records.read_completions(tmp_path / "jobcomp.log", Slurm.records, pl.DataFrame(known), accepted - 10**9)
     assert lines.select("id", "s_state", "s_submit", "s_eligible", "s_start", "s_end").rows() == [
         (3, "COMPLETED", 1_795_248_815_000_000_000, 1_795_248_815_000_000_000, 1_795_248_816_000_000_000, 1_795_248_820_000_000_000)
     ]

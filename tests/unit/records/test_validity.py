@@ -32,8 +32,9 @@ def samples(not_responding: int = 0, busy: float = 0.5) -> pl.DataFrame:
     return pl.DataFrame({"nodes_not_responding": [0, not_responding, 0], "cpu_busy": [busy] * 3})
 
 
-def sdiag(last: list[float], largest: list[float]) -> pl.DataFrame:
-    return pl.DataFrame({"bf_last_cycle_us": last, "bf_max_cycle_us": largest}, schema_overrides={"bf_last_cycle_us": pl.Float64})
+def diagnostics(last: list[float], largest: list[float]) -> pl.DataFrame:
+    columns = {"backfill_last_cycle_us": last, "backfill_max_cycle_us": largest}
+    return pl.DataFrame(columns, schema_overrides={"backfill_last_cycle_us": pl.Float64})
 
 
 def verdict(run: Collected, result: dict[str, Any] | None = None, **bounds: Any) -> dict[str, Any]:
@@ -415,13 +416,13 @@ def test_backfill_cycle_is_of_this_run_and_in_trace_seconds(tmp_path: Path) -> N
     run = made.collect()
 
     def cycle(*columns: list[float]) -> float | None:
-        found: float | None = judge(run, samples(), sdiag(*columns), FINISHED, 64, 4)["backfill_cycle_max"]
+        found: float | None = judge(run, samples(), diagnostics(*columns), FINISHED, 64, 4)["backfill_cycle_max"]
         return found
 
     # The largest value that the first sample found may be of an earlier run.
     assert cycle([1e6, 2e6, 1e6], [50e6, 50e6, 50e6]) == 4.0
     assert cycle([1e6, 2e6, 1e6], [3e6, 3e6, 4e6]) == 8.0
-    slow = judge(run, samples(busy=0.97), sdiag([31e6], [31e6]), FINISHED, 64, 4)
+    slow = judge(run, samples(busy=0.97), diagnostics([31e6], [31e6]), FINISHED, 64, 4)
     assert slow["reasons"] == [
         "longest backfill cycle is 62 trace s, over 60 s (30 s of Slurm's time): raise SHRINK "
         "(the host's processors were busy to 97%, and saturated in 100% of the samples)"

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.replay import launch_cost
 from slurm_mirage.replay.launch_cost import CUT, JOBS, measure, of_jobs, run_times
-from slurm_mirage.rm.slurm.commands import CompletionLog, Slurm, Submission
+from slurm_mirage.rm.api import Submission
+from slurm_mirage.rm.slurm.commands import Slurm
+from slurm_mirage.rm.slurm.records import CompletionLog
 
 
 @given(st.floats(0.001, 0.2), st.floats(2, 5000), st.integers(0, 2**32))

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from slurm_mirage.replay import prometheus as exposition
+from slurm_mirage.replay import prometheus
 from slurm_mirage.replay.monitor import Status
+from slurm_mirage.rm.api import DiagnosticMetric
+from slurm_mirage.rm.slurm.commands import Slurm
 
+METRICS = (*prometheus.REPLAY_METRICS, *prometheus.CLOCK_AND_HOST_METRICS, *prometheus.BY_STATE)
+DIAGNOSTICS = Slurm.records.diagnostic_metrics
 DOCUMENT = (Path(__file__).parents[3] / "docs/live.md").read_text()
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"(?P<name>[a-z_]+)\{{(?P<labels>{LABEL}(?:,{LABEL})*)\}} (?P<value>\S+)")
@@ -41,7 +45,7 @@ def values(text: str) -> dict[str, float]:
 
 
 def test_values_are_in_base_units() -> None:
-    told = values(exposition.render(full()))
+    told = values(prometheus.render(full(), DIAGNOSTICS))
     assert told["backfill_last_cycle_seconds"] == 0.007289
     assert told["backfill_max_cycle_seconds"] == 0.048165
     assert told["host_memory_available_bytes"] == 23818407936
@@ -52,7 +56,7 @@ def test_values_are_in_base_units() -> None:
 
 
 def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:
-    text = exposition.render(full())
+    text = prometheus.render(full(), DIAGNOSTICS)
     assert text.endswith("\n")
     family, kinds = "", {}
     for line in text.splitlines():
@@ -71,9 +75,9 @@ def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:
 
 def test_prometheus_reads_it() -> None:
     parser = pytest.importorskip("prometheus_client.parser", reason="skipped: prometheus_client is not there")
-    text = exposition.render({**full(), "run": 'a "b"\\c\nd'})
+    text = prometheus.render({**full(), "run": 'a "b"\\c\nd'}, DIAGNOSTICS)
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
-    assert len(families) == len(exposition.METRICS) + len(exposition.BY_STATE) + 1
+    assert len(families) == len(METRICS) + len(DIAGNOSTICS) + 1
     assert all(family.documentation and family.type in ("gauge", "counter") for family in families.values())
     submitted = families["slurm_mirage_jobs_submitted"]
     assert (submitted.type, submitted.samples[0].value) == ("counter", 132)
@@ -83,30 +87,31 @@ def test_prometheus_reads_it() -> None:
 
 
 def test_what_is_not_known_yet_is_left_out() -> None:
-    told = values(exposition.render(asdict(Status("one", 200))))
+    told = values(prometheus.render(asdict(Status("one", 200)), DIAGNOSTICS))
     assert "processors" not in told and "run_left_seconds" not in told and "backfill_depth_jobs" not in told
     assert told["workload_jobs"] == 200
     assert told['run_phasephase="waiting"'] == 1
 
 
 def test_an_earlier_releases_progress_is_told_as_far_as_it_goes() -> None:
-    told = values(exposition.render({"run": "old", "jobs": 3, "submitted": 2, "phase": "finished"}))
+    told = values(prometheus.render({"run": "old", "jobs": 3, "submitted": 2, "phase": "finished"}, DIAGNOSTICS))
     assert told["jobs_submitted_total"] == 2
     assert [name for name, value in told.items() if name.startswith("run_phase") and value] == ['run_phasephase="finished"']
 
 
 def test_a_reader_never_meets_half_of_it(tmp_path: Path) -> None:
-    path = tmp_path / exposition.NAME
-    exposition.write(path, full())
+    path = tmp_path / prometheus.NAME
+    prometheus.write(path, full(), DIAGNOSTICS)
     before = path.stat().st_ino
     with path.open() as stream:
-        exposition.write(path, {**full(), "submitted": 133})
+        prometheus.write(path, {**full(), "submitted": 133}, DIAGNOSTICS)
         assert values(stream.read())["jobs_submitted_total"] == 132
     assert values(path.read_text())["jobs_submitted_total"] == 133
     assert path.stat().st_ino != before
-    assert [other.name for other in tmp_path.iterdir()] == [exposition.NAME], "nothing that a collector would read too"
+    assert [other.name for other in tmp_path.iterdir()] == [prometheus.NAME], "nothing that a collector would read too"
 
 
-@pytest.mark.parametrize("metric", [*exposition.METRICS, *exposition.BY_STATE, exposition.PHASE], ids=lambda metric: metric.name)
-def test_the_document_lists_it(metric: exposition.Metric) -> None:
-    assert f"| `{metric.name}` | {metric.kind} |" in DOCUMENT
+@pytest.mark.parametrize("metric", [*METRICS, *DIAGNOSTICS, prometheus.PHASE], ids=lambda metric: metric.name)
+def test_the_document_lists_it(metric: prometheus.Metric | DiagnosticMetric) -> None:
+    kind = metric.kind if isinstance(metric, prometheus.Metric) else "gauge"
+    assert f"| `{metric.name}` | {kind} |" in DOCUMENT

@@ -17,11 +17,15 @@ import pytest
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.run_lock import lock_holder
+from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.programs.replay import main
 from slurm_mirage.replay.monitor import StallDetector
-from slurm_mirage.replay.process import Settings, Stopped, Waker, sign_lock, take_lock
-from slurm_mirage.rm.slurm.commands import QueuedJob
+from slurm_mirage.replay.process import Stopped, Waker, sign_lock, take_lock
+from slurm_mirage.replay.replay import Replay
+from slurm_mirage.rm import registry
+from slurm_mirage.rm.api import JobState, QueuedJob
+from slurm_mirage.rm.slurm.commands import Slurm
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,17 +65,28 @@ def change(folder: Path, **changes: Any) -> None:
         ({"speed": "fast"}, "speed may not be 'fast'"),
         ({"bin": None}, "bin may not be None"),
         ({"sigsleep": ...}, "'sigsleep' is missing"),
+        ({"run": ...}, "'run' is missing"),
+        ({"rm": "loadleveler"}, "rm 'loadleveler': may be one of slurm"),
+        ({"kind": 1}, "kind may not be 1"),
+        ({"kind": "mpi"}, "kind 'mpi': may be one of sigsleep"),
     ],
 )
 def test_bad_settings(folder: Path, changes: dict[str, Any], message: str) -> None:
     change(folder, **changes)
     with pytest.raises(WrongUse, match=message):
-        Settings.read(folder / "run.json")
+        Replay(folder, 0, Waker(), registry.connect)
 
 
-def test_more_settings_than_needed_are_welcome(folder: Path) -> None:
+def test_a_run_without_the_names_is_one_of_sigsleep_on_slurm(folder: Path) -> None:
+    """Folders of runs that earlier releases made have neither."""
     change(folder, seed=1)
-    assert Settings.read(folder / "run.json").run == "first"
+    run = Replay(folder, 0, Waker(), registry.connect)
+    assert (type(run.manager), type(run.submitter.kind)) == (Slurm, Sigsleep)
+    change(folder, rm="slurm", kind="sigsleep")
+    named = Replay(folder, 0, Waker(), registry.connect)
+    assert (type(named.manager), named.submitter.kind) == (Slurm, run.submitter.kind)
+    for one in (run, named):
+        one.journal.close()
 
 
 @pytest.fixture
@@ -183,17 +198,17 @@ def test_a_wake_up_before_the_wait_is_not_lost() -> None:
     assert not waker.stopping
 
 
-def waiting(slurm_id: int, reason: str = "Resources") -> QueuedJob:
-    return QueuedJob(slurm_id, "PD", None, reason, f"r.{slurm_id}")
+def waiting(job_id: int, reason: str = "Resources") -> QueuedJob:
+    return QueuedJob(job_id, JobState.PENDING, None, f"r.{job_id}", reason)
 
 
 def test_stalls() -> None:
     stall = StallDetector()
-    jobs = [waiting(2, "PartitionNodeLimit"), waiting(3), QueuedJob(1, "R", 50, "None", "r.1")]
+    jobs = [waiting(2, "PartitionNodeLimit"), waiting(3), QueuedJob(1, JobState.RUNNING, 50, "r.1")]
     assert stall.look(jobs, 0, 100.0, 60.0) == ""
     assert stall.look(jobs, 0, 160.0, 60.0) == ""
     message = "stalled: no job has started or ended for 61 s: 1 run, 2 wait, the first is r.2 (PartitionNodeLimit)"
     assert stall.look(jobs, 0, 161.0, 60.0) == message
     assert stall.look(jobs[:2], 1, 162.0, 60.0) == "", "a job has ended"
-    assert stall.look([jobs[0], QueuedJob(3, "R", 163, "None", "r.3")], 1, 230.0, 60.0) == "", "a job has started"
+    assert stall.look([jobs[0], QueuedJob(3, JobState.RUNNING, 163, "r.3")], 1, 230.0, 60.0) == "", "a job has started"
     assert stall.look([], 2, 500.0, 60.0) == stall.look([], 2, 900.0, 60.0) == "", "nothing can stall without jobs"

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from in_memory_rm import InMemory, Job
 
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow
 from slurm_mirage.replay.journal import Journal
 from slurm_mirage.replay.monitor import Status
 from slurm_mirage.replay.process import Settings, Waker
 from slurm_mirage.replay.submitter import Submitter
+from slurm_mirage.rm.api import ResourceManager, Submission
 from slurm_mirage.rm.slurm.commands import Slurm
 
 SPEED = 10.0
 BEGAN = 1000.0
 WAKER = Waker()  # one for all: it opens a pipe
+Backend = Callable[[Path], ResourceManager]
+
+
+def slurm(folder: Path) -> ResourceManager:
+    return Slurm("/nowhere", "/nowhere", str(folder))
+
+
+@pytest.fixture(params=[slurm, InMemory], ids=["slurm", "in memory"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    made: Backend = request.param
+    return made
 
 
 def row(index: int, due: float, follows: int | None = None, think: float = 0.0, dependency: str = "") -> PlanRow:
@@ -29,30 +45,34 @@ def row(index: int, due: float, follows: int | None = None, think: float = 0.0, 
     )
 
 
-def submitter(folder: Path, plan: list[PlanRow]) -> Submitter:
+def submitter(folder: Path, plan: list[PlanRow], backend: Backend = slurm) -> Submitter:
     (folder / "log").mkdir(exist_ok=True)
-    settings = Settings("r", str(folder), "", "/nowhere", "/nowhere", "sigsleep", "sigsleep.log", None, SPEED, 1.0)
+    settings, kind = Settings("r", str(folder), "", None, SPEED, 1.0), Sigsleep("sigsleep", "sigsleep.log", None)
     journal = Journal(folder / "journal.jsonl")
     if journal.history.start is None:
         journal.append("start", real=BEGAN, boot_time=1, next_id=1, completion_offset=0, earlier_ids=[])
-    slurm = Slurm("/nowhere", "/nowhere", str(folder))
-    return Submitter(folder, settings, plan, Clock(speed=SPEED), slurm, journal, WAKER, Status("r", len(plan)))
+    return Submitter(folder, settings, plan, Clock(speed=SPEED), backend(folder), kind, journal, WAKER, Status("r", len(plan)))
 
 
-def submit(one: Submitter, index: int, slurm_id: int) -> None:
-    one.record("submitted", index, slurm_id, BEGAN, BEGAN, 0, found=False)
+def submit(one: Submitter, index: int, job_id: int) -> None:
+    one.record("submitted", index, job_id, BEGAN, BEGAN, 0, found=False)
 
 
-def record_end(folder: Path, number: int, slurm_id: int, state: str = "COMPLETED") -> None:
+def record_end(folder: Path, number: int, job_id: int, state: str = "COMPLETED") -> None:
+    """The end of a job in the records of both managers."""
     with (folder / "log" / "jobcomp.log").open("a") as stream:
-        stream.write(f"JobId={slurm_id} UserId=x Name=r.{number} JobState={state} Partition=batch ExitCode=0:0 \n")
+        stream.write(f"JobId={job_id} UserId=x Name=r.{number} JobState={state} Partition=batch ExitCode=0:0 \n")
+    job = Job(job_id, Submission(f"r.{number}", "", 1, None, 1, "", ""), BEGAN, state="removed" if state == "CANCELLED" else "done")
+    if state in ("COMPLETED", "CANCELLED"):
+        with (folder / "ended.jsonl").open("a") as stream:
+            stream.write(json.dumps(job.line()) + "\n")
 
 
 PLAN = [row(0, 0), row(1, 50), row(2, 60, follows=100, think=30), row(3, 400)]
 
 
-def test_a_follower_goes_when_the_other_has_ended(tmp_path: Path) -> None:
-    one = submitter(tmp_path, PLAN)
+def test_a_follower_goes_when_the_other_has_ended(tmp_path: Path, backend: Backend) -> None:
+    one = submitter(tmp_path, PLAN, backend)
     assert [one.next_index(), one.due(0), one.due(1), one.due(3)] == [0, BEGAN, BEGAN + 5, BEGAN + 40]
     assert one.due(2) == float("inf") and not one.awaits_ends()
     submit(one, 0, 11)
@@ -81,8 +101,8 @@ def test_any_end_is_one(tmp_path: Path, state: str) -> None:
     assert list(one.history.ended) == [0]
 
 
-def test_what_is_no_end(tmp_path: Path) -> None:
-    one = submitter(tmp_path, PLAN)
+def test_what_is_no_end(tmp_path: Path, backend: Backend) -> None:
+    one = submitter(tmp_path, PLAN, backend)
     submit(one, 0, 11)
     record_end(tmp_path, 100, 11, "PENDING")  # it was requeued
     record_end(tmp_path, 100, 10)  # another copy, which was cancelled
@@ -93,14 +113,14 @@ def test_what_is_no_end(tmp_path: Path) -> None:
     assert list(one.history.ended) == [0], "another source knows it"
 
 
-def test_it_goes_on_after_an_interruption(tmp_path: Path) -> None:
-    one = submitter(tmp_path, PLAN)
+def test_it_goes_on_after_an_interruption(tmp_path: Path, backend: Backend) -> None:
+    one = submitter(tmp_path, PLAN, backend)
     submit(one, 0, 11)
     record_end(tmp_path, 100, 11)
     one.note_ends(set())
     due = one.due(2)
     one.journal.close()
-    again = submitter(tmp_path, PLAN)
+    again = submitter(tmp_path, PLAN, backend)
     assert again.due(2) == due and not again.awaits_ends()
     again.journal.append("resumed", real=time.time(), gap=7.0, submitted=1)
     assert again.due(2) == pytest.approx(due + 7), "as all that is still due"
@@ -109,7 +129,7 @@ def test_it_goes_on_after_an_interruption(tmp_path: Path) -> None:
     assert again.next_index() == 2
     submit(again, 2, 14)
     again.journal.close()
-    last = submitter(tmp_path, PLAN)
+    last = submitter(tmp_path, PLAN, backend)
     assert last.next_index() == 4
 
 
@@ -146,7 +166,7 @@ def test_every_job_comes_once_and_none_before_the_one_that_it_follows(
     one.journal.close()
 
 
-def test_what_sbatch_is_told(tmp_path: Path) -> None:
+def test_dependencies_of_submissions(tmp_path: Path) -> None:
     plan = [row(0, 0), row(1, 0, dependency="afterany:100"), row(2, 0, dependency="never")]
     one = submitter(tmp_path, plan)
     submit(one, 0, 977)

@@ -42,12 +42,12 @@ def test_history() -> None:
     history, whole = replay_lines(data(EVENTS))
     assert whole == len(data(EVENTS))
     assert history.start == START
-    assert history.slurm_ids == {0: 10, 1: 14}
+    assert history.job_ids == {0: 10, 1: 14}
     assert history.moved == {1}
     assert history.submitted_at == {0: 100.1, 1: 104.0}
     assert history.lags == pytest.approx({0: 0.1, 1: 0.2})
     assert history.cancelled == set(), "a job that was lost after its cancellation is to be cancelled again"
-    assert (history.resubmitted, history.retries, history.surplus, history.stale) == (1, 3, 1, {0})
+    assert (history.resubmitted, history.retries, history.copies, history.stale) == (1, 3, {12}, {0})
     assert (history.boot_time, history.highest_id, history.shift, history.last_sign) == (101, 14, 7.0, 112.0)
     assert not history.finished
     assert replay_lines(data([*EVENTS, {"event": "finished", "real": 113.0}]))[0].finished

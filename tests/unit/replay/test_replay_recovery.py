@@ -8,26 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.sigsleep_log import Record, pack
 from slurm_mirage.replay.recovery import Comparison, PlayedJobs, compare
-from slurm_mirage.rm.slurm.commands import CompletedJob, QueuedJob
+from slurm_mirage.rm.api import CompletedJob, JobState, QueuedJob
+from slurm_mirage.rm.slurm.records import ENDED_FOR_GOOD
 
 NAMES = {f"r.{index}": index for index in range(6)}
 
 
-def queued(index: int, slurm_id: int, state: str = "PD", start: int | None = None) -> QueuedJob:
-    return QueuedJob(slurm_id, state, start, "None", f"r.{index}")
+def queued(index: int, job_id: int, state: JobState = JobState.PENDING, start: int | None = None) -> QueuedJob:
+    return QueuedJob(job_id, state, start, f"r.{index}")
 
 
-def ended(index: int, slurm_id: int, state: str = "COMPLETED") -> CompletedJob:
-    return CompletedJob(slurm_id, f"r.{index}", state, {})
+def ended(index: int, job_id: int, state: str = "COMPLETED") -> CompletedJob:
+    return CompletedJob(job_id, f"r.{index}", state, state in ENDED_FOR_GOOD)
 
 
 NOTHING = Comparison([], {}, [], [], [])
 
 
 def test_agreement() -> None:
-    queue = [queued(0, 10, "R", 5), queued(1, 11), queued(2, 12, "CD", 5), QueuedJob(99, "R", 1, "None", "other.1")]
+    queue = [
+        queued(0, 10, JobState.RUNNING, 5),
+        queued(1, 11),
+        queued(2, 12, JobState.ENDED, 5),
+        QueuedJob(99, JobState.RUNNING, 1, "other.1"),
+    ]
     assert compare({0: 10, 1: 11, 2: 12, 3: 13}, NAMES, [ended(2, 12)], queue, [ended(2, 12), ended(3, 13)], {}) == NOTHING
 
 
@@ -38,8 +45,8 @@ def test_what_nobody_knows_is_missing_unless_it_was_played() -> None:
 
 
 def test_what_was_not_journalled_is_found() -> None:
-    assert compare({0: 10}, NAMES, [], [queued(0, 10), queued(1, 11)], [], {}).found == {1: 11}
-    assert compare({0: 10}, NAMES, [], [queued(0, 10)], [ended(1, 11)], {}).found == {1: 11}
+    assert compare({0: 10}, NAMES, [], [queued(0, 10), queued(1, 11)], [], {}).unjournalled == {1: 11}
+    assert compare({0: 10}, NAMES, [], [queued(0, 10)], [ended(1, 11)], {}).unjournalled == {1: 11}
 
 
 def test_a_job_that_ended_between_the_looks_is_known() -> None:
@@ -50,23 +57,23 @@ def test_second_copies() -> None:
     assert compare({0: 10}, NAMES, [], [queued(0, 10), queued(0, 14)], [], {}).surplus == [(0, 14)]
     # The journalled one is not there: the older copy becomes the job.
     found = compare({0: 10}, NAMES, [], [queued(0, 15), queued(0, 14)], [], {})
-    assert (found.surplus, found.found) == ([(0, 15)], {0: 14})
+    assert (found.surplus, found.unjournalled) == ([(0, 15)], {0: 14})
 
 
 @pytest.mark.parametrize(
     ("before", "queue", "played", "stale"),
     [
         ([ended(0, 10)], [queued(0, 10)], {}, [(0, 10)]),
-        ([ended(0, 10, "TIMEOUT")], [queued(0, 10, "R", 60)], {}, [(0, 10)]),
-        ([ended(0, 10)], [queued(0, 10, "CG", 5)], {}, []),
+        ([ended(0, 10, "TIMEOUT")], [queued(0, 10, JobState.RUNNING, 60)], {}, [(0, 10)]),
+        ([ended(0, 10)], [queued(0, 10, JobState.COMPLETING, 5)], {}, []),
         # Slurm puts these back in the queue itself, or writes PENDING when it does.
         ([ended(0, 10, "PENDING")], [queued(0, 10)], {}, []),
         ([ended(0, 10, "NODE_FAIL")], [queued(0, 10)], {}, []),
-        ([ended(0, 10, "PREEMPTED")], [queued(0, 10, "R", 60)], {}, []),
+        ([ended(0, 10, "PREEMPTED")], [queued(0, 10, JobState.RUNNING, 60)], {}, []),
         ([], [queued(0, 10)], {0: 50.0}, [(0, 10)]),
-        ([], [queued(0, 10, "R", 51)], {0: 50.0}, [(0, 10)]),
+        ([], [queued(0, 10, JobState.RUNNING, 51)], {0: 50.0}, [(0, 10)]),
         # The job that has just ended, and whose end is on its way to the controller.
-        ([], [queued(0, 10, "R", 40)], {0: 50.0}, []),
+        ([], [queued(0, 10, JobState.RUNNING, 40)], {0: 50.0}, []),
     ],
 )
 def test_new_runs_of_jobs_that_had_ended(
@@ -74,7 +81,7 @@ def test_new_runs_of_jobs_that_had_ended(
 ) -> None:
     found = compare({0: 10}, NAMES, before, queue, before, played)
     assert found.stale == stale
-    assert (found.missing, found.found, found.surplus) == ([], {}, [])
+    assert (found.missing, found.unjournalled, found.surplus) == ([], {}, [])
 
 
 @given(
@@ -88,15 +95,19 @@ def test_every_journalled_job_is_accounted_for_once(journal: set[int], queue: se
         {index: 10 + index for index in journal},
         NAMES,
         [],
-        [queued(index, 10 + index, "R", 5) for index in queue],
+        [queued(index, 10 + index, JobState.RUNNING, 5) for index in queue],
         [ended(index, 10 + index) for index in done],
         dict.fromkeys(played, 50.0),
     )
     known = queue | done
     assert set(found.missing) == journal - known - played
     assert set(found.unrecorded) == journal - known & journal - set(found.missing)
-    assert set(found.found) == known - journal
-    assert not set(found.missing) & set(found.found)
+    assert set(found.unjournalled) == known - journal
+    assert not set(found.missing) & set(found.unjournalled)
+
+
+def kind(path: Path) -> Sigsleep:
+    return Sigsleep("sigsleep", str(path), None)
 
 
 def record(number: int, completed: bool = True) -> bytes:
@@ -107,7 +118,7 @@ def record(number: int, completed: bool = True) -> bytes:
 def test_played_jobs_are_read_as_they_come(tmp_path_factory: pytest.TempPathFactory, cuts: list[int]) -> None:
     whole = record(100) + record(101, completed=False) + record(999) + record(102)
     path = tmp_path_factory.mktemp("run") / "sigsleep.log"
-    log = PlayedJobs(path, {100: 0, 101: 1, 102: 2})
+    log = PlayedJobs(kind(path), {100: 0, 101: 1, 102: 2})
     assert log.read() == {}
     for cut in [*sorted(cuts), len(whole)]:
         path.write_bytes(whole[:cut])
@@ -120,7 +131,7 @@ def test_played_jobs_are_read_as_they_come(tmp_path_factory: pytest.TempPathFact
 def test_jobs_that_were_played_twice(tmp_path: Path) -> None:
     path = tmp_path / "sigsleep.log"
     path.write_bytes(record(100) + record(101, completed=False) + record(101) + record(100))
-    log = PlayedJobs(path, {100: 0, 101: 1})
+    log = PlayedJobs(kind(path), {100: 0, 101: 1})
     assert log.read() == {0: 5.0, 1: 5.0}
     assert log.twice == {0}
 
@@ -128,5 +139,5 @@ def test_jobs_that_were_played_twice(tmp_path: Path) -> None:
 def test_played_jobs_behind_foreign_bytes(tmp_path: Path) -> None:
     path = tmp_path / "sigsleep.log"
     path.write_bytes(b"disk full" + record(100))
-    log = PlayedJobs(path, {100: 0})
+    log = PlayedJobs(kind(path), {100: 0})
     assert log.read() == {0: 5.0}

@@ -144,7 +144,7 @@ def test_the_module_refuses_a_slurm_without_them(call: Caller, tmp_path: Path, r
 @pytest.mark.skipif(not Path("/usr/bin/scontrol").exists(), reason="skipped: Slurm's commands are not installed here")
 def test_the_module_asks_the_real_scontrol(call: Caller, tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="was not built with --enable-front-end"):
-        front_end.check_build(Path("/usr/bin/scontrol"), front_end.release_of(Path("/usr/bin/scontrol")), 1)
+        front_end.check_build(Path("/usr/bin"), front_end.release_of(Path("/usr/bin")), 1)
     assert call("slurm_release_info", directory=str(tmp_path), front_ends=1)["msg"].startswith("wrong use: FRONT_END=1: ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,8 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.api import (
+    NODE_GROUPS,
+    CompletedJob,
+    Controller,
+    JobDetails,
+    JobState,
+    QueuedJob,
+    Refused,
+    Submission,
+    Submitted,
+    Unavailable,
+    Unclear,
+)
 from slurm_mirage.rm.slurm import commands as slurm_commands
-from slurm_mirage.rm.slurm.commands import CompletionLog, Controller, QueuedJob, Refused, Slurm, Submission, Unavailable, Unclear
+from slurm_mirage.rm.slurm import records
+from slurm_mirage.rm.slurm.commands import Slurm
+from slurm_mirage.rm.slurm.records import CompletionLog
 
 DETAILS = (
     "scontrol: show job 2409\n"
@@ -85,8 +101,8 @@ Remote Procedure Call statistics by message type
 
 
 def test_job_details() -> None:
-    done, waiting = slurm_commands.parse_details(DETAILS)
-    assert done == {
+    done, waiting = records.parse_details(DETAILS)
+    assert done.record == {
         "slurm_id": 2409,
         "name": "gang.1",
         "state": "COMPLETED",
@@ -106,31 +122,63 @@ def test_job_details() -> None:
         "secs_pre_suspend": 1,
         "run_time": 86468,
     }
-    assert (waiting["start"], waiting["suspend_time"], waiting["nodes"], waiting["restarts"]) == (None, None, 30, 2)
+    assert done == JobDetails(2409, "gang.1", "COMPLETED", 1795201391, 1795201391, 1795201403, 4, done.record)
+    shown = [waiting.record[name] for name in ("start", "suspend_time", "nodes", "restarts")]
+    assert shown == [None, None, 30, 2]
+    assert (waiting.start, waiting.suspended) == (None, None)
+    for job in (done, waiting):
+        assert Slurm.records.details(json.loads(json.dumps(job.record))) == job, "as suspended.jsonl keeps it"
 
 
 def test_queue() -> None:
     text = "2|PD|N/A|PartitionConfig|8|r.2\n4|R|1795199569|None|2|r|3\n5|TO|1795199569|TimeLimit|1|r.4\n"
     jobs = slurm_commands.parse_queue(text)
     assert jobs == [
-        QueuedJob(2, "PD", None, "PartitionConfig", "r.2", 8),
-        QueuedJob(4, "R", 1795199569, "None", "r|3", 2),
-        QueuedJob(5, "TO", 1795199569, "TimeLimit", "r.4", 1),
+        QueuedJob(2, JobState.PENDING, None, "r.2", "PartitionConfig", processors=8),
+        QueuedJob(4, JobState.RUNNING, 1795199569, "r|3", "None", processors=2),
+        QueuedJob(5, JobState.ENDED, 1795199569, "r.4", "TimeLimit", processors=1),
     ]
     assert [job.active for job in jobs] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "state", "held"),
+    [
+        ("PD", "JobHeldUser", JobState.PENDING, True),
+        ("PD", "launch failed requeued held", JobState.PENDING, True),
+        ("PD", "Resources", JobState.PENDING, False),
+        ("S", "None", JobState.SUSPENDED, False),
+        ("CG", "None", JobState.COMPLETING, False),
+        ("CF", "None", JobState.CONFIGURING, False),
+        ("RH", "JobHeldUser", JobState.OTHER, False),
+        ("NF", "NodeDown", JobState.ENDED, False),
+    ],
+)
+def test_states_of_jobs(code: str, reason: str, state: JobState, held: bool) -> None:
+    [job] = slurm_commands.parse_queue(f"7|{code}|N/A|{reason}|8|r.2\n")
+    assert (job.state, job.held, job.active) == (state, held, state is not JobState.ENDED)
+
+
 def test_completed_job() -> None:
-    job = slurm_commands.parse_completed(COMPLETED.rstrip("\n"))
+    job = records.parse_completed(COMPLETED.rstrip("\n"))
     assert job is not None
-    assert (job.slurm_id, job.name, job.state) == (721, "k4.169", "CANCELLED")
-    assert job.fields["Account"] == "" and job.fields["SubmitTime"] == "2026-11-20T18:57:01"
-    assert job.fields["Tres"] == "cpu=2,mem=1M,node=1,billing=2"
+    assert job == CompletedJob(
+        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029
+    )
+    waited = records.parse_completed(COMPLETED.replace("NodeList=n1", "NodeList=(null)").replace("CANCELLED", "NODE_FAIL"))
+    assert waited is not None and (waited.ran, waited.ended_for_good) == (False, False)
+    old = records.parse_completed("JobId=1 Name=a JobState=COMPLETED StartTime=Unknown EndTime=2026-11-20T18:57:01")
+    assert old is not None and (old.submit, old.start, old.end) == (None, None, 1795201021)
+
+
+def test_only_whole_lines_are_records() -> None:
+    text = COMPLETED + COMPLETED.replace("721", "722")[:-20]
+    assert [job.job_id for job in Slurm.records.completions(text)] == [721]
 
 
 @pytest.mark.parametrize("line", ["", "JobId=x Name=a JobState=COMPLETED", "Name=a JobState=COMPLETED", "\0\0\0"])
 def test_lines_that_tell_of_no_job(line: str) -> None:
-    assert slurm_commands.parse_completed(line) is None
+    assert records.parse_completed(line) is None
 
 
 words = st.text(st.characters(whitelist_categories=("L", "N"), max_codepoint=0x7E), max_size=8)
@@ -139,19 +187,19 @@ words = st.text(st.characters(whitelist_categories=("L", "N"), max_codepoint=0x7
 @given(st.dictionaries(st.sampled_from(["JobId", "Name", "CPUs/Task", "ReqB:S:C:T", "Tres", "WorkDir"]), words))
 def test_words_are_found_whatever_their_values(fields: dict[str, str]) -> None:
     line = " ".join(f"{key}={value}" for key, value in fields.items())
-    assert slurm_commands.parse_words(line) == fields
+    assert records.parse_words(line) == fields
 
 
 def test_diagnostics() -> None:
-    figures = slurm_commands.parse_diagnostics(SDIAG)
-    assert list(figures) == list(slurm_commands.DIAGNOSTICS)
+    figures = records.parse_diagnostics(SDIAG)
+    assert list(figures) == list(records.DIAGNOSTICS)
     assert list(figures.values()) == [3, 7, 90, 120, 119, 2, 1, 16, 1105, 4, 7289, 48165, 5, 6, 1795200419, 1795199766]
-    idle = slurm_commands.parse_diagnostics(SDIAG.replace("Fri Nov 20 18:46:59 2026 (1795200419)", "N/A"))
+    idle = records.parse_diagnostics(SDIAG.replace("Fri Nov 20 18:46:59 2026 (1795200419)", "N/A"))
     assert idle["bf_last_cycle_when"] is None
     # Releases before 17.11 write an instant in words only, and the epoch's beginning for one that has not been.
     without = re.sub(r" \(\d{9,}\)$", "", SDIAG, flags=re.MULTILINE)
-    assert slurm_commands.parse_diagnostics(without) == figures
-    idle = slurm_commands.parse_diagnostics(without.replace("Fri Nov 20 18:46:59 2026", "Thu Jan  1 00:00:00 1970"))
+    assert records.parse_diagnostics(without) == figures
+    idle = records.parse_diagnostics(without.replace("Fri Nov 20 18:46:59 2026", "Thu Jan  1 00:00:00 1970"))
     assert idle["bf_last_cycle_when"] is None
 
 
@@ -170,8 +218,11 @@ def test_nodes() -> None:
         "drained": 1,
         "unknown": 9,
         "other": 1,
-        "not_responding": 7,
     }
+    assert tuple(nodes.groups) == NODE_GROUPS
+    assert (nodes.not_responding, nodes.ready, nodes.count, nodes.all_ready) == (7, 29, 46, False)
+    assert slurm_commands.parse_nodes("idle|2|0/8/0/8\nreserved|1|0/4/0/4\n").all_ready
+    assert not slurm_commands.parse_nodes("").all_ready
 
 
 def test_controller() -> None:
@@ -192,6 +243,7 @@ def test_controller() -> None:
         ),
         ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", Refused, None),
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", Unavailable, None),
+        ("Requested operation not supported on this system for job 34\n", Refused, None),
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", Unavailable, None),
         ("sbatch: error: Batch job submission failed: Unexpected missing socket error\n", Unavailable, None),
         ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n", Unavailable, None),
@@ -235,7 +287,7 @@ def test_a_growing_log_is_read_once(tmp_path_factory: pytest.TempPathFactory, cu
     found: list[int] = []
     for cut in [*sorted(cuts), len(whole)]:
         path.write_bytes(whole[:cut])
-        found += [job.slurm_id for job in log.read()]
+        found += [job.job_id for job in log.read()]
         assert len(found) == whole[:cut].count(b"\n")
     assert found == [0, 1, 2, 3]
 
@@ -270,3 +322,51 @@ def test_sbatch_that_was_killed_may_have_submitted(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(Unavailable, match="signal 9"):
         Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))
+
+
+@pytest.fixture
+def logging_slurm(tmp_path: Path) -> tuple[Slurm, Path]:
+    """Commands that write their words to a file, one call a line; sbatch gives out ids from 1 on, and retries once."""
+    calls = tmp_path / "calls"
+    for program in ("scontrol", "scancel", "sbatch"):
+        path = tmp_path / program
+        answer = f"echo 'sbatch: error: x, sleeping and retrying' >&2; wc -l < {calls}" if program == "sbatch" else ""
+        path.write_text(f'#!/bin/sh\necho {program} "$@" >> {calls}\n{answer}\n')
+        path.chmod(0o755)
+    return Slurm("/etc/slurm.conf", str(tmp_path), "/srv"), calls
+
+
+def test_what_is_done_to_jobs(logging_slurm: tuple[Slurm, Path]) -> None:
+    slurm, calls = logging_slurm
+    slurm.hold([7, 8])
+    slurm.release([7])
+    slurm.requeue([7, 9])
+    slurm.resize(7, 2)
+    slurm.set_dependency(7, "afterany:3")
+    slurm.make_placeholder(7, "r.skip")
+    slurm.cancel([7, 8])
+    slurm.cancel_named("r.7")
+    slurm.set_partitions(["a", "b"], are_open=False)
+    slurm.set_partitions(["a"], are_open=True)
+    assert calls.read_text().splitlines() == [
+        "scontrol hold 7,8",
+        "scontrol release 7",
+        "scontrol requeue 7,9",
+        "scontrol update JobId=7 NumNodes=2",
+        "scontrol update JobId=7 Dependency=afterany:3",
+        "scontrol update JobId=7 JobName=r.skip Priority=0",
+        "scancel --quiet 7 8",
+        "scancel --quiet --name=r.7",
+        "scontrol update PartitionName=a State=DOWN",
+        "scontrol update PartitionName=b State=DOWN",
+        "scontrol update PartitionName=a State=UP",
+    ]
+
+
+def test_several_submissions_go_in_order(logging_slurm: tuple[Slurm, Path]) -> None:
+    slurm, calls = logging_slurm
+    jobs = [Submission(f"r.{number}", "x", 1, None, 1, "", "/srv") for number in (5, 6)]
+    assert slurm.submit_many(jobs) == [Submitted(1, retries=1), Submitted(2, retries=1)]
+    assert [line.split()[2] for line in calls.read_text().splitlines()] == ["--job-name=r.5", "--job-name=r.6"]
+    assert slurm.use_up_id("r.skip") == 3
+    assert "--hold --job-name=r.skip" in calls.read_text()

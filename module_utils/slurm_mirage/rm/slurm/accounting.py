@@ -33,29 +33,29 @@ def qos_of(entries: Any, where: str) -> dict[str, dict[str, str]]:
     """Words for sacctmgr by name of QOS, from a configuration's list of mappings with `name`. WrongUse begins with `where`."""
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise WrongUse(f"{where}: qos is not a list of mappings")
-    found: dict[str, dict[str, str]] = {}
+    qos: dict[str, dict[str, str]] = {}
     for number, entry in enumerate(entries, 1):
         name = str(entry.get("name", ""))
-        if not _NAME.match(name) or name in found:
+        if not _NAME.match(name) or name in qos:
             raise WrongUse(f"{where}: qos {number}: name {name!r}: lower-case letters, digits, '_', '-', and no other's name")
         words = {str(key): value_of(value) for key, value in entry.items() if key != "name"}
         for key, text in words.items():
             if not key.isidentifier() or not text or re.search(r"\s", text):
                 raise WrongUse(f"{where}: qos {name}: {key}={text}: a word that sacctmgr knows, and its value, without blanks")
-        found[name] = words
-    return found
+        qos[name] = words
+    return qos
 
 
 def shares_of(shares: Any, where: str) -> dict[str, int]:
     """Shares by account from a configuration's mapping of the log's users to whole numbers."""
     if not isinstance(shares, Mapping):
         raise WrongUse(f"{where}: shares is not a mapping of users to shares")
-    found = {}
+    by_account = {}
     for user, share in shares.items():
         if not str(user).isdecimal() or not str(share).isdecimal() or isinstance(share, bool):
             raise WrongUse(f"{where}: shares: {user}: {share}: the number of a user, and a whole number of shares")
-        found[account_of(int(user))] = int(share)
-    return found
+        by_account[account_of(int(user))] = int(share)
+    return by_account
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,11 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
     # sched/builtin takes any word that ends in `interval=` for its own interval.
     backfill = str(followed.get(key_of("SchedulerType"), "sched/backfill")).lower() == "sched/backfill"
     for setting in _LISTS:
-        some = [one for one in FOLLOWERS if one.setting == setting and one.word and (backfill or not one.word.startswith("bf_"))]
+        followers = [
+            one for one in FOLLOWERS if one.setting == setting and one.word and (backfill or not one.word.startswith("bf_"))
+        ]
         if (value := followed.get(key_of(setting), OMIT)) is not None:
-            followed[key_of(setting)] = _words(setting, value, some, speed, largest)
+            followed[key_of(setting)] = _words(setting, value, followers, speed, largest)
     return followed
 
 

@@ -1,7 +1,7 @@
-"""What slurmctld and the slurmd complained about while a run went on, counted by kind, from their logs.
+"""Counts the complaints of slurmctld and slurmd during a run by kind, from their logs.
 
 A line is `[time] error: text`, from slurmstepd `[time] [job.step] error: text`, and without that word at the level info. Texts are
-those of Slurm 22.05. A count is of lines: what goes wrong once may be told by both sides, and by several layers of one.
+those of Slurm 22.05. A count is of lines: one failure may be logged by both sides, and by several layers of one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ KINDS = (*dict.fromkeys((*_ERRORS, *_REMARKS)), OTHER)
 
 
 def kind_of(line: str) -> str | None:
-    """The kind of a complaint; None for a line that is none."""
+    """The kind of the complaint on a line; None for any other line."""
     match = _LINE.match(line)
     if match is None:
         return None
@@ -89,7 +89,7 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Span:
-    """From a moment on, which is given in real and in virtual seconds since the epoch, to another one in virtual seconds."""
+    """A time span: its beginning in real and in virtual seconds since the epoch, its end in virtual seconds, None for none."""
 
     real: float
     virtual: float
@@ -97,7 +97,7 @@ class Span:
 
 
 def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]:
-    """What the daemons complained about, in slurmctld.log and the slurmd.NODE.log of `folder`; those of other hosts are not seen.
+    """The complaints in slurmctld.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
 
     slurmctld.log had `offset` bytes when the span began. Lines of slurmd, and the end of the span, are known by the lines' own time
     stamps: the daemons' local time, which is taken to be this process's.
@@ -111,9 +111,9 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
             yield from _of(path, 0, since, until)
 
 
-def by_kind(found: Iterable[Complaint]) -> dict[str, int]:
-    """How many there are of each kind."""
-    counts = Counter(one.kind for one in found)
+def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
+    """Number of complaints of each kind."""
+    counts = Counter(one.kind for one in complained)
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 

@@ -117,8 +117,14 @@ def check_release(release: str, count: int) -> None:
             raise WrongUse(f"Slurm {release} cannot be used: {why}; {INSTEAD}", parameter="front_end", value=count)
 
 
-def release_of(scontrol: Path) -> str:
-    """The release of that scontrol (18.08 or later), which says it only where it has a slurm.conf to read."""
+def has_commands(commands: Path) -> bool:
+    """Whether Slurm's commands are in that folder."""
+    return (commands / "scontrol").exists()
+
+
+def release_of(commands: Path) -> str:
+    """The release of the Slurm whose commands are in that folder (18.08 or later)."""
+    scontrol = commands / "scontrol"  # it tells its release only where it has a slurm.conf to read
     said = _ask(scontrol, _conf(""), "-V")
     words = said.stdout.split()
     if said.returncode != 0 or not words:
@@ -126,12 +132,13 @@ def release_of(scontrol: Path) -> str:
     return words[-1]
 
 
-def check_build(scontrol: Path, release: str, count: int) -> None:
-    """Raise WrongUse when the Slurm of that scontrol, of that release, was not built for the mode.
+def check_build(commands: Path, release: str, count: int) -> None:
+    """Raise WrongUse when the Slurm whose commands are in that folder, of that release, was not built for the mode.
 
-    It is asked by a slurm.conf with a front end, which others refuse to read: no file nor option of a build tells it. Debian's
-    daemons named slurm*-wlm-emulator were built for it, but not the library that reads the file for them.
+    Its scontrol is given a slurm.conf with a front end, which others refuse to read: no file nor option of a build tells it.
+    Debian's daemons named slurm*-wlm-emulator were built for it, but not the library that reads the file for them.
     """
+    scontrol = commands / "scontrol"
     said = _ask(scontrol, _conf(release) + "FrontendName=frontend1\n", "show", "hostnames", "n1")
     if said.returncode == 0 and said.stdout.split() == ["n1"]:
         return

@@ -84,26 +84,26 @@ class Gres:
 def gres_of(words: Words, where: str = "nodes") -> list[Gres]:
     """The node's GRES. Raises WrongUse for what cannot be emulated or what slurmd would not start with."""
     text = word(words, "Gres")
-    found: list[Gres] = []
+    listed: list[Gres] = []
     for item in text.split(",") if text else []:
         match = _GRES.match(item)
         if match is None:
             raise WrongUse(f"{where}: extra: Gres {item!r}: NAME:COUNT or NAME:TYPE:COUNT, several joined by commas")
-        found.append(Gres(match["name"], match["type"] or "", match["count"] or "1"))
-    for gres in found:
-        others = [other for other in found if other.name == gres.name and other is not gres]
+        listed.append(Gres(match["name"], match["type"] or "", match["count"] or "1"))
+    for gres in listed:
+        others = [other for other in listed if other.name == gres.name and other is not gres]
         if gres.name in SHARED:
             raise WrongUse(f"{where}: extra: Gres {gres.name}: shares of a GPU are not emulated")
         if any(gres.type in ("", other.type) for other in others):
             raise WrongUse(f"{where}: extra: Gres {text!r}: several of one name need a type each")
-    if not all(gres.count.isdecimal() for gres in found if gres.name == GPU) or not gpus(found) <= MOST_GPUS:
+    if not all(gres.count.isdecimal() for gres in listed if gres.name == GPU) or not gpus(listed) <= MOST_GPUS:
         raise WrongUse(f"{where}: extra: Gres {text!r}: a node may have up to {MOST_GPUS} GPUs")
-    return found
+    return listed
 
 
-def gpus(found: Iterable[Gres]) -> int:
+def gpus(gres_list: Iterable[Gres]) -> int:
     """How many GPUs these are."""
-    return sum(int(gres.count) for gres in found if gres.name == GPU)
+    return sum(int(gres.count) for gres in gres_list if gres.name == GPU)
 
 
 def gres_types(classes: Iterable[Words]) -> str:

@@ -1,12 +1,12 @@
-"""Nodes as sinfo(1) counts them: which have registered."""
+"""Numbers of nodes or jobs by state, as sinfo(1) and squeue(1) print them, and which nodes are ready for jobs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-# States of a node that has registered and takes jobs, now or when the scheduler or a reservation lets it.
-WELL = {"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"}
+READY = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"})
+"""States of a node that has registered and takes jobs, now or when the scheduler or a reservation lets it."""
 
 
 def count_states(output: str) -> dict[str, int]:
@@ -18,11 +18,11 @@ def count_states(output: str) -> dict[str, int]:
     return dict(numbers)
 
 
-def registered(nodes: Mapping[str, int]) -> int:
-    """How many nodes have registered and take jobs, of numbers by state."""
-    return sum(number for state, number in nodes.items() if state in WELL)
+def ready(nodes: Mapping[str, int]) -> int:
+    """How many nodes are ready, of numbers by state."""
+    return sum(number for state, number in nodes.items() if state in READY)
 
 
-def are_well(nodes: Mapping[str, int]) -> bool:
-    """Whether there are nodes, and every one has registered and takes jobs."""
-    return bool(nodes) and set(nodes) <= WELL
+def all_ready(nodes: Mapping[str, int]) -> bool:
+    """Whether there are nodes, and all of them are ready."""
+    return bool(nodes) and set(nodes) <= READY

@@ -30,10 +30,10 @@ CGROUPS_BY_DEFAULT: Release = (24, 11)
 
 def release_of(text: str) -> Release:
     """The release in what `slurmctld -V` answers (`slurm 16.05.6`, `slurm-wlm 22.05.8`), or in a version."""
-    found = re.fullmatch(r"(?:slurm(?:-wlm)? )?(\d\d)\.(\d\d)(?:[.-]\S*)?", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(?:slurm(?:-wlm)? )?(\d\d)\.(\d\d)(?:[.-]\S*)?", text.strip())
+    if match is None:
         raise WrongUse(f"slurm_version={text.strip() or 'nothing'}: it may be a release of Slurm, like 22.05.8")
-    release = (int(found[1]), int(found[2]))
+    release = (int(match[1]), int(match[2]))
     if release < OLDEST:
         raise WrongUse(f"slurm_version={text.strip()}: it may be {OLDEST[0]}.{OLDEST[1]:02} or later")
     return release
@@ -95,8 +95,8 @@ def _apply(rename: Rename, settings: dict[str, Any]) -> None:
         return
     instead = rename.instead(value_of(settings.pop(key)))
     for name, value in instead.items():
-        there = keys.get(name.lower(), name)
-        settings[there] = f"{value_of(settings[there])},{value}" if there in settings else value
+        key = keys.get(name.lower(), name)
+        settings[key] = f"{value_of(settings[key])},{value}" if key in settings else value
 
 
 def files_beside(version: str) -> dict[str, str]:

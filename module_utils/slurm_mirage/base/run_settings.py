@@ -1,0 +1,67 @@
+"""run.json: the settings of a run, each checked when it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .errors import WrongUse
+
+Value = TypeVar("Value")
+
+
+class RunSettings:
+    """The content of a run.json; it may hold more keys than anybody reads. Every method raises WrongUse for a bad value."""
+
+    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
+        self._path, self._content = path, content
+
+    @classmethod
+    def read(cls, path: Path) -> RunSettings:
+        """The file `path`."""
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise WrongUse(f"{path}: cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise WrongUse(f"{path}: is not a JSON object")
+        return cls(path, content)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text. Without a default the key has to be there."""
+        value = self._value(name) if default is None else self._content.get(name, default)
+        if not isinstance(value, str):
+            raise self._refusal(name, value)
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        """A text or null."""
+        value = self._value(name)
+        if value is not None and not isinstance(value, str):
+            raise self._refusal(name, value)
+        return value
+
+    def positive(self, name: str) -> float:
+        """A number above 0."""
+        value = self._value(name)
+        if not isinstance(value, (int, float)) or value <= 0:
+            raise self._refusal(name, value)
+        return value
+
+    def one_of(self, name: str, known: Mapping[str, Value], default: str) -> Value:
+        """The value in `known` of the key that the text says."""
+        chosen = self.text(name, default)
+        if chosen not in known:
+            raise WrongUse(f"{self._path}: {name} {chosen!r}: may be one of {', '.join(sorted(known))}")
+        return known[chosen]
+
+    def _value(self, name: str) -> Any:
+        try:
+            return self._content[name]
+        except KeyError as error:
+            raise WrongUse(f"{self._path}: {error} is missing") from error
+
+    def _refusal(self, name: str, value: object) -> WrongUse:
+        return WrongUse(f"{self._path}: {name} may not be {value!r}")

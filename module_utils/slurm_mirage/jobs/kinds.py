@@ -1,0 +1,101 @@
+"""Kinds of jobs: how a job is played on a node. A run names the kind of all its jobs in run.json (key `kind`).
+
+A kind is a class with the methods of `JobKind`, and a line in KINDS.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ..base.run_settings import RunSettings
+from .plan import PlanRow
+from .sigsleep_log import Record, scan
+
+KEY, DEFAULT = "kind", "sigsleep"
+
+
+@dataclass(frozen=True)
+class PlayedJob:
+    """A job whose program recorded that it ran to its end."""
+
+    number: int
+    """The job's number in the trace."""
+    end: float
+    """Virtual seconds since the epoch."""
+
+
+class JobKind(Protocol):
+    """How the jobs of a run are played."""
+
+    @property
+    def resizable(self) -> bool:
+        """Whether a job may get other nodes while it runs."""
+        ...
+
+    @property
+    def record(self) -> Path:
+        """The file on this host to which the programs of all jobs write what they did."""
+        ...
+
+    def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
+        """The line for /bin/sh that plays a job.
+
+        `submitted`: virtual seconds since the epoch; `runtime`: virtual seconds for which the program runs, which may be less than
+        that of `row`; `record`: where the program writes, `self.record` by default.
+        """
+        ...
+
+    def played(self, data: bytes) -> tuple[list[PlayedJob], int]:
+        """Jobs that ran to their ends, as bytes of the record tell, and how many bytes at the beginning need not be read again."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sigsleep(JobKind):
+    """A job is one process of sigsleep (files/sigsleep), which sleeps for the run time less its suspensions."""
+
+    program: str
+    record_path: str
+    clock: str | None
+    """The clock file that it sleeps by; None in real time."""
+
+    resizable = False
+
+    @classmethod
+    def of_run(cls, settings: RunSettings) -> Sigsleep:
+        """As run.json says by sigsleep, sigsleep_log and clock. Raises WrongUse."""
+        return cls(settings.text("sigsleep"), settings.text("sigsleep_log"), settings.text_or_none("clock"))
+
+    @property
+    def record(self) -> Path:
+        return Path(self.record_path)
+
+    def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
+        words = [self.program, "--id", str(row.id), "--cores", str(row.processors)]
+        words += ["--priority", row.partition[:31] or "default"]
+        words += ["--submit", f"{submitted:.6f}", "--runtime", f"{runtime:.9f}"]
+        words += ["--log", str(record or self.record_path)]
+        if self.clock:
+            words += ["--clock", self.clock]
+        return f"exec {shlex.join(words)}"
+
+    def played(self, data: bytes) -> tuple[list[PlayedJob], int]:
+        parts = list(scan(data))
+        # Bytes at the end that are no record yet may become one.
+        torn = 0 if not parts or isinstance(parts[-1], Record) else parts[-1].length
+        records = [part for part in parts if isinstance(part, Record)]
+        return [PlayedJob(record.id, record.end_ns / 1e9) for record in records if record.completed], len(data) - torn
+
+
+KINDS: dict[str, Callable[[RunSettings], JobKind]] = {
+    DEFAULT: Sigsleep.of_run,
+}
+
+
+def kind_of(settings: RunSettings) -> JobKind:
+    """The kind of a run's jobs. Raises WrongUse."""
+    return settings.one_of(KEY, KINDS, DEFAULT)(settings)

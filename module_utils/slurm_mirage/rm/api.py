@@ -1,0 +1,378 @@
+"""What a replay needs of a resource manager, and what the collection needs of its records, in words of no particular manager.
+
+`ResourceManager` speaks to a running one, `Records` reads what it left in the folder of a run. Instants are whole seconds since
+the epoch on the cluster's own (virtual) clock, unless said otherwise. A job id is a number; a manager whose ids are other words
+maps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+SUBMIT_TIMEOUT = 300.0
+"""Real seconds after which an implementation ends a submission that has no answer."""
+
+
+class ResourceManagerError(Exception):
+    """The resource manager did not do what it was asked for. The message is its own, on one line."""
+
+
+class Unavailable(ResourceManagerError):
+    """The resource manager did not answer, or cannot answer now. It may have done what it was asked for all the same."""
+
+
+class Refused(ResourceManagerError):
+    """The resource manager will never do what it was asked for."""
+
+
+class Unclear(ResourceManagerError):
+    """An answer that is neither known as `Unavailable` nor as `Refused`: worth a few attempts, not an unlimited number."""
+
+
+# ---- jobs that the manager knows ----
+
+
+class JobState(str, Enum):
+    """State of a job in the queue."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    COMPLETING = "completing"
+    CONFIGURING = "configuring"
+    OTHER = "other"
+    """The job has not ended, and its state is none of the above."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job to submit."""
+
+    name: str
+    command: str
+    """A line for /bin/sh."""
+    processors: int
+    nodes: int | None
+    """Whole nodes; None: `processors` on shared nodes."""
+    limit_minutes: int
+    partition: str
+    """Queue of the manager; empty: the default one."""
+    directory: str
+    account: str = ""
+    qos: str = ""
+    memory: int | None = None
+    """MiB for each processor."""
+    dependency: str = ""
+    """Like afterany:12:14,after:15+2, with ids of the manager; empty: none."""
+    delay: int = 0
+    """Virtual seconds after the submission before which the job may not start."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that the manager accepted."""
+
+    job_id: int
+    retries: int = 0
+    """How often the manager's own program had to try again."""
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A job that the manager knows now."""
+
+    job_id: int
+    state: JobState
+    start: int | None
+    """None before the job has one."""
+    name: str
+    reason: str = ""
+    """Why the job waits, in the manager's own words, for messages."""
+    held: bool = False
+    """Whether the job waits until it is released."""
+    processors: int = 0
+    """Processors that the job has, or waits for."""
+
+    @property
+    def active(self) -> bool:
+        """Whether the job has not ended."""
+        return self.state is not JobState.ENDED
+
+
+# ---- jobs that have ended ----
+
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESIZING")
+"""States in records of jobs that have not ended. A run of a job that ended in a requeue has the state PENDING, the part of a run
+before a change of size has RESIZING."""
+
+
+@dataclass(frozen=True)
+class CompletedJob:
+    """One run of a job in the manager's lasting record; a job that was put back in the queue has several.
+
+    Instants are in the time zone of the manager, which the record does not name, and None where the record has none.
+    """
+
+    job_id: int
+    name: str
+    state: str
+    """As in jobs.csv: COMPLETED, CANCELLED, TIMEOUT, FAILED, NODE_FAIL, one of NOT_ENDED, or another word of the manager."""
+    ended_for_good: bool
+    """Whether the manager itself never runs the job again. After a node failure or a preemption it may."""
+    ran: bool = True
+    """False: the job was cancelled while it waited, and its start is none."""
+    partition: str | None = None
+    nodes: int | None = None
+    processors: int | None = None
+    submit: int | None = None
+    eligible: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class JobDetails:
+    """What the manager still knows of a job some time after its end. None is unknown."""
+
+    job_id: int
+    name: str
+    state: str
+    """As in `CompletedJob`."""
+    eligible: int | None
+    start: int | None
+    end: int | None
+    suspended: int | None
+    """Seconds for which the job was suspended since its last start; of a job that has not ended it may be anything."""
+    record: Mapping[str, str | int | None]
+    """A line of suspended.jsonl, of which `Records.details` makes this object again."""
+
+
+# ---- the cluster ----
+
+NODE_GROUPS = ("idle", "allocated", "down", "drained", "unknown", "other")
+"""Nodes by what jobs may expect of them: allocated also in part; unknown: not heard of since the controller's start."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes, counted."""
+
+    states: Mapping[str, int]
+    """Number of nodes by the manager's own name of their state."""
+    groups: Mapping[str, int]
+    """Number of nodes by NODE_GROUPS."""
+    not_responding: int
+    """How many of all nodes do not respond."""
+    ready: int
+    """How many of all nodes respond and take jobs, now or when the scheduler or a reservation lets them."""
+    processors: int
+    allocated: int
+    """Processors of all nodes, and those that jobs have."""
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are."""
+        return sum(self.groups.values())
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether there are nodes, and all of them take jobs."""
+        return 0 < self.ready == self.count
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The running controller: since when it runs, the id that it gives to the next job, and its version."""
+
+    boot_time: int
+    next_id: int
+    version: str
+
+
+BACKFILL_DIAGNOSTICS = ("backfill_last_cycle_us", "backfill_max_cycle_us", "backfill_last_depth", "backfill_queue_length")
+"""Diagnostics that the verdict, the calibration and the reports use where a manager has them: length of the last and of the longest
+backfill cycle in virtual microseconds, jobs that the last one looked at, and jobs that waited when it began."""
+
+
+@dataclass(frozen=True)
+class DiagnosticMetric:
+    """A diagnostic as Prometheus gets it: name without prefix, help, its key among the diagnostics, and the value of 1 in the
+    base unit that the name says."""
+
+    name: str
+    help: str
+    key: str
+    unit: float = 1.0
+
+
+# ---- the two sides of a resource manager ----
+
+
+class Records(Protocol):
+    """Reads the records of a resource manager. They are files of a run's folder."""
+
+    @property
+    def completions_file(self) -> str:
+        """Name of the lasting record of ended jobs."""
+        ...
+
+    @property
+    def diagnostics_file(self) -> str:
+        """Name of the CSV file of the diagnostics: columns real, virtual, and one for each diagnostic."""
+        ...
+
+    @property
+    def diagnostic_names(self) -> Mapping[str, str]:
+        """The names of BACKFILL_DIAGNOSTICS by those that the manager has for them."""
+        ...
+
+    @property
+    def diagnostic_metrics(self) -> Sequence[DiagnosticMetric]:
+        """Diagnostics that metrics.prom has, in its order."""
+        ...
+
+    def completions(self, text: str) -> list[CompletedJob]:
+        """The runs in the content of `completions_file`, in its order. What is no whole line is left out."""
+        ...
+
+    def details(self, record: Mapping[str, Any]) -> JobDetails:
+        """The details of a line of suspended.jsonl. Raises KeyError or TypeError for anything else."""
+        ...
+
+
+class CompletionReader(Protocol):
+    """Reads the lasting record of ended jobs as it grows."""
+
+    def read(self) -> list[CompletedJob]:
+        """The runs that were recorded since the last call."""
+        ...
+
+
+class ResourceManager(Protocol):
+    """A running resource manager. Every method raises `ResourceManagerError`, unless said otherwise."""
+
+    @property
+    def records(self) -> Records:
+        """Reads the records of this manager."""
+        ...
+
+    # ---- the controller ----
+
+    def controller(self) -> Controller:
+        """The controller that answers now."""
+        ...
+
+    def diagnostics(self) -> Mapping[str, int | None]:
+        """The scheduler's statistics: always the same names in the same order; None: not known. Instants are as all others."""
+        ...
+
+    def log_size(self) -> int:
+        """Bytes of the controller's log now. Raises nothing."""
+        ...
+
+    def complaints(self, real: float, virtual: float, log_offset: int) -> Mapping[str, int]:
+        """How often the daemons of this host complained, by kind, since an instant that is given in real and in virtual seconds.
+
+        `log_offset`: `log_size` at that instant. Raises OSError.
+        """
+        ...
+
+    # ---- jobs ----
+
+    def submit(self, job: Submission) -> Submitted:
+        """Submit one job."""
+        ...
+
+    def submit_many(self, jobs: Iterable[Submission]) -> list[Submitted]:
+        """Submit jobs in this order; by default one after the other. On an error the jobs before it are submitted."""
+        return [self.submit(job) for job in jobs]
+
+    def use_up_id(self, name: str) -> int:
+        """Use up one job id by a held job of this name that never starts, until `cancel_named` removes it; the id.
+
+        A controller that was killed may give out ids again that nodes have seen.
+        """
+        ...
+
+    def make_placeholder(self, job_id: int, name: str) -> None:
+        """Hold a waiting job and rename it, so that its end is not taken for that of a job of the replay."""
+        ...
+
+    def cancel(self, job_ids: Iterable[int]) -> None:
+        """Cancel jobs by their ids. A job that has ended is no error."""
+        ...
+
+    def cancel_named(self, name: str) -> None:
+        """Cancel the jobs of this name. That there is none is no error.
+
+        Unlike an id, a name never comes to mean another job after the controller was killed.
+        """
+        ...
+
+    def hold(self, job_ids: Iterable[int]) -> None:
+        """Keep waiting jobs from starting until they are released."""
+        ...
+
+    def release(self, job_ids: Iterable[int]) -> None:
+        """Let held jobs start again."""
+        ...
+
+    def requeue(self, job_ids: Iterable[int]) -> None:
+        """Put running jobs back in the queue."""
+        ...
+
+    def resize(self, job_id: int, nodes: int) -> None:
+        """Let a running job have this number of nodes. A manager may refuse more nodes than the job has."""
+        ...
+
+    def set_dependency(self, job_id: int, dependency: str) -> None:
+        """Replace the dependency of a waiting job."""
+        ...
+
+    def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
+        """Jobs that have not ended, and with `ended` also those that ended not long ago; with `names` only jobs of these names."""
+        ...
+
+    def jobs_by_state(self) -> Mapping[str, int]:
+        """Number of jobs that have not ended by the manager's own name of their state: cheaper than `queue`."""
+        ...
+
+    def details(self, job_ids: Sequence[int], everything: bool = False) -> list[JobDetails]:
+        """What the manager still knows of these jobs, in no order; jobs that it has forgotten are left out.
+
+        With `everything` it is asked for all jobs at once, which is cheaper for many.
+        """
+        ...
+
+    def completions_size(self) -> int:
+        """Bytes of the lasting record of ended jobs now. Raises nothing."""
+        ...
+
+    def completions(self, offset: int) -> CompletionReader:
+        """Reads the lasting record of ended jobs from this number of bytes on. Raises nothing."""
+        ...
+
+    # ---- nodes and partitions ----
+
+    def nodes(self) -> Nodes:
+        """The nodes and their processors."""
+        ...
+
+    def resume_nodes(self) -> str:
+        """Return nodes to service that the manager took out because a job id came twice; which ones, empty for none.
+
+        That happens when a killed controller restores a job as waiting that had run already, and starts it on the same node.
+        """
+        ...
+
+    def open_partitions(self) -> list[str]:
+        """Partitions whose jobs may start."""
+        ...
+
+    def set_partitions(self, names: Iterable[str], *, are_open: bool) -> None:
+        """Let the jobs of partitions start, or only wait."""
+        ...

@@ -1,0 +1,42 @@
+"""The resource managers by name. A run names its own in run.json (key `rm`); without that key it is Slurm.
+
+Implementations are imported by statements, because Ansible ships only what a module imports that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..base.files import read_json
+from ..base.run_settings import RunSettings
+from .api import Records, ResourceManager
+from .slurm.commands import Slurm
+
+KEY, DEFAULT = "rm", "slurm"
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A resource manager: `connect` makes its live side from a run.json and the lock that a running submission shares."""
+
+    connect: Callable[[RunSettings, int], ResourceManager]
+    records: Records
+
+
+IMPLEMENTATIONS: dict[str, Implementation] = {
+    DEFAULT: Implementation(Slurm.of_run, Slurm.records),
+}
+
+
+def connect(settings: RunSettings, lock: int) -> ResourceManager:
+    """The resource manager of a run. Raises WrongUse."""
+    return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).connect(settings, lock)
+
+
+def records_of(folder: Path) -> Records:
+    """What reads the records in the folder of a run; Slurm's without a run.json that names another one."""
+    content = read_json(folder / "run.json")
+    settings = RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
+    return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).records

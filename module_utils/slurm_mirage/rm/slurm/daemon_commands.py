@@ -1,0 +1,121 @@
+"""The daemons of a cluster on a host for the farm's specification (farm.daemons.Spec): their command lines and ready files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...base.files import file_digest
+
+Specification = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which daemons run on a host, and with which programs."""
+
+    hostname: str
+    """Host name that the daemons see."""
+    sbin: str
+    """Folder of slurmctld, slurmd and slurmdbd."""
+    munge_sbin: str
+    controller_hostname: str | None
+    """Host name that slurmctld sees; None: it does not run on this host."""
+    controller_digest: str
+    """Stands for slurmctld's configuration; it is restarted when this changes."""
+    nodes: Sequence[Mapping[str, Any]]
+    """Classes of nodes with prefix, first, count, digest and hostname (None: that of the host)."""
+    wide_steps: bool
+    """Whether slurmd read etc/slurm.conf, and not a file each."""
+    database_port: int
+    """Port of slurmdbd; 0: there is none."""
+    mariadbd: str
+    """The program of the database server."""
+
+
+def specifications(directory: Path, layout: Layout) -> list[Specification]:
+    """All daemons of the instance in `directory`."""
+    daemons = [_munged(directory, layout)]
+    if layout.controller_hostname is not None:
+        if layout.database_port:
+            daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
+        daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
+    return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
+
+
+def _munged(directory: Path, layout: Layout) -> Specification:
+    etc, run, log = directory / "etc", directory / "run", directory / "log"
+    command = [f"{layout.munge_sbin}/munged", "--foreground", "--num-threads=10"]
+    command += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
+    command += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
+    if layout.hostname[0].isdecimal():
+        # slurmctld asks for the name of the address that a credential was made at (auth_p_get_host): that of this one is in every
+        # host's own file. Where no name server knows the hosts, theirs would take 10 s for each submission.
+        command.append("--origin=127.0.0.1")
+    return {
+        "kind": "munged",
+        "name": "munged",
+        "command": command,
+        "digest": file_digest(etc / "munge.key"),
+        "ready_file": f"{run}/munge.socket",
+    }
+
+
+def _slurmctld(directory: Path, layout: Layout, hostname: str) -> Specification:
+    etc = directory / "etc"
+    daemon: Specification = {
+        "kind": "slurmctld",
+        "name": "slurmctld",
+        "command": [f"{layout.sbin}/slurmctld", "-D", "-f", f"{etc}/slurm.conf"],
+        "digest": layout.controller_digest,
+        "ready_file": f"{directory}/run/slurmctld.pid",
+        # Before it looks at its options, 16.05's reads the file that it was compiled with, if none is named here.
+        "environment": {"SLURM_CONF": f"{etc}/slurm.conf"},
+    }
+    return daemon if hostname == layout.hostname else daemon | {"hostname": hostname}
+
+
+def _slurmd(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specification:
+    name = nodes["prefix"] + "{i}"
+    conf = "slurm.conf" if layout.wide_steps else f"nodes/{name}.conf"
+    return {
+        "kind": "slurmd",
+        "name": name,
+        "first": nodes["first"],
+        "count": nodes["count"],
+        "command": [f"{layout.sbin}/slurmd", "-D", "-N", name, "-f", f"{directory}/etc/{conf}"],
+        "digest": nodes["digest"],
+        "ready_file": f"{directory}/run/slurmd.{name}.pid",
+        "hostname": nodes["hostname"] or layout.hostname,
+    }
+
+
+def _mariadbd(directory: Path, layout: Layout) -> Specification:
+    etc = directory / "etc"
+    return {
+        "kind": "mariadbd",
+        "name": "mariadbd",
+        "command": [layout.mariadbd, f"--defaults-file={etc}/mariadb.cnf"],
+        "digest": file_digest(etc / "mariadb.cnf"),
+        "ready_file": _database_socket(directory),
+    }
+
+
+def _slurmdbd(directory: Path, layout: Layout) -> Specification:
+    """slurmdbd finds its file beside slurm.conf, and the database server by its socket."""
+    etc = directory / "etc"
+    return {
+        "kind": "slurmdbd",
+        "name": "slurmdbd",
+        "command": [f"{layout.sbin}/slurmdbd", "-D"],
+        "digest": file_digest(etc / "slurmdbd.conf"),
+        "ready_file": f"{directory}/run/slurmdbd.pid",
+        "ready_port": layout.database_port,
+        "environment": {"SLURM_CONF": f"{etc}/slurm.conf", "MYSQL_UNIX_PORT": _database_socket(directory)},
+    }
+
+
+def _database_socket(directory: Path) -> str:
+    return f"{directory}/run/mariadb.socket"

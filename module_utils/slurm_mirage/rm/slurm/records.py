@@ -1,0 +1,256 @@
+"""Slurm's records of jobs: the lines of the plugin jobcomp/filetxt, the details of `scontrol show job`, and the figures of sdiag.
+
+Tried with Slurm 16.05 to 26.05 (docs/versions.md). jobcomp/filetxt writes instants in the controller's local time, without its
+zone: here they are seconds since the epoch as if that zone were UTC.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, JobDetails, Records
+
+COMPLETIONS_FILE = "jobcomp.log"
+DIAGNOSTICS_FILE = "sdiag.csv"
+CONFIGURATION_FILE = "scontrol.txt"
+"""The answer of `scontrol show config`, in the folder of a run."""
+
+ENDED_FOR_GOOD = frozenset({"COMPLETED", "TIMEOUT", "CANCELLED", "DEADLINE"})
+"""States after which Slurm itself never runs a job again. After a node failure or a preemption it may."""
+
+DIAGNOSTICS = {
+    "server_threads": ("", "Server thread count"),
+    "agent_queue": ("", "Agent queue size"),
+    "jobs_submitted": ("", "Jobs submitted"),
+    "jobs_started": ("", "Jobs started"),
+    "jobs_completed": ("", "Jobs completed"),
+    "jobs_canceled": ("", "Jobs canceled"),
+    "jobs_failed": ("", "Jobs failed"),
+    "main_last_cycle_us": ("Main", "Last cycle"),
+    "main_max_cycle_us": ("Main", "Max cycle"),
+    "main_queue_length": ("Main", "Last queue length"),
+    "bf_last_cycle_us": ("Backfilling", "Last cycle"),
+    "bf_max_cycle_us": ("Backfilling", "Max cycle"),
+    "bf_last_depth": ("Backfilling", "Last depth cycle"),
+    "bf_queue_length": ("Backfilling", "Last queue length"),
+    "bf_last_cycle_when": ("Backfilling", "Last cycle when"),
+    "data_since": ("", "Data since"),
+}
+"""Columns taken from sdiag: in which part of it (its heading's first word), and which line."""
+BACKFILL = dict(zip(("bf_last_cycle_us", "bf_max_cycle_us", "bf_last_depth", "bf_queue_length"), BACKFILL_DIAGNOSTICS))
+
+_MICRO = 1e-6
+_FIELD = re.compile(r"(?:^|(?<= ))([A-Z][A-Za-z/:]*)=")
+# A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
+_WHOLE_LINE = re.compile(r" ExitCode=| WorkDir=\S* $")
+
+
+class SlurmRecords(Records):
+    """The records of a run on Slurm."""
+
+    completions_file = COMPLETIONS_FILE
+    diagnostics_file = DIAGNOSTICS_FILE
+    diagnostic_names = BACKFILL
+    diagnostic_metrics = (
+        DiagnosticMetric(
+            "backfill_last_cycle_seconds", "Length of the last backfill cycle, on the cluster's clock.", "bf_last_cycle_us", _MICRO
+        ),
+        DiagnosticMetric(
+            "backfill_max_cycle_seconds", "The same of the longest cycle since slurmctld's start.", "bf_max_cycle_us", _MICRO
+        ),
+        DiagnosticMetric("backfill_depth_jobs", "Jobs that the last backfill cycle looked at.", "bf_last_depth"),
+        DiagnosticMetric("backfill_queue_jobs", "Jobs that waited when the last backfill cycle began.", "bf_queue_length"),
+        DiagnosticMetric(
+            "main_last_cycle_seconds",
+            "Length of the main scheduler's last cycle, on the cluster's clock.",
+            "main_last_cycle_us",
+            _MICRO,
+        ),
+        DiagnosticMetric("controller_threads", "Threads in which slurmctld answers requests.", "server_threads"),
+        DiagnosticMetric("controller_agent_queue", "Messages that slurmctld has yet to send to nodes.", "agent_queue"),
+    )
+
+    def completions(self, text: str) -> list[CompletedJob]:
+        lines = (line for line in text.split("\n") if _WHOLE_LINE.search(line))
+        return [job for line in lines if (job := parse_completed(line)) is not None]
+
+    def details(self, record: Mapping[str, Any]) -> JobDetails:
+        return details_of(record)
+
+
+# ---- jobcomp/filetxt ----
+
+
+def parse_completed(line: str) -> CompletedJob | None:
+    """One line of the completion log; None for anything else."""
+    words = parse_words(line)
+    if not {"JobId", "Name", "JobState"} <= words.keys() or not words["JobId"].isdigit():
+        return None
+    return CompletedJob(
+        job_id=int(words["JobId"]),
+        name=words["Name"],
+        state=words["JobState"],
+        ended_for_good=words["JobState"] in ENDED_FOR_GOOD,
+        # Of a job that was cancelled while it waited Slurm prints a start that was none.
+        ran=words.get("NodeList", "") not in ("(null)", ""),
+        partition=words.get("Partition"),
+        nodes=_number(words.get("NodeCnt", "")),
+        processors=_number(words.get("ProcCnt", "")),
+        submit=_printed_instant(words.get("SubmitTime", "")),
+        eligible=_printed_instant(words.get("EligibleTime", "")),
+        start=_printed_instant(words.get("StartTime", "")),
+        end=_printed_instant(words.get("EndTime", "")),
+    )
+
+
+def parse_words(line: str) -> dict[str, str]:
+    """`Key=value Key=value ...`, as scontrol -o and jobcomp/filetxt write; a value goes up to the next ` Key=`."""
+    keys = list(_FIELD.finditer(line))
+    ends = [match.start() - 1 for match in keys[1:]] + [len(line)]
+    return {match[1]: line[match.end() : end].strip() for match, end in zip(keys, ends)}
+
+
+def _number(word: str) -> int | None:
+    return int(word) if word.isdigit() else None
+
+
+def _printed_instant(word: str) -> int | None:
+    """Seconds of 2026-11-20T18:57:09; None for Unknown, None and N/A."""
+    if len(word) != len("2026-11-20T18:57:09"):
+        return None
+    try:
+        return int(datetime.fromisoformat(word).replace(tzinfo=timezone.utc).timestamp())
+    except ValueError:
+        return None
+
+
+class CompletionLog:
+    """The completion log, read as it grows: each read goes on where the last ended."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self._offset = offset
+
+    def read(self) -> list[CompletedJob]:
+        """The lines since the last call; a line that is still being written is left for the next."""
+        try:
+            with self._path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    self._offset = 0  # the log was rotated or cleared
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        lines = whole.decode(errors="replace").splitlines()
+        return [job for line in lines if (job := parse_completed(line)) is not None]
+
+
+# ---- scontrol show job ----
+
+
+def parse_details(text: str) -> list[JobDetails]:
+    """Answer of `scontrol -o show job`: the details of each job in it."""
+    return [details_of(_record(parse_words(line))) for line in text.splitlines() if line.startswith("JobId=")]
+
+
+def _record(words: Mapping[str, str]) -> dict[str, str | int | None]:
+    """A line of suspended.jsonl; instants are seconds since the epoch or None."""
+    return {
+        "slurm_id": int(words["JobId"]),
+        "name": words["JobName"],
+        "state": words["JobState"].split(",")[0],
+        "reason": words.get("Reason", ""),
+        "restarts": int(words.get("Restarts", "0")),
+        "priority": int(words.get("Priority", "0")),
+        "partition": words.get("Partition", ""),
+        "nodes": int(words.get("NumNodes", "0").split("-")[0]),
+        "node_list": words.get("NodeList", ""),
+        "cpus": int(words.get("NumCPUs", "0").split("-")[0]),
+        "exit_code": words.get("ExitCode", ""),
+        "submit": _number(words.get("SubmitTime", "")),
+        "eligible": _number(words.get("EligibleTime", "")),
+        "start": _number(words.get("StartTime", "")),
+        "end": _number(words.get("EndTime", "")),
+        "suspend_time": _number(words.get("SuspendTime", "")),
+        "secs_pre_suspend": int(words.get("SecsPreSuspend", "0")),
+        "run_time": _duration(words.get("RunTime", "00:00:00")),
+    }
+
+
+def details_of(record: Mapping[str, Any]) -> JobDetails:
+    """The details of a line of suspended.jsonl. Raises KeyError or TypeError for anything else.
+
+    SuspendTime is the instant of the last suspend or resume and SecsPreSuspend the execution before it, so a job that went on and
+    ended was suspended for SuspendTime - StartTime - SecsPreSuspend (tried with 22.05).
+    """
+    start, end, suspend = record.get("start"), record.get("end"), record.get("suspend_time")
+    suspended = None
+    if record["state"] not in NOT_ENDED and start is not None:
+        before = record.get("secs_pre_suspend")
+        suspended = 0 if suspend is None or before is None else suspend - start - before
+    return JobDetails(
+        job_id=record["slurm_id"],
+        name=record["name"],
+        state=record["state"],
+        eligible=record.get("eligible"),
+        start=start,
+        end=end,
+        suspended=suspended,
+        record=record,
+    )
+
+
+def _duration(word: str) -> int:
+    """Seconds of [days-]hours:minutes:seconds."""
+    days, _, clock = word.rpartition("-")
+    hours, minutes, seconds = (int(part) for part in clock.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+# ---- scontrol show config ----
+
+
+def configuration_of(folder: Path) -> str:
+    """The answer of `scontrol show config` during the run in `folder`; empty if it is not there."""
+    path = folder / CONFIGURATION_FILE
+    return path.read_text(errors="replace") if path.is_file() else ""
+
+
+def version_in(configuration: str) -> str | None:
+    """Slurm's version in an answer of `scontrol show config`."""
+    match = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", configuration, re.MULTILINE)
+    return match[1] if match else None
+
+
+def backfill_interval(configuration: str) -> float | None:
+    """Seconds between two backfill cycles, as a slurm.conf or an answer of `scontrol show config` has them (bf_interval)."""
+    settings = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return float(settings[-1]) if settings else None
+
+
+# ---- sdiag ----
+
+
+def parse_diagnostics(text: str) -> dict[str, int | None]:
+    """Answer of sdiag: one number for each of DIAGNOSTICS (None: not said); instants are seconds since the epoch."""
+    numbers: dict[tuple[str, str], int | None] = {}
+    part = ""
+    for line in text.splitlines():
+        if re.match(r"(Main|Backfilling|Latency|Remote|Pending)\b", line):
+            part = line.split()[0]
+        # `Last cycle: 5`, `Data since      Fri Nov 20 18:27:55 2026 (1795199275)`, and, before 17.11, that without the number.
+        instant = re.match(r"\s*(\S.*?)(?::\s|\s\s).*\((\d{9,})\)$", line)
+        number = re.match(r"\s*(\S.*?):\s+(\d+)", line)
+        if match := instant or number:
+            numbers.setdefault((part, match[1]), int(match[2]))
+        elif match := re.match(r"\s*(\S.*?)(?::\s|\s\s)\s*(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})$", line):
+            at = datetime.strptime(f"{match[2]} +0000", "%a %b %d %H:%M:%S %Y %z")
+            numbers.setdefault((part, match[1]), int(at.timestamp()) or None)
+    return {column: numbers.get(place) for column, place in DIAGNOSTICS.items()}

@@ -1,0 +1,374 @@
+"""A resource manager in memory, for tests of the replay: it starts jobs in the order of their submission, and plays sigsleep.
+
+It shares nothing with rm/slurm but the protocol: its states, its record of ended jobs, its details and its statistics have other
+names and formats. It lives in real time. Everything that a test changes is an attribute or a method of `InMemory`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.rm.api import (
+    NODE_GROUPS,
+    CompletedJob,
+    Controller,
+    JobDetails,
+    JobState,
+    Nodes,
+    QueuedJob,
+    Records,
+    Refused,
+    ResourceManager,
+    Submission,
+    Submitted,
+    Unavailable,
+)
+
+PARTITION = "all"
+_STATES = {"done": "COMPLETED", "removed": "CANCELLED", "waits": "PENDING", "plays": "RUNNING"}
+
+
+@dataclass
+class Job:
+    """A job and what became of it. Instants are seconds since the epoch."""
+
+    id: int
+    submission: Submission
+    submitted: float
+    start: float | None = None
+    end: float | None = None
+    held: bool = False
+    state: str = "waits"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of sigsleep in the job's command."""
+        words = shlex.split(self.submission.command)[2:]
+        return dict(zip(words[::2], words[1::2], strict=True))
+
+    @property
+    def active(self) -> bool:
+        return self.state in ("waits", "plays")
+
+    def line(self) -> dict[str, Any]:
+        """The job in the record of ended jobs, and among the details."""
+        instants = {"arrived": self.submitted, "began": self.start, "left": self.end}
+        whole = {name: None if instant is None else int(instant) for name, instant in instants.items()}
+        return {"job": self.id, "called": self.submission.name, "is": self.state, "size": self.submission.processors, **whole}
+
+
+class InMemoryRecords(Records):
+    """Reads what `InMemory` has written."""
+
+    completions_file = "ended.jsonl"
+    diagnostics_file = "statistics.csv"
+    diagnostic_names: Mapping[str, str] = {"waiting": "backfill_queue_length"}
+    diagnostic_metrics = ()
+
+    def completions(self, text: str) -> list[CompletedJob]:
+        return [self._completed(json.loads(line)) for line in text.split("\n")[:-1]]
+
+    def _completed(self, line: Mapping[str, Any]) -> CompletedJob:
+        return CompletedJob(
+            job_id=line["job"],
+            name=line["called"],
+            state=_STATES[line["is"]],
+            ended_for_good=True,
+            ran=line["began"] is not None,
+            partition=PARTITION,
+            nodes=1,
+            processors=line["size"],
+            submit=line["arrived"],
+            eligible=line["arrived"],
+            start=line["began"],
+            end=line["left"],
+        )
+
+    def details(self, record: Mapping[str, Any]) -> JobDetails:
+        state, suspended = _STATES[record["is"]], 0 if record["began"] is not None else None
+        return JobDetails(
+            record["job"], record["called"], state, record["arrived"], record["began"], record["left"], suspended, record
+        )
+
+
+@dataclass
+class _Reader:
+    records: InMemoryRecords
+    path: Path
+    offset: int
+
+    def read(self) -> list[CompletedJob]:
+        data = self.path.read_bytes()[self.offset :]
+        self.offset += len(data)
+        return self.records.completions(data.decode())
+
+
+class InMemory(ResourceManager):
+    """One node with some processors. `directory` gets the record of ended jobs."""
+
+    records = InMemoryRecords()
+
+    def __init__(self, directory: Path, processors: int = 4) -> None:
+        self.directory, self.processors = directory, processors
+        self.refused: set[str] = set()
+        """Names of jobs that are never accepted."""
+        self.unavailable = 0
+        """How many of the next calls have no answer."""
+        self.unanswered: set[str] = set()
+        """Names of jobs whose first submission is accepted, but has no answer."""
+        self.failing_launches: Counter[str] = Counter()
+        """How many of the next launches of a job fail, after which it is held."""
+        self.after: dict[int, Callable[[], None]] = {}
+        """What happens after so many submissions were accepted."""
+        self.jobs: list[Job] = []
+        self.accepted: list[str] = []
+        """Names of all jobs that were ever accepted, in order."""
+        self.forgotten: list[Job] = []
+        """Jobs that a controller forgot, but whose programs still run."""
+        self.placeholders = 0
+        """How many jobs were made placeholders."""
+        self.is_open = True
+        self.boot_time, self._next_id = 1, 1
+        self._registered_at = 0.0
+        self._lock = threading.RLock()
+        self._path = directory / self.records.completions_file
+        self._path.touch()
+
+    # ---- what tests do to it ----
+
+    def restart(self, forget: int, registration: float = 0.2) -> None:
+        """Kill the controller and start it again: it has forgotten its last `forget` submissions and gives out their ids again.
+
+        The node registers `registration` seconds later. Until then the programs of forgotten jobs go on.
+        """
+        with self._lock:
+            self._advance()
+            kept = len(self.jobs) - forget
+            self.forgotten += [job for job in self.jobs[kept:] if job.state == "plays"]
+            del self.jobs[kept:]
+            self._next_id = max((job.id for job in self.jobs), default=0) + 1
+            self.boot_time += 1
+            self._registered_at = time.time() + registration
+
+    def named(self, name: str) -> list[Job]:
+        """All jobs of this name that are not forgotten."""
+        return [job for job in self.jobs if job.submission.name == name]
+
+    # ---- time ----
+
+    def _call(self) -> None:
+        """The beginning of each call."""
+        if self.unavailable:
+            self.unavailable -= 1
+            raise Unavailable("nobody there")
+        self._advance()
+
+    def _advance(self) -> None:
+        """Bring everything up to the present."""
+        now = time.time()
+        while ended := [job for job in self.jobs if job.state == "plays" and self._due(job) <= now]:
+            first = min(ended, key=self._due)
+            at = self._due(first)
+            self._finish(first, "done", at)
+            self._start_waiting(at)
+        self._start_waiting(now)
+        for job in [*self.forgotten]:
+            if self._due(job) <= min(now, self._registered_at):
+                self._record(job, self._due(job), completed=True)
+                self.forgotten.remove(job)
+            elif now >= self._registered_at:
+                self.forgotten.remove(job)
+
+    @staticmethod
+    def _due(job: Job) -> float:
+        assert job.start is not None
+        return job.start + float(job.options["--runtime"])
+
+    def _start_waiting(self, at: float) -> None:
+        """Start jobs in order, as long as the first one that may start fits."""
+        for job in self.jobs:
+            needed = [int(number) for number in re.findall(r":(\d+)", job.submission.dependency)]
+            waits = any(other.active for other in self.jobs if other.id in needed) or job.submission.delay
+            if job.state != "waits" or job.held or waits or not self.is_open:
+                continue
+            busy = sum(other.submission.processors for other in self.jobs if other.state == "plays")
+            if busy + job.submission.processors > self.processors:
+                return
+            if self.failing_launches[job.submission.name] > 0:
+                self.failing_launches[job.submission.name] -= 1
+                job.held = True
+            else:
+                job.state, job.start = "plays", max(at, job.submitted)
+
+    def _finish(self, job: Job, state: str, at: float) -> None:
+        if job.start is not None:
+            self._record(job, at, completed=state == "done")
+        job.state, job.end = state, at
+        with self._path.open("a") as stream:
+            stream.write(json.dumps(job.line()) + "\n")
+
+    def _record(self, job: Job, end: float, *, completed: bool) -> None:
+        """What sigsleep writes at its end."""
+        assert job.start is not None
+        options = job.options
+        record = sigsleep_log.Record(
+            id=int(options["--id"]),
+            cores=int(options["--cores"]),
+            priority=options["--priority"],
+            submission_ns=round(float(options["--submit"]) * 1e9),
+            start_ns=round(job.start * 1e9),
+            end_ns=round(end * 1e9),
+            runtime_ns=round(float(options["--runtime"]) * 1e9),
+            executed_ns=round((end - job.start) * 1e9),
+            completed=completed,
+            slurm_job_id=job.id,
+        )
+        with Path(options["--log"]).open("ab") as stream:
+            stream.write(sigsleep_log.pack(record))
+
+    # ---- the protocol ----
+
+    def controller(self) -> Controller:
+        with self._lock:
+            self._call()
+            return Controller(self.boot_time, self._next_id, "in memory")
+
+    def diagnostics(self) -> dict[str, int | None]:
+        with self._lock:
+            self._call()
+            return {"waiting": sum(job.state == "waits" for job in self.jobs), "unknown": None}
+
+    def log_size(self) -> int:
+        return 17
+
+    def complaints(self, real: float, virtual: float, log_offset: int) -> dict[str, int]:
+        assert (real, log_offset) == (virtual, 17)
+        return {"time-out": 2}
+
+    def submit(self, job: Submission) -> Submitted:
+        with self._lock:
+            self._call()
+            if job.name in self.refused:
+                raise Refused("never")
+            number = self._accept(job)
+            if (action := self.after.pop(len(self.accepted), None)) is not None:
+                action()
+            if job.name in self.unanswered:
+                self.unanswered.remove(job.name)
+                raise Unavailable("the answer was lost")
+            return Submitted(number)
+
+    def _accept(self, job: Submission, held: bool = False) -> int:
+        self.jobs.append(Job(self._next_id, job, time.time(), held=held))
+        self.accepted.append(job.name)
+        self._next_id += 1
+        self._advance()
+        return self._next_id - 1
+
+    def use_up_id(self, name: str) -> int:
+        with self._lock:
+            self._call()
+            return self._accept(Submission(name, "exec true", 1, None, 1, "", ""), held=True)
+
+    def make_placeholder(self, job_id: int, name: str) -> None:
+        with self._lock:
+            self._call()
+            for job in self._of([job_id]):
+                self.placeholders += 1
+                job.submission, job.held = Submission(name, "exec true", 1, None, 1, "", ""), True
+
+    def cancel(self, job_ids: Iterable[int]) -> None:
+        with self._lock:
+            self._call()
+            for job in self._of(job_ids):
+                if job.active:
+                    self._finish(job, "removed", time.time())
+
+    def cancel_named(self, name: str) -> None:
+        self.cancel([job.id for job in self.named(name)])
+
+    def hold(self, job_ids: Iterable[int]) -> None:
+        with self._lock:
+            self._call()
+            for job in self._of(job_ids):
+                job.held = True
+
+    def release(self, job_ids: Iterable[int]) -> None:
+        with self._lock:
+            self._call()
+            for job in self._of(job_ids):
+                job.held = False
+
+    def requeue(self, job_ids: Iterable[int]) -> None:
+        with self._lock:
+            self._call()
+            for job in self._of(job_ids):
+                job.state, job.start = "waits", None
+
+    def resize(self, job_id: int, nodes: int) -> None:
+        raise Refused("there is one node only")
+
+    def set_dependency(self, job_id: int, dependency: str) -> None:
+        raise Refused("dependencies stay as they are")
+
+    def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
+        with self._lock:
+            self._call()
+            chosen = (job for job in self.jobs if not names or job.submission.name in names)
+            return [_queued(job) for job in chosen if ended or job.active]
+
+    def jobs_by_state(self) -> dict[str, int]:
+        return dict(Counter(job.state for job in self.jobs if job.active))
+
+    def details(self, job_ids: Sequence[int], everything: bool = False) -> list[JobDetails]:
+        with self._lock:
+            self._call()
+            return [self.records.details(job.line()) for job in self._of(job_ids)]
+
+    def completions_size(self) -> int:
+        return self._path.stat().st_size
+
+    def completions(self, offset: int) -> _Reader:
+        return _Reader(self.records, self._path, offset)
+
+    def nodes(self) -> Nodes:
+        with self._lock:
+            self._call()
+            busy = sum(job.submission.processors for job in self.jobs if job.state == "plays")
+            group = "unknown" if time.time() < self._registered_at else "allocated" if busy else "idle"
+            groups = {**dict.fromkeys(NODE_GROUPS, 0), group: 1}
+            return Nodes({"present": 1}, groups, 0, int(group != "unknown"), self.processors, busy)
+
+    def resume_nodes(self) -> str:
+        return ""
+
+    def open_partitions(self) -> list[str]:
+        with self._lock:
+            self._call()
+            return [PARTITION] if self.is_open else []
+
+    def set_partitions(self, names: Iterable[str], *, are_open: bool) -> None:
+        with self._lock:
+            self._call()
+            assert list(names) == [PARTITION]
+            self.is_open = are_open
+
+    def _of(self, job_ids: Iterable[int]) -> list[Job]:
+        wanted = set(job_ids)
+        return [job for job in self.jobs if job.id in wanted]
+
+
+def _queued(job: Job) -> QueuedJob:
+    state = {"waits": JobState.PENDING, "plays": JobState.RUNNING}.get(job.state, JobState.ENDED)
+    start = None if job.start is None else int(job.start)
+    return QueuedJob(job.id, state, start, job.submission.name, "?", job.held, job.submission.processors)

@@ -1,0 +1,275 @@
+"""Replay, monitor, recovery and collection with a resource manager that is not Slurm: the in-memory one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from in_memory_rm import InMemory
+
+from mirage.records import run_files
+from mirage.records.collect import collect
+from mirage.records.validity import read_diagnostics
+from slurm_mirage.jobs.plan import PlanRow, write_plan
+from slurm_mirage.jobs.sigsleep_log import read_log
+from slurm_mirage.replay import monitor, recovery, submitter
+from slurm_mirage.replay.process import Failed, Stopped, Waker
+from slurm_mirage.replay.replay import Replay
+from slurm_mirage.rm import registry
+from slurm_mirage.rm.api import Submission
+
+RUNS = 0.2  # seconds that a job runs
+
+
+class Run:
+    """A run of jobs of two processors on a manager of four; jobs 100, 101, ... are due every 20 ms."""
+
+    def __init__(self, folder: Path, manager: InMemory) -> None:
+        self.folder, self.manager = folder, manager
+        self.plan: list[PlanRow] = []
+
+    def write(self, jobs: int, **changes: Any) -> None:
+        """Plan this many jobs; `changes` are those of all rows."""
+        rows = [PlanRow(i, 100 + i, 0.02 * i, 2, None, RUNS, 1, None, "", f"r.{100 + i}") for i in range(jobs)]
+        self.plan = [replace(row, **changes) for row in rows]
+        self.rewrite()
+
+    def rewrite(self) -> None:
+        write_plan(self.folder / "plan.csv", self.plan)
+        settings = {
+            "rm": "memory",
+            "run": "r",
+            "instance": str(self.manager.directory),
+            "plan_sha256": hashlib.sha256((self.folder / "plan.csv").read_bytes()).hexdigest(),
+            "sigsleep": "sigsleep",
+            "sigsleep_log": str(self.folder / "sigsleep.log"),
+            "clock": None,
+            "speed": 1.0,
+            "shrink_percent": 100.0,
+            "sample_interval": 0.1,
+        }
+        (self.folder / "run.json").write_text(json.dumps(settings))
+
+    def play(self, waker: Waker | None = None) -> dict[str, Any]:
+        """Replay the plan, or go on with it; result.json."""
+        lock = os.open(self.folder / "replay.lock", os.O_RDWR | os.O_CREAT)
+        try:
+            Replay(self.folder, lock, waker or Waker(), registry.connect).run()
+        finally:
+            os.close(lock)
+        result: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        return result
+
+    def progress(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "progress.json").read_text())
+        return content
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / "journal.jsonl").read_text().splitlines()]
+
+    def played(self) -> Counter[int]:
+        """How often each job ran to its end, by its number."""
+        return Counter(record.id for record in read_log(self.folder / "sigsleep.log")[0] if record.completed)
+
+    def check_each_was_played_once(self) -> None:
+        assert self.played() == Counter(row.id for row in self.plan)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    folder = tmp_path / "runs/r"
+    folder.mkdir(parents=True)
+    manager = InMemory(tmp_path)
+    implementation = registry.Implementation(lambda settings, lock: manager, manager.records)
+    monkeypatch.setitem(registry.IMPLEMENTATIONS, "memory", implementation)
+    # Nothing here takes as long as with a real manager.
+    for module, name, seconds in (
+        (monitor, "POLL_INTERVAL", 0.05),
+        (recovery, "KILLING", 0.05),
+        (recovery, "LOOK_INTERVAL", 0.05),
+        (recovery, "SETTLE", 0.3),
+        (submitter, "FIRST_DELAY", 0.02),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+    return Run(folder, manager)
+
+
+def test_a_plan_is_played_to_its_end(run: Run) -> None:
+    run.write(8)
+    result = run.play()
+    run.check_each_was_played_once()
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert (result["states"], result["messages"]) == ({"COMPLETED": 8}, {"time-out": 2})
+    assert (result["submitted"], result["retries"], result["resubmitted"], result["restarts"]) == (8, 0, 0, [])
+    progress = run.progress()
+    assert (progress["phase"], progress["done"], progress["ended"]) == ("finished", 8, {"completed": 8})
+    assert (progress["processors"], set(progress["nodes"])) == (4, {"present"})
+    start = run.events()[0]
+    assert (start["slurm_version"], start["controller_log_offset"]) == ("in memory", 17)
+
+
+def test_its_records_are_collected(run: Run) -> None:
+    run.write(6)
+    run.plan[4] = replace(run.plan[4], runtime=60.0, cancel_after=0.1)
+    run.rewrite()
+    run.play()
+    shutil.copy(run.manager.directory / "ended.jsonl", run.folder)
+    rows = [{"id": row.id, "submit": row.due, "runtime": row.runtime, "requested": 60.0} for row in run.plan]
+    collected = collect(run.folder, pl.DataFrame(rows))
+    jobs = collected.jobs
+    assert jobs["state"].to_list() == ["COMPLETED"] * 4 + ["CANCELLED"] + ["COMPLETED"]
+    assert set(jobs["partition"]) == {"all"} and set(jobs["processors"]) == {2}
+    assert jobs["suspended"].to_list() == [0.0] * 6
+    done = jobs.filter(state="COMPLETED")
+    assert (done["end"] - done["start"]).to_list() == pytest.approx([RUNS] * 5, abs=1e-3), "as sigsleep recorded"
+    assert (jobs["start"] >= jobs["submit"]).drop_nulls().all()
+    assert jobs["start"][2] >= jobs["end"][:2].min(), "four processors are two jobs"
+    assert collected.disagreements.is_empty() and collected.unsubmitted == 0
+    header = run_files.render(collected, 4, 1)["jobs.csv"].decode().splitlines()
+    assert len(header) == 7 and header[0].startswith("id,submit,eligible,start,end,")
+    waiting = read_diagnostics(run.folder)
+    assert waiting.columns == ["real", "virtual", "backfill_queue_length", "unknown"] and waiting.height > 0
+
+
+def test_a_refused_job_ends_the_run(run: Run) -> None:
+    run.write(4)
+    run.manager.refused.add("r.102")
+    with pytest.raises(Failed, match=r"job 102 \(number 3 of the plan\): never"):
+        run.play()
+    assert run.progress()["phase"] == "failed"
+    run.manager.refused.clear()
+    result = run.play()
+    run.check_each_was_played_once()
+    assert result["submitted"] == 4 and len(result["interruptions"]) == 1
+
+
+def test_a_manager_that_does_not_answer_is_asked_again(run: Run) -> None:
+    run.write(4)
+
+    def leave() -> None:
+        run.manager.unavailable = 6
+
+    run.manager.after[2] = leave
+    result = run.play()
+    run.check_each_was_played_once()
+    assert run.manager.accepted == [row.name for row in run.plan], "none twice"
+    assert result["retries"] > 0 and result["states"] == {"COMPLETED": 4}
+
+
+def test_an_accepted_job_whose_answer_was_lost_is_found_by_its_name(run: Run) -> None:
+    run.write(4)
+    run.manager.unanswered |= {"r.100", "r.102"}
+    result = run.play()
+    run.check_each_was_played_once()
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert [event["index"] for event in run.events() if event.get("found") is True] == [0, 2]
+    assert result["retries"] == 2
+
+
+@pytest.mark.parametrize(
+    ("forget", "registration", "ended_meanwhile"),
+    [
+        (1, 0.1, 0),
+        (3, 0.1, 0),
+        (5, 0.05, 0),  # two of them ran, and are killed
+        (5, 1.5, 2),  # they end before the node registers
+    ],
+)
+def test_jobs_that_a_restarted_controller_forgot_are_submitted_again(
+    run: Run, forget: int, registration: float, ended_meanwhile: int
+) -> None:
+    """Jobs that ended without the controller are not."""
+    run.write(8, due=0.0, runtime=0.5)
+    run.manager.after[5] = lambda: run.manager.restart(forget, registration)
+    result = run.play()
+    run.check_each_was_played_once()
+    assert len(result["restarts"]) == 1 and run.manager.is_open
+    assert result["resubmitted"] == forget - ended_meanwhile
+    assert result["states"] == {
+        "COMPLETED": 8 - ended_meanwhile,
+        **({"UNRECORDED": ended_meanwhile} if ended_meanwhile else {}),
+    }
+    assert 0.0 < result["halted"] < 10.0
+    kinds = [event["event"] for event in run.events()]
+    assert kinds.index("closed") < kinds.index("restarted") < kinds.index("opened")
+    names = Counter(name for name in run.manager.accepted if name.startswith("r.1"))
+    assert sum(names.values()) == 8 + result["resubmitted"] + run.manager.placeholders
+
+
+def test_ids_that_come_again_are_used_up(run: Run) -> None:
+    run.write(6)
+    run.manager.after[4] = lambda: run.manager.restart(forget=2)
+    run.play()
+    run.check_each_was_played_once()
+    journalled = [event["slurm_id"] for event in run.events() if event["event"] in ("submitted", "resubmitted")]
+    assert len(journalled) == len(set(journalled)), "no job has the id of another"
+    assert {job.state for job in run.manager.named("r.skip")} <= {"removed"}
+
+
+def test_second_copies_are_cancelled(run: Run) -> None:
+    """And the end of the copy is not taken for that of the job, which goes on for longer than the recovery takes."""
+    run.write(6)
+    run.plan[5] = replace(run.plan[5], runtime=1.0)
+    run.rewrite()
+    folder, manager = run.folder, run.manager
+
+    def copy() -> None:
+        command = f"exec sigsleep --id 100 --cores 2 --priority x --submit 1 --runtime 60 --log {folder}/sigsleep.log"
+        manager.submit(Submission("r.105", command, 2, None, 1, "", ""))
+        manager.restart(forget=0)
+
+    manager.after[6] = copy
+    result = run.play()
+    run.check_each_was_played_once()
+    assert (result["copies_cancelled"], result["states"]) == (1, {"COMPLETED": 6})
+    assert [job.state for job in manager.named("r.105")] == ["done", "removed"]
+
+
+def test_held_jobs_are_released(run: Run) -> None:
+    run.write(4)
+    run.manager.failing_launches["r.101"] = 2
+    result = run.play()
+    run.check_each_was_played_once()
+    assert result["released"] == 2
+
+
+def test_a_replay_that_was_stopped_goes_on(run: Run) -> None:
+    run.write(6)
+    waker = Waker()
+    run.manager.after[3] = lambda: waker._stop(15, None)
+    with pytest.raises(Stopped):
+        run.play(waker)
+    assert run.progress()["phase"] == "stopped"
+    result = run.play()
+    run.check_each_was_played_once()
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert len(result["interruptions"]) == 1
+
+
+def test_a_job_that_follows_another(run: Run) -> None:
+    run.write(3)
+    run.plan[2] = replace(run.plan[2], follows=100, think=0.1)
+    run.rewrite()
+    run.play()
+    run.check_each_was_played_once()
+    first, follower = run.manager.named("r.100")[0], run.manager.named("r.102")[0]
+    assert first.end is not None and follower.submitted >= first.end + 0.1
+
+
+def test_jobs_wait_for_others_by_the_managers_ids(run: Run) -> None:
+    run.write(3)
+    run.plan[1] = replace(run.plan[1], dependency="afterany:100")
+    run.plan[2] = replace(run.plan[2], dependency="never", cancel_after=0.4)
+    run.rewrite()
+    result = run.play()
+    first, waited, never = (run.manager.named(row.name)[0] for row in run.plan)
+    assert waited.start == first.end and never.start is None
+    assert result["states"] == {"COMPLETED": 2, "CANCELLED": 1}
