@@ -14,13 +14,13 @@ NAME = "allocations.csv"
 """Name of the table in a run's folder."""
 
 
-def read_allocations(path: Path, jobs: pl.DataFrame, knob: str) -> pl.DataFrame:
+def read_allocations(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataFrame:
     """The table, columns of `ALLOCATIONS_SCHEMA`.
 
-    jobs: all jobs of the run, columns of `JOBS_SCHEMA`; knob: the knob that led to the file
+    jobs: all jobs of the run, columns of `JOBS_SCHEMA`; parameter: the parameter that named the run, for messages
     Raises WrongUse with the file and the first wrong line.
     """
-    table = read_csv(path, ALLOCATIONS_SCHEMA, knob)
+    table = read_csv(path, ALLOCATIONS_SCHEMA, parameter)
     spans = jobs.group_by(job="id").agg(pl.col("start", "end").first(), rows=pl.len())
     joined = table.join(spans, on="job", how="left", maintain_order="left")
     checks = {
@@ -41,5 +41,5 @@ def read_allocations(path: Path, jobs: pl.DataFrame, knob: str) -> pl.DataFrame:
     if (wrong := (faults < len(checks)).arg_true()).len():
         line = wrong[0]
         message = list(checks)[faults[line]].format(**joined.row(line, named=True))
-        raise WrongUse(f"{knob}: {path} line {line + 2}: {message}")
+        raise WrongUse(f"{path} line {line + 2}: {message}", parameter=parameter)
     return table

@@ -48,7 +48,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         nodes,
         tau,
         suspensions=run_files.rounded(run.suspensions),
-        allocations=allocations.read_allocations(resized, jobs, "RUN") if resized.exists() else None,
+        allocations=allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
         immediate_below=immediate_below(run.time.clock.speed, run.time.clock.shrink),
     )
     found["validity"] = {

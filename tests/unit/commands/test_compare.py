@@ -213,7 +213,7 @@ def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
     content["metrics"]["wait_mean"]["pairs"][0] |= {"verdict": "unknown", "mean": None, "difference": None, "percent": None}
     content["metrics"]["wait_mean"]["pairs"][0] |= {"interval": None, "noise_floor": None}
     show(content, Screen(again := io.StringIO()))
-    assert " not known" in again.getvalue()
+    assert " unknown" in again.getvalue()
 
 
 def test_the_live_line_tells_which_run_it_is_about() -> None:

@@ -240,7 +240,7 @@ def test_changes_of_a_job_that_is_there_twice_are_refused(tmp_path: Path) -> Non
 def test_wrong_changes_of_size_are_refused_with_their_line(tmp_path: Path, rows: str, message: str) -> None:
     with pytest.raises(WrongUse) as refused:
         with_allocations(tmp_path, rows)
-    assert str(refused.value) == f"TRACE: {tmp_path}/allocations.csv {message}"
+    assert str(refused.value) == f"trace: {tmp_path}/allocations.csv {message}"
 
 
 def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
