@@ -89,41 +89,37 @@ def _of_baseline(metric: Mapping[str, Any], base: str) -> list[dict[str, Any]]:
 
 
 def show(content: Mapping[str, Any], screen: Screen) -> None:
-    """A table of each configuration against the first one, by metric and by class of jobs, and the answer in words."""
+    """Print the main metrics of each configuration against the first one, and which of them differ, in words.
+
+    All metrics, and waits by class of jobs, are on the page and in comparison.json: they would fill several screens.
+    """
     base, jobs = content["baseline"], content["jobs"]
     left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
     parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out} (times in seconds of the trace)"]
-    others = [one["label"] for one in content["configurations"] if one["label"] != base]
+    others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
     for place, other in enumerate(others):
-        parts += [_metrics_table(content, base, other, place), _classes_table(content, base, other, place)]
-    for place, other in enumerate(others):
-        found = {
-            name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if not METRICS[name].same_as
-        }
-        words = [one["words"] for one in found.values() if one["verdict"] in ("lower", "higher")]
-        parts += [f"{other} against {base}:", *(f"  {line}" for line in words or ["nothing differs by more than chance and noise"])]
-    for run, why in content["validity"]["invalid"].items():
-        parts.append(f"{run} is not valid: {'; '.join(why)}")
+        parts += [_metrics_table(content, base, other, place), *_sentences(content, base, other, place)]
+    for run, reasons in content["validity"]["invalid"].items():
+        parts.append(f"{run} is not valid: {'; '.join(reasons)}")
     print_all(screen, *parts)
+
+
+def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) -> list[str]:
+    """A line for each main metric that differs, and one with the number of other metrics that differ."""
+    pairs = {name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if not METRICS[name].same_as}
+    differ = {name: pair["words"] for name, pair in pairs.items() if pair["verdict"] in ("lower", "higher")}
+    lines = [words for name, words in differ.items() if METRICS[name].is_main]
+    if more := len(differ) - len(lines):
+        lines.append(f"{more} other metrics differ; the report has them")
+    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs by more than chance and noise"])]
 
 
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
     table = _table("metric", base, other)
     for name, metric in content["metrics"].items():
-        if not METRICS[name].same_as:
-            one = _of_baseline(metric, base)[place]
-            table.add_row(name, *_cells(one, metric["unit"]), judged(one["verdict"], metric["better"]))
-    return table
-
-
-def _classes_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
-    """Mean waits of all jobs of a size, and of all of a run time; each size and run time is in comparison.json."""
-    table = _table("mean wait by class (jobs)", base, other)
-    for row in content["classes"]:
-        if "all" in (row["size"], row["runtime"]):
-            which = row["runtime"] if row["size"] == "all" else f"{row['size']} processor{'s' * (row['size'] != '1')}"
-            one = _of_baseline(row["metrics"]["wait_mean"], base)[place]
-            table.add_row(f"{which} ({row['jobs']})", *_cells(one, "s"), judged(one["verdict"], "lower"))
+        if METRICS[name].is_main:
+            pair = _of_baseline(metric, base)[place]
+            table.add_row(name, *_cells(pair, metric["unit"]), judged(pair["verdict"], metric["better"]))
     return table
 
 

@@ -128,7 +128,7 @@ def describe(knobs: dict[str, Value], wanted: dict[str, str], trace: dict[str, A
             "kernel": platform.release(),
         },
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        "git": _git(),
+        "git": git_version(),
     }
 
 
@@ -136,7 +136,7 @@ def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _git() -> dict[str, Any] | None:
+def git_version() -> dict[str, Any] | None:
     """Commit of the clone, and whether files differ from it; None without git or outside a clone."""
 
     def ask(*words: str) -> str:

@@ -28,7 +28,6 @@ from mirage.knobs.parse import (
     source_archive,
     speed,
 )
-from mirage.workloads.models import registry as models
 from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
 # The loopback network has addresses for so many nodes; the preflight knows what the host can hold.
@@ -461,7 +460,7 @@ TABLE = (
         "",
         optional(matching(r"[a-z0-9][a-z0-9_-]*")),
         "the name of a workload model",
-        f"workload model, where there is no TRACE: {', '.join(models.MODELS)}",
+        "workload model, where there is no TRACE: raijin, lublin and others (docs/models.md lists them)",
         _MODELLED,
         shown="raijin; of a run: some 200 short jobs",
         is_input=True,

@@ -206,6 +206,9 @@ def _in_turn(
             elif not waits:
                 # The only reservation is that of the first job in the queue. The profile has running jobs only, so it never falls.
                 waits = True
+                # A start at this instant leaves the step before it, which has passed.
+                while steps > 1 and times[steps - 2] <= now:
+                    steps -= 1
                 i = steps - 1
                 while expected[i] < width[job]:
                     i -= 1

@@ -26,7 +26,7 @@ from mirage.records.run_results import results as of_records
 from mirage.records.schedule import read_schedule
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
+from slurm_mirage.base.files import read_json, write_json
 
 PROCESSORS, NODES = 64, 4
 COMPUTED = ("jobs.csv", "suspensions.csv", "schedule.swf", "metrics.json")
@@ -136,7 +136,10 @@ def test_a_number_that_somebody_has_changed_is_found(
     assert f"c/{file}: {words}" in said
 
 
-def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Path) -> None:
+def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = {"commit": "0" * 40, "changed": False}
+    monkeypatch.setattr(runs, "git_version", lambda: version)
+    write_json(campaign / "experiment.json", read_json(campaign / "experiment.json") | {"git": version})
     for name in ("report.html", "backfill-2/jobs.csv"):
         content = (campaign / name).read_text()
         (campaign / name).write_text(content.replace("7", "8", 1))
@@ -145,6 +148,19 @@ def test_a_page_and_a_schedule_that_somebody_has_changed_are_found(campaign: Pat
         (campaign / name).write_text(content)
     (campaign / "fifo-1/schedule.swf").unlink()
     assert "c/fifo-1/schedule.swf: is not there" in checked("c")[1]
+
+
+def test_a_page_of_another_version_is_no_failure(campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "git_version", lambda: {"commit": "1" * 40, "changed": False})
+    made = {"git": {"commit": "0" * 40, "changed": False}}
+    write_json(campaign / "experiment.json", read_json(campaign / "experiment.json") | made)
+    (campaign / "report.html").write_text("<p>older words</p>")
+    ending, said = checked("c")
+    assert "c/report.html: is another one than what is computed" in said
+    assert ending.line.startswith("ok: 21 of 22 files of results/c ") and "make report RUN=c" in ending.line
+    path = campaign / "backfill-2/jobs.csv"
+    path.write_text(path.read_text().replace("7", "8", 1))
+    assert checked("c")[0].word == "failed"
 
 
 def test_what_cannot_be_checked(results: Path) -> None:

@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics import metrics
@@ -148,7 +148,8 @@ def workloads(draw: st.DrawFn, *, exact: bool = False, cancelled: bool = True) -
     """Jobs in order of submission, and a machine that holds each of them."""
     machine = draw(st.integers(1, 8))
     count = draw(st.integers(1, 16))
-    submits = sorted(draw(st.lists(st.integers(0, 30), min_size=count, max_size=count)))
+    # Many jobs are submitted at the same instant in some workloads, few in others.
+    submits = sorted(draw(st.lists(st.integers(0, draw(st.sampled_from([3, 30]))), min_size=count, max_size=count)))
     jobs = []
     for submit in submits:
         runtime = draw(st.integers(1, 12))
@@ -160,6 +161,8 @@ def workloads(draw: st.DrawFn, *, exact: bool = False, cancelled: bool = True) -
 
 @settings(max_examples=150, deadline=None)
 @given(workloads(), st.sampled_from(POLICIES))
+# Of three jobs that are submitted at once the first starts, the second waits, and the third is backfilled.
+@example(([(3, 1, 4, 4, 4), (3, 2, 4, 2, 5), (3, 1, 3, 2, 4)], 2), "easy")
 def test_agrees_with_the_slow_implementation(workload: tuple[list[Job], int], policy: str) -> None:
     jobs, machine = workload
     assert simulated(jobs, machine, policy) == Slow(jobs, machine).run(policy)
