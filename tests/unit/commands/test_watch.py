@@ -16,8 +16,7 @@ import pytest
 from rich.console import Console
 
 from mirage.commands import watch
-from mirage.terminal import figures, trace_time
-from mirage.terminal import live_state
+from mirage.terminal import figures, live_state, trace_time
 from mirage.terminal.figures import Row
 from mirage.terminal.live_state import LiveState, Point
 from slurm_mirage.base import processes
