@@ -88,12 +88,12 @@ from ansible.module_utils.slurm_mirage.rm.slurm.accounting import Wanted, accoun
 
 
 def wanted_of(parameters: dict[str, Any]) -> Wanted:
-    """What shall be there. Raises WrongUse."""
+    """The accounts, shares and QOS that the module's parameters ask for. Raises WrongUse."""
     plan = Path(parameters["plan"]) if parameters["plan"] else None
     accounts = sorted({row.account for row in read_plan(plan)} if plan else ())
     accounts += map(account_of, parameters["users"])
-    where = "CONFIG"
-    shares, qos = shares_of(parameters["shares"], where), qos_of(parameters["qos"], where)
+    source = "CONFIG"  # named in messages
+    shares, qos = shares_of(parameters["shares"], source), qos_of(parameters["qos"], source)
     return Wanted(parameters["cluster"], parameters["user"], accounts, shares, qos)
 
 

@@ -177,19 +177,19 @@ from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_ru
 from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
 UNIT = "slurm-farm@{}.service"
-MEMORY_PATIENCE = 60  # seconds without growth of the available memory
-STOP_PATIENCE = 40.0  # seconds; the farm kills what does not heed it in four steps of 8 s
-STOPPED_A_SECOND = 50  # processes, at least
+MEMORY_TIMEOUT = 60  # seconds without growth of the available memory
+STOP_TIMEOUT = 40.0  # seconds; the farm ends processes in up to four steps of 8 s
+STOPPED_PER_SECOND = 50  # processes, at least
 
 
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
-    """Stands for what a running farm cannot change, its own code, user and host name: with another one it is started anew."""
+    """Digest of the farm's code, user and host name, which a running farm cannot change: if it differs, the farm is restarted."""
     code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").rglob("*.py"))]
     return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
 
 
 def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
-    """The daemons that shall run on this host."""
+    """The daemons wanted on this host."""
     return daemon_commands.Layout(
         hostname=parameters["hostname"],
         sbin=parameters["sbin"],
@@ -204,7 +204,10 @@ def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
 
 
 def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str, Any]:
-    """What the daemons' time depends on; `line` is the head's clock. WrongUse where no library is for a speed other than 1."""
+    """Settings of the daemons' clock. line: content of the head's clock file.
+
+    Raises WrongUse if the library for a speed other than 1 is missing.
+    """
     library = instance_clock.library(directory)
     if speed != 1 and not library.exists():
         raise WrongUse(
@@ -212,8 +215,8 @@ def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str
             parameter="speed",
             value=f"{speed:g}",
         )
-    of_the_head = {} if line is None else {"line": line}
-    return {"speed": speed, "library": file_digest(library), **of_the_head}
+    head_clock = {} if line is None else {"line": line}
+    return {"speed": speed, "library": file_digest(library), **head_clock}
 
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -246,13 +249,16 @@ def is_enabled(module: AnsibleModule, unit: str) -> bool:
 
 
 def running_farm(directory: Path) -> dict[str, Any] | None:
-    """State of the farm, if it runs. The unprivileged user writes the file: only the instance's own processes are believed."""
+    """State of the farm; None if it does not run.
+
+    The unprivileged user writes the state file, so its process id is checked to be that of a process of the instance.
+    """
     state = read_state(directory)
     return state if state is not None and processes.belongs(state["pid"], str(directory)) else None
 
 
 def open_log(directory: Path) -> int:
-    """The farm's own log, in a folder of the unprivileged user: root follows no link there."""
+    """Open the farm's log. It is in a folder of the unprivileged user, so root does not follow symbolic links."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(directory / "log/farm.log", flags, 0o644)
@@ -278,7 +284,7 @@ def launch(module: AnsibleModule, directory: Path) -> None:
 
 
 def out_of_memory(state: dict[str, Any], directory: Path) -> str:
-    """What to say when the host has no memory for more daemons."""
+    """Error message for a host without memory for more daemons."""
     memory, slurmd, waited = host_memory(), state["daemons"]["slurmd"], state["waiting_for_memory"]
     return (
         f"the host has no memory for more slurmd: {slurmd['up']} of {slurmd['wanted']} run, {memory.available:.0f} of "
@@ -288,21 +294,24 @@ def out_of_memory(state: dict[str, Any], directory: Path) -> str:
 
 
 def progress_of(state: dict[str, Any], specification: str) -> tuple[bool, int, int]:
-    """How far the farm is with its specification: a tuple that grows. First the farm reads it, then what has to go ends."""
+    """Progress of the farm with its specification, as a tuple that grows.
+
+    Whether the farm has read it, negative number of daemons that have yet to end, number of ready daemons.
+    """
     if state.get("specification") != specification:
         return (False, 0, 0)
     return (True, -state["leaving"], sum(kind["ready"] for kind in state["daemons"].values()))
 
 
 def cause_of(failing: dict[str, str]) -> tuple[str, str]:
-    """Name and last words of the failing daemon that others rely on most: without slurmdbd slurmctld does not start either."""
-    return min(failing.items(), key=lambda one: KIND_ORDER.index(one[0]) if one[0] in KIND_ORDER else len(KIND_ORDER))
+    """Name and last message of the failing daemon that others depend on most: slurmctld does not start without slurmdbd."""
+    return min(failing.items(), key=lambda item: KIND_ORDER.index(item[0]) if item[0] in KIND_ORDER else len(KIND_ORDER))
 
 
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
-    """Wait until the farm has read its specification and its daemons are there; returns its state.
+    """Wait until the farm has read its specification and its daemons are ready; returns its state.
 
-    A start takes as long as it takes: it has failed when nothing got any further for so many seconds.
+    The duration of a start is not limited. It fails if there is no progress for `seconds`.
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)
@@ -314,15 +323,17 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
             if is_complete(state):
                 return state
             if state["failing"]:
-                name, words = cause_of(state["failing"])
-                raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {words}")
-            if (state["waiting_for_memory"] or 0) >= MEMORY_PATIENCE:
+                name, message = cause_of(state["failing"])
+                raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {message}")
+            if (state["waiting_for_memory"] or 0) >= MEMORY_TIMEOUT:
                 raise RuntimeError(out_of_memory(state, directory))
         if progress > best or (state and state.get("waiting_for_memory") is not None):
             best, deadline = max(best, progress), time.monotonic() + seconds
         if time.monotonic() > deadline:
-            how_far = json.dumps({key: state[key] for key in ("phase", "daemons", "leaving")}) if state else "the farm does not run"
-            raise RuntimeError(f"no further daemon is there after {seconds} s: {how_far}; see {directory}/log")
+            last_state = (
+                json.dumps({key: state[key] for key in ("phase", "daemons", "leaving")}) if state else "the farm does not run"
+            )
+            raise RuntimeError(f"no further daemon is there after {seconds} s: {last_state}; see {directory}/log")
         time.sleep(0.1)
 
 
@@ -330,15 +341,15 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     """Write the specification, start or reload the farm, wait."""
     wanted = specification(directory, module.params)
     spec_file = directory / "etc/farm.json"
-    kept = read_json(spec_file)
+    written = read_json(spec_file)
     state = running_farm(directory) if (directory / "run").is_dir() else None
-    # Whether the farm has read it, too: an earlier call may have been killed before it said so.
-    changed = kept != wanted or state is None or state.get("specification") != file_digest(spec_file)
+    # An earlier call may have been killed after it wrote the file and before the farm read it.
+    changed = written != wanted or state is None or state.get("specification") != file_digest(spec_file)
     if state is not None and changed:
         refuse_during_run(directory)
     if module.check_mode:
         return {"changed": changed}
-    if kept != wanted:
+    if written != wanted:
         write_json(spec_file, wanted)
     if state is not None and state.get("identity") != wanted["identity"]:
         ensure_stopped(module, directory)
@@ -351,22 +362,22 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
 
 
 def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
-    """End the farm and all that belongs to the instance."""
+    """End the farm and all processes of the instance."""
     unit = UNIT.format(directory.name)
     enabled = is_enabled(module, unit)
-    is_there = (directory / "run").is_dir()
-    mine = processes.of_instance(str(directory)) if is_there else set()
-    if module.check_mode or not (mine or enabled):
-        return {"changed": bool(mine or enabled), "ended": len(mine)}
+    exists = (directory / "run").is_dir()
+    running = processes.of_instance(str(directory)) if exists else set()
+    if module.check_mode or not (running or enabled):
+        return {"changed": bool(running or enabled), "ended": len(running)}
     if enabled:
         module.run_command(["systemctl", "disable", "--now", unit], check_rc=True)
-    if is_there:
+    if exists:
         state = running_farm(directory)
         if state is not None:
-            processes.end([state["pid"]], STOP_PATIENCE + len(mine) / STOPPED_A_SECOND)
+            processes.end([state["pid"]], STOP_TIMEOUT + len(running) / STOPPED_PER_SECOND)
         processes.end(processes.of_instance(str(directory)), 5.0)
         (directory / "run/farm.json").unlink(missing_ok=True)
-    return {"changed": True, "ended": len(mine)}
+    return {"changed": True, "ended": len(running)}
 
 
 def main() -> None:

@@ -93,35 +93,38 @@ from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
 from ansible.module_utils.slurm_mirage.rm.slurm.node_states import all_ready, ready
 
 
-def numbers_of(ask: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Numbers by state; empty when slurmctld does not answer."""
+def counts_of(query: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Result of `query`, a number by state; empty if slurmctld does not answer."""
     try:
-        return ask()
+        return query()
     except (ResourceManagerError, WrongUse):
         return {}
 
 
 def wait_for_nodes(module: AnsibleModule, slurm: Slurm) -> dict[str, int]:
-    """Number of nodes by state, once all are ready. Fails when no further node becomes ready within the time that was given."""
-    patience = module.params["wait"]
-    best, deadline = -1, time.monotonic() + patience
+    """Wait until all nodes are ready; returns the number of nodes by state.
+
+    The module fails if no further node becomes ready within its parameter `wait` (seconds; 0: return immediately).
+    """
+    timeout = module.params["wait"]
+    best, deadline = -1, time.monotonic() + timeout
     while True:
         began = time.monotonic()
-        nodes = numbers_of(slurm.node_states)
+        nodes = counts_of(slurm.node_states)
         now = time.monotonic()
-        if not patience or all_ready(nodes):
+        if not timeout or all_ready(nodes):
             return nodes
         if ready(nodes) > best:
-            best, deadline = ready(nodes), now + patience
+            best, deadline = ready(nodes), now + timeout
         if now > deadline:
             states = nodes or "slurmctld does not answer"
-            module.fail_json(msg=f"for {patience} s no further node has registered: {states}; see {module.params['directory']}/log")
-        # To ask about many nodes takes slurmctld and this host some time, which they need to get on.
+            module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; see {module.params['directory']}/log")
+        # A query about many nodes takes processor time, which slurmctld and this host need for the start.
         time.sleep(max(0.5, 4 * (now - began)))
 
 
 def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]:
-    """Processors, busy and all, and the scheduler's diagnostics."""
+    """Processors (busy and all) and the scheduler's diagnostics; None and empty if slurmctld does not answer."""
     try:
         nodes = slurm.nodes()
         return {"busy": nodes.allocated, "all": nodes.processors}, slurm.diagnostics()
@@ -130,7 +133,7 @@ def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]
 
 
 def progress_of(directory: Path) -> dict[str, Any] | None:
-    """How far the replay is that goes on."""
+    """Content of progress.json of the running replay; None if none runs."""
     run = active_run(directory)
     progress: dict[str, Any] | None = read_json(directory / "runs" / run / "progress.json") if run else None
     return progress
@@ -152,9 +155,9 @@ def main() -> None:
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
-    is_asked = farm is not None and module.params["controller"]
-    nodes = wait_for_nodes(module, slurm) if is_asked else {}
-    jobs = numbers_of(slurm.jobs_by_state) if is_asked else {}
+    queries_controller = farm is not None and module.params["controller"]
+    nodes = wait_for_nodes(module, slurm) if queries_controller else {}
+    jobs = counts_of(slurm.jobs_by_state) if queries_controller else {}
     processors, scheduler = load_of(slurm) if nodes else (None, {})
     module.exit_json(
         changed=False,

@@ -89,7 +89,7 @@ from ansible.module_utils.slurm_mirage.replay.journal import replay_lines
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the run's journal says that it is."""
+    """Whether the run is finished according to its journal."""
     try:
         return replay_lines((folder / "journal.jsonl").read_bytes())[0].finished
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def identity(user: str) -> dict[str, Any]:
-    """What subprocess.Popen needs to become `user`; nothing if this process is that user already. Raises WrongUse."""
+    """Arguments of subprocess.Popen that change to `user`; empty if this process runs as that user. Raises WrongUse."""
     try:
         account = pwd.getpwnam(user)
     except KeyError as error:
@@ -109,12 +109,12 @@ def identity(user: str) -> dict[str, Any]:
 
 
 def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start the program in a session of its own. What it writes before it has a log goes to the log as well."""
-    become = identity(params["user"])
+    """Start the program in its own session, with standard output and standard error in replay.log."""
+    user_arguments = identity(params["user"])
     descriptor = os.open(folder / "replay.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        if become:
-            os.fchown(descriptor, become["user"], become["group"])
+        if user_arguments:
+            os.fchown(descriptor, user_arguments["user"], user_arguments["group"])
         return subprocess.Popen(
             [params["python"] or sys.executable, "-m", "slurm_mirage.programs.replay", str(folder)],
             env={
@@ -128,23 +128,25 @@ def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdout=descriptor,
             stderr=descriptor,
             start_new_session=True,
-            **become,
+            **user_arguments,
         )
     finally:
         os.close(descriptor)
 
 
 def start(folder: Path, params: dict[str, Any]) -> int | None:
-    """Start the replay and wait until it has locked its folder: its process id, None if it has ended by then. Raises
-    WrongUse with its last words if it did not begin."""
+    """Start the replay and wait until it has locked its folder; returns its process id, or None if it has already finished.
+
+    Raises WrongUse with the last line of its log if it did not start.
+    """
     process = launch(folder, params)
     deadline = time.monotonic() + params["timeout"]
     while lock_holder(folder / "replay.lock") != process.pid:
         if process.poll() == 0:
             return None
         if process.returncode is not None:
-            words = (folder / "replay.log").read_text(errors="replace").strip().splitlines()
-            raise WrongUse((words or ["it ended without a word"])[-1].replace("wrong use: ", ""))
+            lines = (folder / "replay.log").read_text(errors="replace").strip().splitlines()
+            raise WrongUse((lines or ["it ended without a word"])[-1].replace("wrong use: ", ""))
         if time.monotonic() > deadline:
             raise WrongUse(f"timeout: the replay (process {process.pid}) had not begun after {params['timeout']} s")
         time.sleep(0.02)
@@ -152,7 +154,7 @@ def start(folder: Path, params: dict[str, Any]) -> int | None:
 
 
 def stop(folder: Path, pid: int, timeout: int) -> None:
-    """Ask the replay to end, and wait until it has. Raises WrongUse if it does not."""
+    """Send SIGTERM to the replay and wait until it has ended. Raises WrongUse after `timeout` seconds."""
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout
     while lock_holder(folder / "replay.lock") == pid:
@@ -162,7 +164,7 @@ def stop(folder: Path, pid: int, timeout: int) -> None:
 
 
 def apply(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Bring the replay into the wanted state: the module's result. Raises WrongUse."""
+    """Bring the replay into the wanted state; returns the module's result. Raises WrongUse."""
     folder = Path(params["instance"]) / "runs" / params["run"]
     pid = lock_holder(folder / "replay.lock")
     wanted = params["state"] == "started"
@@ -182,7 +184,7 @@ def apply(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
             "instance": {"type": "path", "required": True},

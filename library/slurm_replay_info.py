@@ -82,8 +82,8 @@ from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 ENDED = ("finished", "failed", "stopped")
 
 
-def look(folder: Path) -> dict[str, Any]:
-    """The module's result as of now."""
+def state_of(folder: Path) -> dict[str, Any]:
+    """The module's result: whether the replay runs, and its progress."""
     running = lock_holder(folder / "replay.lock") is not None
     progress = read_json(folder / "progress.json") or {}
     if progress and not running and progress["phase"] not in ENDED:
@@ -92,10 +92,10 @@ def look(folder: Path) -> dict[str, Any]:
 
 
 def follow(folder: Path, wait: float) -> dict[str, Any]:
-    """Look until the replay has ended, but not longer than `wait` seconds."""
+    """Wait until the replay has ended, at most `wait` seconds; returns the module's result."""
     deadline = time.monotonic() + wait
     while True:
-        result = look(folder)
+        result = state_of(folder)
         left = deadline - time.monotonic()
         if not result["running"] or left <= 0:
             return result
@@ -103,7 +103,7 @@ def follow(folder: Path, wait: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
             "instance": {"type": "path", "required": True},

@@ -1,4 +1,4 @@
-"""`make metrics`: the metrics of a schedule that is recorded in a file, without any cluster."""
+"""`make metrics`: computes the metrics of a schedule in a file. It needs no cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slurm_mirage.jobs import sigsleep_log
 
 
 def metrics(values: Knobs, screen: Screen) -> Ending:
-    """Print the metrics of the schedule in TRACE: SWF with waits, sacct's output, a run's jobs.csv, sigsleep's log."""
+    """Print the metrics of the schedule in TRACE: SWF with waits, output of sacct, jobs.csv of a run, or a log of sigsleep."""
     if not values["TRACE"]:
         raise WrongUse(f"the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log", parameter="trace")
     out = output(values) if values["OUT"] else None
@@ -53,7 +53,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
 
 
 def _machine(schedule: Schedule, values: Knobs, screen: Screen) -> tuple[int, int | None]:
-    """Processors and nodes: as the knobs say if any does, as the schedule says, or by the knobs' defaults."""
+    """Processors and nodes: from NODES, CPUS or CLASSES if given, else from the schedule, else from the defaults of the knobs."""
     if schedule.processors is None or any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
         machine = machine_of(values)
         screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")

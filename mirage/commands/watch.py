@@ -25,7 +25,7 @@ from mirage.experiment.playbook import interruptible
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.figures import Row, rows
-from mirage.terminal.live_state import LiveLook, Point
+from mirage.terminal.live_state import LiveState, Point
 from mirage.terminal.screen import Screen, about
 from mirage.terminal.status import line
 from slurm_mirage.base.errors import WrongUse
@@ -55,17 +55,17 @@ def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
         raise WrongUse(
             "make watch reads the files of an instance on this machine; make status asks another one", parameter="inventory"
         )
-    look = LiveLook(directory)
-    if not look.is_there():
+    state = LiveState(directory)
+    if not state.is_there():
         raise WrongUse(
             f"there is no cluster {cluster} on this machine; make cluster CLUSTER={cluster} builds it", parameter="cluster"
         )
     with interruptible() as asked:
         if screen.is_terminal:
-            _on_terminal(look, cluster, asked.is_set)
+            _on_terminal(state, cluster, asked.is_set)
         else:
-            _plain(look, cluster, asked.is_set)
-    if not look.is_there():
+            _plain(state, cluster, asked.is_set)
+    if not state.is_there():
         return Ending("ok", f"cluster {cluster} is gone")
     return Ending("ok", f"cluster {cluster} was watched; nothing in it has changed")
 
@@ -73,31 +73,31 @@ def watch(knobs: dict[str, Value], screen: Screen) -> Ending:
 # ---- the loops ----
 
 
-def _on_terminal(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
+def _on_terminal(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
     console = Console(highlight=False)
     with keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
-        seen, due = look.look(), time.monotonic() + EVERY
-        while seen is not None and look.is_there():
+        seen, due = state.read(), time.monotonic() + EVERY
+        while seen is not None and state.is_there():
             info, progress = seen
-            title = heading(cluster, look.goes_on, progress)
-            live.update(page(title, all_rows(info, progress), look.past, console), refresh=True)
+            title = heading(cluster, state.run_is_active, progress)
+            live.update(page(title, all_rows(info, progress), state.past, console), refresh=True)
             # None: the size of the terminal has changed, and the screen is drawn again.
             key = pressed(max(0.0, due - time.monotonic()))
             if key in LEAVE or asked():
                 return
             if time.monotonic() >= due:
-                seen, due = look.look(), time.monotonic() + EVERY
+                seen, due = state.read(), time.monotonic() + EVERY
 
 
-def _plain(look: LiveLook, cluster: str, asked: Callable[[], bool]) -> None:
+def _plain(state: LiveState, cluster: str, asked: Callable[[], bool]) -> None:
     """Print a screen every PLAIN_EVERY seconds, until an interruption or until the reader closes the pipe."""
-    look.look()  # the load is measured between two looks
+    state.read()  # the load is measured between two calls
     try:
-        while not asked() and look.is_there():
+        while not asked() and state.is_there():
             time.sleep(1.0)
-            if (seen := look.look()) is None:
+            if (seen := state.read()) is None:
                 return
-            title = heading(cluster, look.goes_on, seen[1])
+            title = heading(cluster, state.run_is_active, seen[1])
             print("\n".join([title, *(line(row) for row in all_rows(*seen))]), end="\n\n", flush=True)
             until = time.monotonic() + PLAIN_EVERY
             while not asked() and time.monotonic() < until:

@@ -1,13 +1,13 @@
-"""SPEED=auto: a short workload is played on the instance itself, and a speed follows from what its jobs have cost.
+"""SPEED=auto: replays a short workload on the instance, measures the cost of its jobs, and chooses a speed.
 
-It is a run of its own, RUN.calibration, at a moderate speed, with its records in results/RUN/calibration. Its parts:
+The calibration is a run of its own, RUN.calibration, at a moderate speed, with its records in results/RUN/calibration. Its parts:
 
-* jobs one after the other on an idle machine: what a single job costs;
-* a burst, of more jobs than a host can launch in a second: how many it does when they come at once;
-* a job as wide as the machine, and a queue behind it: how long the backfill scheduler looks at a queue.
+* jobs one after the other on an idle machine: the cost of a single job;
+* a burst of more jobs than a host can launch in a second: the number of jobs launched per second;
+* a job as wide as the machine, and a queue behind it: the length of a backfill cycle by the number of waiting jobs.
 
-What is picked is written to results/RUN/calibration.json. It is an input of the run from then on: one that goes on takes it from
-there.
+The chosen speed is written to results/RUN/calibration.json. It is an input of the run from then on: a run that is continued uses
+it again.
 """
 
 from __future__ import annotations
@@ -34,48 +34,50 @@ from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 
 SPEED = Decimal(100)
-"""Of the calibration. What it cannot tell apart is a second of Slurm's time, 10 ms here."""
+"""Speed of the calibration run. The resolution of Slurm's times is a virtual second, which is 10 ms of real time at this speed."""
 _VARIABLES = {"experiment_sample_interval": 1.0, "experiment_shrink": 100.0}
 
 ALONE, BURST, QUEUE = 30, 150, 100
-"""Jobs of each part; the queue has the wide job besides."""
-_GAP = 80.0  # virtual seconds from one job to the next while they come alone
-_REST = 200.0  # ... from the last of them to the burst
-_BURST_LASTS = 800.0  # ... from the burst to the wide job: 19 jobs a second are done by then
+"""Number of jobs of each part, without the wide job."""
+_GAP = 80.0  # virtual seconds between the submissions of the single jobs
+_REST = 200.0  # virtual seconds from the last single job to the burst
+_BURST_LASTS = 800.0  # virtual seconds from the burst to the wide job: enough for 19 jobs per real second
 _WIDE_RUNS = 500.0
 _SHORT_RUNS = 5.0
 _LIMIT = 60  # minutes
-_DITHER = 1.0  # run times alone are spread over a second of Slurm's, which cuts off the seconds of its own record
-_QUIET = 0.7  # busy share of the host beyond which one job at a time, and what idle daemons do, cannot be all of it
-_DEEP = 20  # waiting jobs from which on a backfill cycle is divided by their number
+_DITHER = 1.0  # run times of single jobs are spread over a virtual second, because Slurm truncates times to seconds
+_QUIET = 0.7  # busy share of the host that single jobs and idle daemons do not reach: above it, other programs use the host
+_DEEP = 20  # smallest number of waiting jobs for which a backfill cycle is divided by their number
 
-# Replays the plan in a folder as the run of that name at that speed, with some more of Ansible's variables.
+# Replays the plan in a folder: name of the run, speed, folder, additional variables of Ansible.
 Replay = Callable[[str, Decimal, Path, Mapping[str, Any]], None]
 
 
 def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) -> Decimal:
-    """The speed of the run in `folder`: SPEED, or for auto what is picked for it now, or was before.
+    """The speed of the run in `folder`: SPEED, or with auto the speed chosen by an earlier or a new calibration.
 
-    Raises what `replay` raises, and Failed when the calibration's jobs did not run as they should.
+    Raises the exceptions of `replay`, and Failed if jobs of the calibration did not complete.
     """
     if isinstance(speed := prepared.knobs["SPEED"], Decimal):
         return speed
-    if (before := read_json(folder / "calibration.json")) is not None:
-        screen.say(f"SPEED={before['speed']:g}, which was picked for this run before")
-        return Decimal(f"{before['speed']:g}")
+    if (earlier := read_json(folder / "calibration.json")) is not None:
+        screen.say(f"SPEED={earlier['speed']:g}, which was picked for this run before")
+        return Decimal(f"{earlier['speed']:g}")
     screen.say(f"SPEED=auto: first a calibration at SPEED={SPEED}, about {about(_duration())} and the start of the nodes")
-    where = folder / "calibration"
-    _write(where, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors)
-    replay(calibration_of(folder.name), SPEED, where, _VARIABLES)
-    found = measure(where)
-    choice = speed_choice.choose(demand_of(prepared), found.cost, _thresholds(where))
-    for line in [*found.lines(), *choice.lines()]:
+    calibration = folder / "calibration"
+    _write(
+        calibration, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors
+    )
+    replay(calibration_of(folder.name), SPEED, calibration, _VARIABLES)
+    measurement = measure(calibration)
+    choice = speed_choice.choose(demand_of(prepared), measurement.cost, _thresholds(calibration))
+    for line in [*measurement.lines(), *choice.lines()]:
         screen.say(line)
-    return _store(folder, found, choice)
+    return _store(folder, measurement, choice)
 
 
 def demand_of(prepared: Prepared) -> Demand:
-    """What the run's workload asks of the host."""
+    """The demand of the run's workload on the host."""
     jobs = prepared.workload.jobs
     processors = machine_of(prepared.knobs).processors
     limits = (jobs["limit_minutes"] * 60).to_list()
@@ -83,23 +85,27 @@ def demand_of(prepared: Prepared) -> Demand:
 
 
 def _thresholds(folder: Path) -> Thresholds:
-    """Those that the run will be judged by: some bounds are Slurm's own settings."""
+    """The thresholds for the verdict on the run, some of which are settings of Slurm."""
     return Thresholds.in_force({}, read_configuration(folder))
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a calibration has shown."""
+class Measurement:
+    """Costs of jobs, and load of the host, measured by a calibration."""
 
     cost: Cost
     rate: float
-    """Jobs a second when many come at once."""
+    """Jobs per real second in the burst."""
     busy_alone: float | None
-    """Busy share of the host's processors while jobs came alone, and during the burst."""
+    """Mean busy share of the host's processors during the single jobs; None: not sampled."""
     busy_burst: float | None
+    """Mean busy share during the burst; None: not sampled."""
 
     def lines(self) -> list[str]:
-        """`here a job holds its processors for 31 ms longer than it runs ...`, and a warning if that may soon be wrong."""
+        """Describes the costs for the user: `here a job holds its processors for 31 ms longer than it runs ...`.
+
+        A second line warns if other programs seem to use the host.
+        """
         ms = {
             name: f"{value * 1000:.{1 if value < 0.01 else 0}f} ms"
             for name, value in asdict(self.cost).items()
@@ -119,12 +125,12 @@ class Found:
         return lines
 
 
-def measure(folder: Path) -> Found:
+def measure(folder: Path) -> Measurement:
     """Read the costs from the records of a calibration. Raises Failed unless all of its jobs completed."""
     run = collect(folder, pl.read_csv(folder / "workload.csv"))
-    wrong = run.jobs.filter(col("state") != "COMPLETED")
-    if wrong.height or run.unsubmitted:
-        states = ", ".join(f"{count} {state}" for state, count in wrong["state"].value_counts(sort=True).iter_rows())
+    incomplete = run.jobs.filter(col("state") != "COMPLETED")
+    if incomplete.height or run.unsubmitted:
+        states = ", ".join(f"{count} {state}" for state, count in incomplete["state"].value_counts(sort=True).iter_rows())
         raise Failed(f"SPEED=auto: jobs of the calibration did not complete ({states or 'not submitted'}): see {folder}")
     speed = run.time.clock.speed
     parts = run.jobs.join(run.evidence.select("id", "stretch"), on="id", maintain_order="left")
@@ -141,34 +147,37 @@ def measure(folder: Path) -> Found:
         backfill=_backfill(read_diagnostics(folder), speed),
     )
     samples = read_figures(folder / "samples.csv")
-    return Found(cost, 1 / seconds, _busy(samples, alone, run), _busy(samples, burst, run))
+    return Measurement(cost, 1 / seconds, _busy(samples, alone, run), _busy(samples, burst, run))
 
 
 def _quantile(values: pl.Series, share: float) -> float:
-    found = values.drop_nulls().quantile(share, "linear")
-    if found is None:
+    quantile = values.drop_nulls().quantile(share, "linear")
+    if quantile is None:
         raise Failed("SPEED=auto: the calibration's records do not tell how long its jobs took")
-    return found
+    return quantile
 
 
 def _seconds_a_job(burst: pl.DataFrame, speed: float) -> float:
-    """Real seconds that each job of the burst took the host, of those between the first one's due instant and the last end."""
+    """Real seconds per job of the burst, from the due time of the first job to the last end."""
     due, last = burst.select((col("submit") - col("submit_lag")).min(), col("end").max()).row(0)
     return float((last - due - _SHORT_RUNS) / speed / burst.height)
 
 
 def _backfill(diagnostics: pl.DataFrame, speed: float) -> float | None:
-    """Real seconds of a backfill cycle for each job that waited, at most; the controller measures cycles on its own, fast clock."""
-    wanted = ("backfill_last_cycle_us", "backfill_queue_length")
-    if not set(wanted) <= set(diagnostics.columns):
+    """Largest length of a backfill cycle in real seconds per waiting job; None without data.
+
+    The controller measures cycles in virtual time.
+    """
+    columns = ("backfill_last_cycle_us", "backfill_queue_length")
+    if not set(columns) <= set(diagnostics.columns):
         return None
-    cycle, queue = (col(name) for name in wanted)
+    cycle, queue = (col(name) for name in columns)
     seconds: float | None = diagnostics.filter(queue >= _DEEP).select((cycle / queue).max()).item()
     return None if seconds is None else seconds * 1e-6 / speed
 
 
 def _busy(samples: pl.DataFrame, part: pl.DataFrame, run: Collected) -> float | None:
-    """Mean busy share of the host's processors between the first submission and the last end of these jobs."""
+    """Mean busy share of the host's processors from the first submission to the last end in `part`; None without samples."""
     if not {"virtual", "cpu_busy"} <= set(samples.columns):
         return None
     during = samples.filter(run.time.trace(col("virtual") * NS).is_between(part["submit"].min(), part["end"].max()))
@@ -176,13 +185,13 @@ def _busy(samples: pl.DataFrame, part: pl.DataFrame, run: Collected) -> float | 
     return None if share is None else round(share, 3)
 
 
-def _store(folder: Path, found: Found, choice: Choice) -> Decimal:
-    """Write calibration.json, and what was picked into experiment.json; the speed."""
+def _store(folder: Path, measurement: Measurement, choice: Choice) -> Decimal:
+    """Write calibration.json, and the chosen speed into experiment.json; returns the speed."""
     experiment = read_json(folder / "experiment.json") or {}
     write_json(folder / "experiment.json", experiment | {"clock": {"asked": "auto", "speed": choice.speed}})
-    picked = choice.as_json()
-    told = {"calibration_speed": float(SPEED), **asdict(found)}
-    write_json(folder / "calibration.json", {"asked": "auto", "speed": picked.pop("speed"), **picked, "found": told})
+    chosen = choice.as_json()
+    measured = {"calibration_speed": float(SPEED), **asdict(measurement)}
+    write_json(folder / "calibration.json", {"asked": "auto", "speed": chosen.pop("speed"), **chosen, "found": measured})
     return Decimal(f"{choice.speed:g}")
 
 
@@ -190,7 +199,7 @@ def _store(folder: Path, found: Found, choice: Choice) -> Decimal:
 
 
 def plan(run: str, narrowest: int, processors: int) -> list[PlanRow]:
-    """The calibration's jobs in order of submission: ALONE, BURST, the wide one, QUEUE."""
+    """The jobs of the calibration in order of submission: single jobs, the burst, the wide job, the queue."""
     burst_at = _GAP * ALONE + _REST
     queue_at = burst_at + _BURST_LASTS
     jobs = [
@@ -206,7 +215,7 @@ def plan(run: str, narrowest: int, processors: int) -> list[PlanRow]:
 
 
 def _duration() -> float:
-    """Real seconds that it takes, about: the queue's jobs end as fast as the burst's."""
+    """Approximate length of the calibration in real seconds; the queue is assumed to take as long as the burst."""
     return (_GAP * ALONE + _REST + 2 * _BURST_LASTS + _WIDE_RUNS) / float(SPEED)
 
 
@@ -217,7 +226,7 @@ def _narrowest(prepared: Prepared) -> int:
 
 
 def _write(folder: Path, run: str, narrowest: int, processors: int) -> None:
-    """The calibration's plan and workload. Written again they are the same."""
+    """Write plan.csv and workload.csv of the calibration; the same arguments give the same files."""
     folder.mkdir(exist_ok=True)
     rows = plan(run, narrowest, processors)
     workload = {

@@ -1,4 +1,4 @@
-"""From the finished runs of a campaign to comparison.json, a table on the terminal, and the last line."""
+"""Compares the finished runs of a campaign: writes comparison.json, prints a table and returns the ending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONG = 1000  # per cent: more says only that hardly anything is known
 
 @dataclass(frozen=True)
 class Member:
-    """A run of a campaign: its configuration, by the name that tells it from others, and its folder in results/RUN."""
+    """A run of a campaign: unique label of its configuration, number of the replica, folder in results/RUN."""
 
     label: str
     replica: int
@@ -33,7 +33,7 @@ class Member:
 
 
 def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen) -> Ending:
-    """Compare the finished runs in `folder`, write comparison.json and status.json, and show what differs."""
+    """Compare the finished runs in `folder`, write comparison.json, status.json and the pages, and print the differences."""
     content = computed(folder, members, seed)
     write_json(folder / "comparison.json", content)
     show(content, screen)
@@ -44,22 +44,23 @@ def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen)
 
 
 def members_of(experiment: Mapping[str, Any]) -> list[Member]:
-    """The runs of a campaign, by its experiment.json."""
-    return [Member(**one) for one in experiment["comparison"]]
+    """The runs of a campaign, from its experiment.json."""
+    return [Member(**member) for member in experiment["comparison"]]
 
 
 def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
-    from mirage.statistics.comparison import Run, compare  # scipy: not for targets that need it not
+    from mirage.statistics.comparison import Run, compare  # imports scipy, which other targets do not need
 
-    found = []
-    for one in members:
-        schedule, metrics = read_schedule(folder / one.folder / "jobs.csv"), read_json(folder / one.folder / "metrics.json")
-        found.append(
+    runs = []
+    for member in members:
+        run = folder / member.folder
+        schedule, metrics = read_schedule(run / "jobs.csv"), read_json(run / "metrics.json")
+        runs.append(
             Run(
-                one.label,
-                one.replica,
-                one.folder,
+                member.label,
+                member.replica,
+                member.folder,
                 schedule.jobs,
                 metrics,
                 schedule.immediate_below,
@@ -67,7 +68,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, An
                 schedule.allocations,
             )
         )
-    return compare(found, seed)
+    return compare(runs, seed)
 
 
 def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
@@ -76,16 +77,17 @@ def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
         reasons = "; ".join(f"{run}: {', '.join(why)}" for run, why in invalid.items())
         return Ending("invalid", f"{len(invalid)} of {_runs(content)} runs: {reasons}; results/{folder.name}/comparison.json")
     base = content["baseline"]
-    told = [f"{one['configuration']} against {base}: {one['words']}" for one in _of_baseline(content["metrics"]["wait_mean"], base)]
-    return Ending("ok", f"{'. '.join(told)} (results/{folder.name}/comparison.json)")
+    pairs = _of_baseline(content["metrics"]["wait_mean"], base)
+    sentences = [f"{pair['configuration']} against {base}: {pair['words']}" for pair in pairs]
+    return Ending("ok", f"{'. '.join(sentences)} (results/{folder.name}/comparison.json)")
 
 
 def _runs(content: Mapping[str, Any]) -> int:
-    return sum(len(one["runs"]) for one in content["configurations"])
+    return sum(len(configuration["runs"]) for configuration in content["configurations"])
 
 
 def _of_baseline(metric: Mapping[str, Any], base: str) -> list[dict[str, Any]]:
-    return [one for one in metric["pairs"] if one["baseline"] == base]
+    return [pair for pair in metric["pairs"] if pair["baseline"] == base]
 
 
 def show(content: Mapping[str, Any], screen: Screen) -> None:

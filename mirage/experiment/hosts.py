@@ -1,4 +1,4 @@
-"""Values of knobs from an inventory of several hosts, or of another machine than this one."""
+"""Reads values of knobs from an inventory with several hosts, or with another machine than this one."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Val
     if is_here(knobs) or not wanted:
         return {}
     path = inventory(knobs)
-    of_head = head_variables(path, str(knobs["CLUSTER"]))
-    if "mirage_nodes" not in str(of_head.get("slurm_controller_nodes", "mirage_nodes")):
+    variables = head_variables(path, str(knobs["CLUSTER"]))
+    if "mirage_nodes" not in str(variables.get("slurm_controller_nodes", "mirage_nodes")):
         raise WrongUse(
             f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
         )
-    found = {name: _text(of_head.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
-    return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in found.items()}
+    texts = {name: _text(variables.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
+    return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in texts.items()}
 
 
 def _text(value: Any) -> str:
-    """The value as a user types it: YAML reads yes and no as booleans."""
+    """The value as text for the parser of a knob. YAML reads yes and no as booleans."""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -59,7 +59,7 @@ def head_variables(path: Path, cluster: str) -> dict[str, Any]:
         head = content["head"]["hosts"][0]
     except (ValueError, LookupError):
         lines = [line for line in listing.stderr.splitlines() if line.strip()]
-        why = f" ({lines[-1].strip()})" if lines else ""
-        raise WrongUse(f"{path} has no host in its group head{why}", parameter="inventory") from None
+        cause = f" ({lines[-1].strip()})" if lines else ""
+        raise WrongUse(f"{path} has no host in its group head{cause}", parameter="inventory") from None
     variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
     return variables

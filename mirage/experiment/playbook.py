@@ -1,8 +1,8 @@
-"""Runs a playbook through ansible-runner and turns its events into a few lines.
+"""Runs a playbook through ansible-runner and shows its progress.
 
-The whole output of Ansible goes to a log file. A terminal shows one line that changes: the task that runs, or the progress of the
-nodes' start and of the replay. A pipe or file gets a line for each play, with its number of tasks and changes, and progress lines
-while nothing else is written. When a task fails, its own message is shown.
+The complete output of Ansible is written to a log file. A terminal shows one line that is rewritten: the current task, or the
+progress of the nodes' start or of the replay. A pipe or file gets a line for each play, with its number of tasks and changes, and
+progress lines while nothing else is written. If a task fails, its message is shown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from mirage.terminal.screen import Screen, about, progress_line
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 
-# Set by make for its own children: a make that a role starts would take them for its own.
+# Variables that make sets for its children. They are removed, because a make that a role starts would use them.
 MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
-# Beginnings of a site's own settings of Slurm's commands (SLURM_CLUSTERS, SQUEUE_STATES, ...), which lead them elsewhere.
+# Prefixes of variables that change the behaviour of Slurm's commands (SLURM_CLUSTERS, SQUEUE_STATES, ...). They are removed.
 SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
-# Seconds between two looks of Ansible's at a replay that this program looks at itself.
+# Seconds between two polls of the replay by Ansible, if this program polls the replay itself.
 LOOK = 60
 # A play with fewer tasks has no line of its own in a pipe or file.
 FEWEST_TASKS = 2
@@ -42,7 +42,7 @@ FEWEST_TASKS = 2
 
 @dataclass
 class Phase:
-    """A play that runs. began: monotonic seconds; tasks: ids of those that were not skipped; changed: number of changes."""
+    """The current play. began: monotonic seconds; tasks: ids of the tasks that were not skipped; changed: number of changes."""
 
     name: str
     began: float
@@ -57,21 +57,21 @@ class Phase:
 
 @dataclass
 class Watcher:
-    """What the events of one playbook have told so far; ansible-runner documents their shapes."""
+    """Handles the events of one playbook run, in the format that ansible-runner documents, and keeps their results."""
 
     screen: Screen
     shows_tasks: bool = True
-    # Shows how far an instance on this machine is while a task waits for it.
+    # Shows the progress of an instance on this machine while a task waits for it.
     local: LocalProgress | None = None
-    # Folder of the results of the run that is played, which metrics.prom is kept in meanwhile.
+    # Folder of the results of the run, in which metrics.prom is updated.
     results: Path | None = None
     changed: int = 0
-    # Of the last task that failed: an earlier one was rescued, or has the same cause.
+    # Message of the last task that failed: an earlier failure was rescued, or has the same cause.
     failure: str = ""
-    # The last result of each module of this project that only reads (slurm_farm_info, ...), and those of each host by its name.
+    # The last result of each module whose name ends with _info, and the last result by host of each of them.
     information: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     of_hosts: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
-    # Names of all hosts, and of those that the failure is of.
+    # Names of all hosts, and of those on which the failure occurred.
     hosts: set[str] = field(default_factory=set)
     failed_hosts: set[str] = field(default_factory=set)
     _item_failure: str = ""
@@ -122,7 +122,7 @@ class Watcher:
         self._item_failure = ""
         role = data.get("role")
         name = str(data.get("name") or data.get("task") or "").removeprefix(f"{role} : ")
-        # Ansible's own task at the start of each role, which tells nobody anything.
+        # Ansible inserts the task that validates arguments at the start of each role; it is not shown.
         if self.shows_tasks and not name.startswith("Validating arguments"):
             in_log = None if self._phase is None else f"  {self._phase.counts()} so far"
             self.screen.live(f"  {role}: {name}" if role else f"  {name}", in_log)
@@ -137,15 +137,15 @@ class Watcher:
             self.screen.live(progress_line(progress))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
-        """Keep what an _info module returned; what a debug task says is meant for the user."""
+        """Keep the result of an _info module, and print the message of a debug task."""
         action = _module(data)
         result = data.get("res") or {}
         if action.endswith("_info"):
             self.information[action] = result
             self.of_hosts.setdefault(action, {})[str(data.get("host"))] = result
         elif action == "debug":
-            said = result.get("msg") or []
-            for line in said if isinstance(said, list) else str(said).splitlines():
+            message = result.get("msg") or []
+            for line in message if isinstance(message, list) else str(message).splitlines():
                 self.screen.say(str(line))
 
     def _fails(self, data: Mapping[str, Any]) -> None:
@@ -157,12 +157,12 @@ class Watcher:
             self.failure, self.failed_hosts = failure, set()
         self.failed_hosts.add(str(data.get("host")))
 
-    def told_failure(self) -> str:
-        """The failure, and on which hosts it happened when that was not on all of them."""
-        where = sorted(self.failed_hosts)
-        if not self.failure or self.failed_hosts == self.hosts or any(host in self.failure for host in where):
+    def failure_message(self) -> str:
+        """Message of the failure, with the names of the hosts unless all hosts failed or the message names one of them."""
+        hosts = sorted(self.failed_hosts)
+        if not self.failure or self.failed_hosts == self.hosts or any(host in self.failure for host in hosts):
             return self.failure
-        return f"{self.failure} (on {', '.join(where)})"
+        return f"{self.failure} (on {', '.join(hosts)})"
 
 
 def _module(data: Mapping[str, Any]) -> str:
@@ -171,7 +171,7 @@ def _module(data: Mapping[str, Any]) -> str:
 
 
 def _message(data: Mapping[str, Any]) -> str:
-    """The message of a failed task: `msg`, or the last line of what its command wrote."""
+    """The message of a failed task: `msg`, or the last line of the standard error of its command."""
     result = data.get("res") or {}
     message = str(result.get("msg") or "").strip()
     if (not message or message.startswith("non-zero return code")) and (words := str(result.get("stderr") or "").strip()):
@@ -181,26 +181,26 @@ def _message(data: Mapping[str, Any]) -> str:
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """While it lasts, Ctrl-C, SIGTERM and a lost terminal set the event instead of ending the program."""
-    asked = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, lambda *_: asked.set())
+    """In this context SIGINT, SIGTERM and SIGHUP set the event that it yields, and do not end the program."""
+    interrupted = threading.Event()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in handlers:
+        signal.signal(number, lambda *_: interrupted.set())
     try:
-        yield asked
+        yield interrupted
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 def environment() -> dict[str, str]:
-    """What the programs of Ansible need."""
+    """Environment variables for the programs of Ansible."""
     return {
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
-        # Ansible refuses a locale that this machine does not have, as ssh brings it along from another one.
+        # Ansible refuses a locale that is not installed here; ssh may pass on such a locale.
         "LC_ALL": "C.UTF-8",
-        # The Ansible that is installed beside this Python, whatever else is on PATH.
+        # The Ansible that is installed with this Python comes first.
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }
 
@@ -214,22 +214,22 @@ def run_playbook(
     *,
     shows_tasks: bool = True,
 ) -> Watcher:
-    """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its whole output is added to `log`.
+    """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
 
     Raises WrongUse when a task failed with a `wrong use:` message, Failed when it failed otherwise, and
     Interrupted when the user asked to stop.
     """
-    import ansible_runner  # a third of a second, which other targets need not pay
+    import ansible_runner  # takes a third of a second, and other targets do not need it
 
-    is_here = inventory == ROOT / BY_NAME["INVENTORY"].default
+    is_local = inventory == ROOT / BY_NAME["INVENTORY"].default
     results = Path(str(variables["experiment_results_dir"])) if "experiment_results_dir" in variables else None
-    here = INSTANCES / str(variables.get("mirage_cluster")) if is_here else None
+    instance = INSTANCES / str(variables.get("mirage_cluster")) if is_local else None
     for variable in [name for name in os.environ if name in MAKE_ENVIRONMENT or name.startswith(SLURM_ENVIRONMENT)]:
         del os.environ[variable]
     with (
         tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
-        interruptible() as asked,
-        local_progress(here, screen, results) as local,
+        interruptible() as interrupted,
+        local_progress(instance, screen, results) as local,
     ):
         watcher = Watcher(screen, shows_tasks, local, results)
         runner = ansible_runner.run(
@@ -237,25 +237,25 @@ def run_playbook(
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
             inventory=[str(ROOT / "inventories/common"), str(inventory)],
-            extravars={**variables, **({"experiment_look": LOOK} if here else {})},
+            extravars={**variables, **({"experiment_look": LOOK} if instance else {})},
             envvars=environment(),
-            # The runner looks at the wish to stop that often (seconds) while Ansible says nothing.
+            # Seconds between two calls of cancel_callback while Ansible writes nothing.
             settings={"pexpect_timeout": 1},
             event_handler=watcher.handle,
-            cancel_callback=asked.is_set,
+            cancel_callback=interrupted.is_set,
             quiet=True,
         )
         output = _keep_output(Path(folder, "artifacts", runner.config.ident, "stdout"), log)
-        was_asked = asked.is_set()
-        if was_asked:
+        was_interrupted = interrupted.is_set()
+        if was_interrupted:
             _end_workers(folder)
     screen.clear()
-    if was_asked:
+    if was_interrupted:
         raise Interrupted
     if results is not None and (last := read_json(results / "progress.json")):
         write_metrics(results, last)
     if runner.rc != 0:
-        message = watcher.told_failure() or _last_words(output)
+        message = watcher.failure_message() or _last_error(output)
         if message.startswith(WRONG_USE):
             raise WrongUse(message.removeprefix(WRONG_USE).strip())
         raise Failed(f"{message} (all of it: {log})")
@@ -263,29 +263,31 @@ def run_playbook(
 
 
 def end_leftovers(results: Path) -> None:
-    """End what a program that was killed has left of Ansible, if it works on runs in the folder `results`.
+    """End the processes of Ansible that a killed program has left, if they work on runs in the folder `results`.
 
-    It would go on, and collect a run's records while the next one has begun. The caller holds the folder's lock, so no program that
-    lives works on it.
+    They would continue, and collect a run's records during the next run. The caller holds the lock of the folder, so no running
+    program works on it.
     """
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            given = [Path(os.fsdecode(word[1:])) for word in words if word.startswith(b"@") and word.endswith(b"/env/extravars")]
-            if any(f"{results}/" in path.read_text() for path in given):
+        with suppress(OSError):  # the process has ended
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+            files = [
+                Path(os.fsdecode(word[1:])) for word in arguments if word.startswith(b"@") and word.endswith(b"/env/extravars")
+            ]
+            if any(f"{results}/" in path.read_text() for path in files):
                 os.kill(int(process.name), signal.SIGKILL)
 
 
 def _end_workers(folder: str) -> None:
     """End the workers of an ansible-playbook that was killed.
 
-    Each has a session of its own (since ansible-core 2.19), so the runner, which kills a process group, misses them. They
-    carry the words of ansible-playbook, which hold the temporary `folder` of this very call.
+    Since ansible-core 2.19 each worker has its own session, so the runner, which kills a process group, does not end them. Their
+    command line is that of ansible-playbook, which contains the temporary `folder` of this run.
     """
-    mark = f"@{folder}/env/extravars".encode()
+    argument = f"@{folder}/env/extravars".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            if mark in (process / "cmdline").read_bytes().split(b"\0"):
+        with suppress(OSError):  # the process has ended
+            if argument in (process / "cmdline").read_bytes().split(b"\0"):
                 os.kill(int(process.name), signal.SIGKILL)
 
 
@@ -297,8 +299,8 @@ def _keep_output(stdout: Path, log: Path) -> str:
     return output
 
 
-def _last_words(output: str) -> str:
-    """The error of an Ansible that came to no task: a mistake in a playbook or inventory."""
+def _last_error(output: str) -> str:
+    """The error of Ansible if no task failed, such as a mistake in a playbook or inventory."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"\[?ERROR\]?", line)]
     return (errors or lines or ["ansible-playbook said nothing"])[-1]

@@ -46,7 +46,7 @@ WAITS_AND_REQUESTS = {
     "qos_not_played": "QOS of the log left out, there is no accounting: {} jobs",
     "memory_played": "memory requested as in the log: {} jobs",
     "memory_reduced": "memory requested beyond the cluster's nodes, made less: {} jobs",
-    "memory_not_played": "memory requests left out, the configuration does not count memory (docs/workloads.md): {} jobs",
+    "memory_not_played": "memory requests left out, the configuration does not count memory (docs/submitted-jobs.md): {} jobs",
 }
 
 

@@ -1,4 +1,4 @@
-"""sweep.csv: a line for each shrink factor of a sweep."""
+"""Writes, reads and prints sweep.csv, which has a line for each shrink factor of a sweep."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)
 JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
 VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
 
-
-# What of them fits on a screen.
+# Columns printed on the terminal.
 SHOWN = ("shrink", "ending", "wait_mean", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
 
 
 def _rounded(value: float | None) -> float | None:
-    """To a millionth: what is finer comes from the conversion of instants."""
+    """The value rounded to a millionth, which removes rounding errors of the conversion of times."""
     return round(value, 6) if isinstance(value, float) else value
 
 
@@ -44,12 +43,12 @@ def show(folder: Path, screen: Screen) -> None:
 
 
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:
-    """Write sweep.csv with the runs that have ended: shrink factor, folder, ending."""
+    """Write sweep.csv. runs: shrink factor, folder and ending of the runs that have ended."""
     write_atomically(folder / "sweep.csv", content(runs))
 
 
 def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
-    """The runs that a finished sweep has written down."""
+    """The runs in sweep.csv of a finished sweep: shrink factor, folder, ending."""
     check_lines(folder / "sweep.csv", "run")
     with (folder / "sweep.csv").open(newline="") as stream:
         lines = list(csv.DictReader(stream))
@@ -57,7 +56,7 @@ def runs_of(folder: Path) -> list[tuple[Decimal, Path, Ending]]:
 
 
 def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
-    """That of sweep.csv. Empty: unknown."""
+    """The content of sweep.csv. runs: as in `write`. Unknown values are empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])

@@ -1,4 +1,4 @@
-"""Scheduling metrics of a schedule; definitions, sources and decisions are in docs/metrics.md.
+"""Scheduling metrics of a schedule; docs/metrics.md has definitions and sources, docs/metrics-details.md decisions.
 
 A job has a submission a, a first start s, an end f, processors p, nodes c. Its wait is w = s - a, its
 response r = f - a, its run time t = f - s - (time suspended). All in trace seconds. The metrics are in registry.py.

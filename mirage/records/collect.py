@@ -131,7 +131,7 @@ class Collected:
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
     """
     disagreements: pl.DataFrame
-    """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/validity.md lists the
+    """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
     kinds."""
     time: TimeMap
     retries: int

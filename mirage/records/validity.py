@@ -108,8 +108,8 @@ def read_offsets(folder: Path) -> dict[str, Any]:
 
     Empty for a run on one host.
     """
-    found: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
-    return found
+    offsets: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
+    return offsets
 
 
 def read_complaints(folder: Path) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def read_complaints(folder: Path) -> dict[str, Any]:
     `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
     first of them.
     """
-    found: dict[str, Any] = read_json(folder / "complaints.json") or {}
-    return found
+    complaints: dict[str, Any] = read_json(folder / "complaints.json") or {}
+    return complaints
 
 
 def judge(
@@ -152,7 +152,7 @@ def judge(
         "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
     }
     reasons = [
-        *(f"{_several(count, 'job')} {words}" for _, count, words in _broken(collected) if count),
+        *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
         *_troubled(result, figures, thresholds, collected.jobs.height),
         *_exceeded(collected, figures, thresholds),
         *_clock(collected, figures["clock_speed"], thresholds),
@@ -255,22 +255,23 @@ def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) 
     if of_head is None:
         return None
     counts = Counter(of_head)
-    for host, found in complaints.get("counts", {}).items():
+    for host, host_counts in complaints.get("counts", {}).items():
         if host != complaints["head"]:
-            counts.update(found)
+            counts.update(host_counts)
     return dict(counts)
 
 
 def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
     """Lower bound of the largest difference of a host's clock from the head's: offset minus error, in trace seconds."""
-    found = [abs(one["offset"]) - one["error"] for some in measured.values() for one in some if one["offset"] is not None]
-    if not found:
+    measurements = [host for hosts in measured.values() for host in hosts if host["offset"] is not None]
+    if not measurements:
         return None
-    return _rounded(max(0.0, *found) * collected.time.clock.speed * collected.time.second)
+    differences = [abs(host["offset"]) - host["error"] for host in measurements]
+    return _rounded(max(0.0, *differences) * collected.time.clock.speed * collected.time.second)
 
 
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
-    """Trace seconds from submission (or eligibility, if later) to start of the jobs that could have started at once.
+    """Trace seconds from submission (or eligibility, if later) to start of the jobs that could have started immediately.
 
     These are the jobs at whose submission the idle processors sufficed for them and for all waiting jobs. An empty queue would be a
     simpler condition, but if launches are slow compared with the intervals between submissions, the queue is never empty, which
@@ -284,9 +285,9 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     ran = jobs.drop_nulls("start")
     pauses = collected.suspensions.drop_nulls().join(jobs.select("id", "width"), left_on="job", right_on="id")
 
-    def change(of: pl.DataFrame, at: str, waiting: int, busy: int) -> pl.DataFrame:
-        asks = col("id") if at == "submit" else pl.lit(None, pl.Int64)
-        events = of.select(time=at, asks=asks, waiting=waiting * col("width"), busy=busy * col("width"))
+    def change(table: pl.DataFrame, time: str, waiting: int, busy: int) -> pl.DataFrame:
+        submitted = col("id") if time == "submit" else pl.lit(None, pl.Int64)
+        events = table.select(time=time, submitted=submitted, waiting=waiting * col("width"), busy=busy * col("width"))
         return events.drop_nulls("time")
 
     events = pl.concat(
@@ -300,18 +301,19 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
         ]
     )
     # At the same instant, changes of processors in use come before submissions.
-    events = events.sort("time", col("asks").is_not_null(), maintain_order=True)
+    events = events.sort("time", col("submitted").is_not_null(), maintain_order=True)
     sums = events.with_columns(col("waiting", "busy").cum_sum())
-    at_once = sums.filter(col("asks").is_not_null() & (col("waiting") + col("busy") <= processors))
-    served = ran.filter(~col("bound")).join(at_once, left_on="id", right_on="asks", how="semi", maintain_order="left")
-    return served.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
+    immediate = sums.filter(col("submitted").is_not_null() & (col("waiting") + col("busy") <= processors))
+    started = ran.filter(~col("bound")).join(immediate, left_on="id", right_on="submitted", how="semi", maintain_order="left")
+    return started.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
 
 
 # ---- reasons ----
 
 
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _counted(count: int, noun: str) -> str:
+    """The number with its noun, in the plural unless it is 1."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _remedy(collected: Collected, too_large: float = 0.0) -> str:
@@ -337,7 +339,7 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
     within_limit = col("runtime") < col("limit") * (1 - 1e-9)
     slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
     rules = [
-        ("lost", state == "LOST", "submitted and not to be found in any record"),
+        ("lost", state == "LOST", "submitted and not in any record"),
         ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
         (
             "false timeout",
@@ -352,38 +354,39 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
         (
             "failure",
             failed & col("recorded"),
-            "failed in the middle, which no played job does by itself: see the logs of slurmd",
+            "failed after the start, which sigsleep does not do by itself: see the logs of slurmd",
         ),
-        ("node failure", state == "NODE_FAIL", "ended by the failure of a node"),
-        ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled by somebody else than the workload"),
+        ("node failure", state == "NODE_FAIL", "ended by a node failure"),
+        ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled, but not by the workload"),
     ]
     return [
-        *((kind, table.filter(wrong).height, words) for kind, wrong, words in rules),
+        *((kind, table.filter(condition).height, description) for kind, condition, description in rules),
         ("not submitted", collected.unsubmitted, "of the plan never submitted"),
     ]
 
 
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
     """Reasons from the replay, the nodes and the daemons."""
-    found = []
+    reasons = []
     if "ended" not in result:
-        found.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
+        reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
     if figures["released"]:
-        found.append(f"{_several(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
-    away = figures["nodes_not_responding"]
-    if away is None:
-        found.append("no sample of the nodes in samples.csv: whether all of them responded is not known")
-    elif away > thresholds.nodes_not_responding:
-        found.append(f"{_several(away, 'node')} did not respond at some time of the run, {thresholds.nodes_not_responding} may")
+        reasons.append(f"{_counted(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
+    not_responding = figures["nodes_not_responding"]
+    if not_responding is None:
+        reasons.append("no sample of the nodes in samples.csv: whether all of them responded is not known")
+    elif not_responding > thresholds.nodes_not_responding:
+        nodes = _counted(not_responding, "node")
+        reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
     known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
     count, allowed = sum(known.values()), thresholds.messages_share * jobs
     if count > allowed:
-        kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda one: -one[1]))
-        found.append(
-            f"slurmctld and slurmd complained {_several(count, 'time')}, over {allowed:.3g} "
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
+        reasons.append(
+            f"slurmctld and slurmd complained {_counted(count, 'time')}, over {allowed:.3g} "
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
         )
-    return found
+    return reasons
 
 
 @dataclass(frozen=True)
@@ -393,6 +396,7 @@ class Bound:
     seconds: float
     """Trace seconds."""
     why: str
+    """The threshold that it follows from."""
 
 
 def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
@@ -434,20 +438,20 @@ _NAMES = {
 def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """Reasons for figures above their bounds."""
     lost = collected.resubmitted
-    found = []
+    reasons = []
     for name, bound in bounds(collected, thresholds).items():
         value = figures[name]
         if value is None or value <= bound.seconds:
             continue
-        advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "run it anew"
+        advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
         if name in ("interrupted", "halted"):
-            advice = "run it anew"
+            advice = "repeat the run"
         elif name == "clock_offset_max":
             advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"
         elif name == "submit_lag_p99" and lost:
-            advice = f"slurmctld lost {_several(lost, 'job')}, submitted again later"
-        found.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
-    return found
+            advice = f"slurmctld lost {_counted(lost, 'job')}, submitted again later"
+        reasons.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
+    return reasons
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -459,19 +463,21 @@ def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
 
 
 def _clock(collected: Collected, speed: float | None, thresholds: Thresholds) -> list[str]:
-    asked = collected.time.clock.speed
+    """Reason for a speed of Slurm's clock that is not the requested one."""
+    requested = collected.time.clock.speed
     submits = collected.jobs["submit"]
     if speed is None or submits.is_empty():
         return []
     span = collected.jobs.select(col("submit").max() - col("submit").min()).item()
     # Slurm's instants have an error of up to 1 s at both ends.
     allowed = max(thresholds.clock_speed_share, 2 * collected.time.second / span)
-    if abs(speed / asked - 1) <= allowed:
+    if abs(speed / requested - 1) <= allowed:
         return []
-    return [f"Slurm's clock ran {speed:.4g} times as fast as real time, not {asked:g} times (to {allowed:.2%})"]
+    return [f"Slurm's clock ran {speed:.4g} times as fast as real time, not {requested:g} times (to {allowed:.2%})"]
 
 
 def _records(collected: Collected, thresholds: Thresholds) -> list[str]:
+    """Reason for too many disagreements of the records, with the three most frequent kinds."""
     count, allowed = collected.disagreements.height, thresholds.disagreements_share * collected.jobs.height
     if count <= allowed:
         return []
@@ -484,6 +490,6 @@ def _records(collected: Collected, thresholds: Thresholds) -> list[str]:
         f"{kind}: {number}" + ("" if by is None else f" (median {by:.3g} s)") for kind, number, by in kinds.head(3).iter_rows()
     )
     return [
-        f"sigsleep's and Slurm's records disagree {_several(count, 'time')}, over {allowed:.3g} "
+        f"sigsleep's and Slurm's records disagree {_counted(count, 'time')}, over {allowed:.3g} "
         f"({thresholds.disagreements_share:.3g} of the jobs): {shown}"
     ]

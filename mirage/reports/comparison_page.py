@@ -168,7 +168,7 @@ def _method(content: Content) -> str:
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
         f"{percent(method['level'])} intervals of {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
         f"{counted(method['block_length'], 'job')}, and of the runs. The noise floor is the largest difference between two runs of "
-        "one configuration: smaller differences count as none. docs/comparison.md describes the method."
+        "one configuration: smaller differences count as none. docs/comparison-method.md describes the method."
     )
 
 

@@ -40,7 +40,7 @@ def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:
     result = "they agree" if beyond == 0 else f"they disagree on {beyond}"
     return (
         f"For {counted(compared, 'suspended job')} both sigsleep and Slurm recorded the time suspended: {result}; "
-        f"the largest difference is {duration(apart)} (docs/validity.md gives the resolution of the records)."
+        f"the largest difference is {duration(apart)} (docs/records.md gives the resolution of the records)."
     )
 
 

@@ -17,7 +17,7 @@ from slurm_mirage.rm.registry import records_of
 _INTERVALS = 24
 _ABOVE_CAPACITY = (
     " Values can briefly exceed the machine's processors where a job started as another was suspended or ended, because of the "
-    "limited resolution of these instants (docs/validity.md)."
+    "limited resolution of these instants (docs/records.md)."
 )
 
 

@@ -1,6 +1,6 @@
-"""Bootstrap over jobs (in circular blocks) and over replicas, for intervals of differences; docs/comparison.md has the method.
+"""Bootstrap over jobs (in circular blocks) and over replicas, for intervals of differences.
 
-Arrays have one column or entry per job, in order of submission.
+docs/comparison-method.md has the method. Arrays have one column or entry per job, in order of submission.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def block_length(series: Sequence[Floats]) -> int:
     three times n^(1/3), the rate at which lengths have to grow (Künsch 1989), but no more than a fifth of the jobs.
 
     The automatic length minimises the error of the variance, but the variance is a little too small and intervals are too narrow.
-    Longer blocks reduce that; `Blocks.widening` corrects for their small number (docs/comparison.md has figures).
+    Longer blocks reduce that; `Blocks.widening` corrects for their small number (docs/comparison-method.md has figures).
     """
     count = len(series[0])
     wanted = max(math.pow(count, 1 / 3), *(automatic_length(one) for one in series))

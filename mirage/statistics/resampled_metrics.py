@@ -1,4 +1,4 @@
-"""Metrics of resamples of jobs, from what each job adds to the sums of a metric; docs/comparison.md has the method."""
+"""Metrics of resamples of jobs, from what each job adds to the sums of a metric; docs/comparison-method.md has the method."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is shown on the terminal: progress, tables and the state of an instance."""
+"""Output on the terminal: progress, tables and the state of an instance."""

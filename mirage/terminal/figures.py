@@ -1,6 +1,6 @@
-"""The figures of an instance as words: the rows that `make status` and `make watch` show, made in one place.
+"""Formats the state of an instance as rows for `make status` and `make watch`.
 
-What they are made of has the shape that the module slurm_farm_info returns, and progress.json's.
+Arguments `info` are results of the module slurm_farm_info; `progress` is the content of progress.json.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from mirage.terminal.screen import about, clock_time, start_line
 from slurm_mirage.rm.slurm.records import BACKFILL
 
-ORDER = ("running", "pending", "suspended")  # of the states of jobs; others follow by name
+ORDER = ("running", "pending", "suspended")  # states of jobs that come first; others follow by name
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the screen. `part` from 0 to 1 can be drawn as a bar; what is `urgent` wants to be seen."""
+    """A line of the screen. part: a value from 0 to 1 that can be drawn as a bar; urgent: whether the row is highlighted."""
 
     label: str
     text: str
@@ -27,45 +27,45 @@ class Row:
 
 
 def rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Row]:
-    """All that is known, most important first. `progress` is that of the run that goes on or has ended, None without a run."""
-    runs = info["farm"]["phase"] != "stopped"
-    found = daemons(info["farm"])
-    if runs:
-        found += _cluster(info)
+    """All rows, most important first. progress: of the current or last run; None without a run."""
+    farm_runs = info["farm"]["phase"] != "stopped"
+    shown = daemons(info["farm"])
+    if farm_runs:
+        shown += _cluster(info)
     if progress is not None:
-        found += _replay(progress)
-    if runs:
-        found.append(Row("clock", clock(info["clock"])))
+        shown += _replay(progress)
+    if farm_runs:
+        shown.append(Row("clock", clock(info["clock"])))
         if trace := info.get("trace"):
-            found.append(Row("trace", trace))
-        found += _scheduler(info)
-        found.append(Row("memory", f"{info['memory'] / 1024:.1f} GiB of the host available"))
-    return found
+            shown.append(Row("trace", trace))
+        shown += _scheduler(info)
+        shown.append(Row("memory", f"{info['memory'] / 1024:.1f} GiB of the host available"))
+    return shown
 
 
 def daemons(farm: Mapping[str, Any]) -> list[Row]:
-    """The daemons of a host; the first row tells how many of them run."""
+    """The daemons of a host; the first row has the number of running daemons by kind."""
     if farm["phase"] == "stopped":
         return [Row("daemons", "none runs", urgent=True)]
     kinds = [f"{kind} {count['up']}/{count['wanted']}" for kind, count in farm["daemons"].items()]
-    found = [Row("daemons", f"{', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)")]
+    shown = [Row("daemons", f"{', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)")]
     if (start := start_line(farm)) is not None:
-        found.append(Row("start", start.removeprefix("starting nodes: ")))
-    found += [Row("", f"{name} keeps ending: {why}", urgent=True) for name, why in farm["failing"].items()]
-    return found + [Row("", f"refused by this host: {what} ({why})") for what, why in farm["refused"].items()]
+        shown.append(Row("start", start.removeprefix("starting nodes: ")))
+    shown += [Row("", f"{name} keeps ending: {error}", urgent=True) for name, error in farm["failing"].items()]
+    return shown + [Row("", f"refused by this host: {feature} ({error})") for feature, error in farm["refused"].items()]
 
 
 def _cluster(info: Mapping[str, Any]) -> Iterator[Row]:
     nodes = counts(info["nodes"])
     yield Row("nodes", nodes or "slurmctld does not answer", urgent=not nodes)
     if (processors := info.get("processors")) and processors["all"]:
-        busy, everything = processors["busy"], processors["all"]
-        yield Row("cpus", f"{busy} of {everything} busy ({100 * busy / everything:.0f} %)", busy / everything)
+        busy, total = processors["busy"], processors["all"]
+        yield Row("cpus", f"{busy} of {total} busy ({100 * busy / total:.0f} %)", busy / total)
     yield Row("jobs", counts(info["jobs"]) or "none")
 
 
 def _replay(progress: Mapping[str, Any]) -> Iterator[Row]:
-    """A run, from its progress.json."""
+    """Rows about a run."""
     jobs, submitted, done = (progress.get(key, 0) for key in ("jobs", "submitted", "done"))
     phase = progress.get("phase", "")
     yield Row("run", f"{progress.get('run', '')}: {phase}", urgent=phase in ("failed", "stopped"))
@@ -74,12 +74,12 @@ def _replay(progress: Mapping[str, Any]) -> Iterator[Row]:
     yield Row("replay", f"{submitted} of {jobs} submitted, {done} ended", done / jobs if jobs else None)
     if ended := counts(progress.get("ended") or {}):
         yield Row("ended", ended)
-    yield Row("lag", ", ".join(_trouble(progress)))
+    yield Row("lag", ", ".join(_lag(progress)))
     if (left := progress.get("time_left")) is not None and phase in ("submitting", "draining"):
         yield Row("left", _end(progress, left))
 
 
-def _trouble(progress: Mapping[str, Any]) -> Iterator[str]:
+def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
     yield f"{progress.get('lag') or 0.0:.3f} s"
     for key, words in (
         ("retries", "retries"),
@@ -91,14 +91,14 @@ def _trouble(progress: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _end(progress: Mapping[str, Any], left: float) -> str:
-    """`4:12, until about 05:01:33` of this machine's local time; with a date when that is another day."""
+    """The remaining time and the expected end in local time: `4:12, until about 05:01:33`, with a date if it is not today."""
     now = datetime.fromtimestamp(progress.get("real") or 0.0)
     end = now + timedelta(seconds=left)
     return f"{clock_time(left)}, until about {end:{'%H:%M:%S' if end.date() == now.date() else '%Y-%m-%d %H:%M'}}"
 
 
 def clock(times: Mapping[str, float] | None) -> str:
-    """The instance's time beside this machine's, both in UTC, as the daemons have it."""
+    """Virtual and real time of the instance in UTC, which is the time zone of the daemons."""
     if times is None:
         return "real time (SPEED=1)"
     virtual, real = (f"{datetime.fromtimestamp(times[key], UTC):%Y-%m-%d %H:%M:%S}" for key in ("virtual", "real"))
@@ -106,12 +106,12 @@ def clock(times: Mapping[str, float] | None) -> str:
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:
-    """The backfill scheduler; cycles are measured on the cluster's clock."""
+    """The backfill scheduler; lengths of cycles are in virtual time."""
     diagnostics = info.get("scheduler") or {}
     last, longest, depth, queue = (diagnostics.get(key) for key in BACKFILL)
     if last is not None and longest is not None:
-        told = f"last cycle {_length(last)}, longest {_length(longest)}"
-        yield Row("backfill", told + (f", looked at {depth} of {queue} waiting" if depth is not None and queue is not None else ""))
+        text = f"last cycle {_length(last)}, longest {_length(longest)}"
+        yield Row("backfill", text + (f", looked at {depth} of {queue} waiting" if depth is not None and queue is not None else ""))
 
 
 def _length(microseconds: float) -> str:
@@ -120,7 +120,7 @@ def _length(microseconds: float) -> str:
 
 
 def counts(numbers: Mapping[str, int]) -> str:
-    """`40 running, 12 pending, 3 completing`; what there is none of is left out."""
-    there = [state for state, count in numbers.items() if count]
-    known = [state for state in ORDER if state in there]
-    return ", ".join(f"{numbers[state]} {state}" for state in [*known, *sorted(set(there) - set(known))])
+    """Numbers by state, without zeros: `40 running, 12 pending, 3 completing`."""
+    states = [state for state, count in numbers.items() if count]
+    first = [state for state in ORDER if state in states]
+    return ", ".join(f"{numbers[state]} {state}" for state in [*first, *sorted(set(states) - set(first))])

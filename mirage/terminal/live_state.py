@@ -1,7 +1,7 @@
-"""The state of an instance on this machine for `make watch`.
+"""Reads the state of an instance on this machine for `make watch`.
 
-During a run it is read from the files that the replay writes (progress.json, samples.csv), which costs the emulation nothing. Only
-while no run goes on the controller is asked.
+During a run it is read from the files that the replay writes (progress.json, samples.csv), which does not disturb the emulation.
+The controller is queried only while no run is active.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from slurm_mirage.rm.api import ResourceManagerError
 from slurm_mirage.rm.slurm.commands import Slurm
 
 SPAN = 600.0
-"""Seconds of the past that are kept."""
+"""Seconds for which points are kept."""
 ASK_EVERY = 2.0
+"""Smallest number of seconds between two queries of the controller."""
 ASK_SHARE = 0.05
-"""Part of the time that asking the controller may take: of thousands of nodes it is asked less often."""
+"""Largest share of the time that queries of the controller may take; with thousands of nodes they are less frequent."""
 Answer = dict[str, Any]
 
 
@@ -47,7 +48,7 @@ class Point:
 
 
 class Asker(threading.Thread):
-    """Asks the controller in a thread of its own, so that the screen never waits for a busy one; `answer` is the last answer."""
+    """Queries the controller in its own thread, so that the screen does not wait for it; `answer` is the last answer."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
@@ -56,21 +57,21 @@ class Asker(threading.Thread):
         self.answer: Answer = {}
 
     def want(self, wanted: bool) -> None:
-        """Ask again and again, or pause."""
+        """Query repeatedly if `wanted`, else pause."""
         if wanted:
             self._wanted.set()
         else:
             self._wanted.clear()
 
     def run(self) -> None:
-        """The thread's work."""
+        """Query while wanted; runs in the thread."""
         while self._wanted.wait():
             began = time.monotonic()
             self.answer = self.ask()
             time.sleep(max(ASK_EVERY, (time.monotonic() - began) / ASK_SHARE))
 
     def ask(self) -> Answer:
-        """Nodes, processors, jobs and the diagnostics, as slurm_farm_info returns them; empty without an answer."""
+        """Nodes, processors, jobs and diagnostics in the format of slurm_farm_info; empty without an answer."""
         try:
             nodes = self._manager.nodes()
             return {
@@ -83,14 +84,14 @@ class Asker(threading.Thread):
             return {}
 
 
-class LiveLook:
-    """Looks at the instance in `directory` again and again."""
+class LiveState:
+    """The state of the instance in `directory`, read at each call of `read`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.past: deque[Point] = deque()
-        self.goes_on = False
-        """Whether a replay was at work at the last look."""
+        self.run_is_active = False
+        """Whether a replay was running at the last `read`."""
         self._asker = Asker(directory)
         self._asker.start()
         self._processor = ProcessorTime()
@@ -98,33 +99,35 @@ class LiveLook:
         self._trace: tuple[str, TraceTime | None] = ("", None)
 
     def is_there(self) -> bool:
-        """Whether there is such an instance (still)."""
+        """Whether the instance exists."""
         return (self.directory / "instance.json").exists()
 
-    def look(self) -> tuple[Answer, Mapping[str, Any] | None] | None:
-        """(what slurm_farm_info would return, progress of the run that goes on, or that was the last to); None when the instance is
-        gone, or going."""
+    def read(self) -> tuple[Answer, Mapping[str, Any] | None] | None:
+        """The state in the format of slurm_farm_info, and the progress of the current or last run (None without a run).
+
+        None if the instance does not exist or is being removed.
+        """
         try:
-            return self._look()
+            return self._read()
         except (OSError, WrongUse):
             if self.is_there():
                 raise
             return None
 
-    def _look(self) -> tuple[Answer, Mapping[str, Any] | None]:
+    def _read(self) -> tuple[Answer, Mapping[str, Any] | None]:
         run = active_run(self.directory)
-        self.goes_on = run is not None
+        self.run_is_active = run is not None
         if run is not None and run != self._run:
-            self.past = earlier(self.directory / "runs" / run / "samples.csv", time.time() - SPAN)
+            self.past = read_points(self.directory / "runs" / run / "samples.csv", time.time() - SPAN)
         self._run = run or self._run or _latest_run(self.directory)
         progress = self._progress()
-        if progress is not None and not self.goes_on:
-            # Of a replay that was killed: nobody knows how long until it goes on.
+        if progress is not None and not self.run_is_active:
+            # It is not known when a replay that was killed will be continued.
             progress = {**progress, "time_left": None}
-        known = _of_run(progress) if self.goes_on and progress else None
+        cluster = _of_run(progress) if self.run_is_active and progress else None
         farm = self._farm()
-        self._asker.want(known is None and farm is not None)
-        answer = known if known is not None else self._asker.answer if farm is not None else {}
+        self._asker.want(cluster is None and farm is not None)
+        answer = cluster if cluster is not None else self._asker.answer if farm is not None else {}
         info = {
             "nodes": {},
             "jobs": {},
@@ -135,8 +138,8 @@ class LiveLook:
             "clock": instance_clock.both_times(self.directory),
             "memory": host_memory().available,
             "cpu_busy": self._processor.busy(),
-            "trace": self._trace_time(progress) if self.goes_on and progress else None,
-            "verdict": _verdict(progress) if not self.goes_on and progress else None,
+            "trace": self._trace_time(progress) if self.run_is_active and progress else None,
+            "verdict": _verdict(progress) if not self.run_is_active and progress else None,
         }
         self._remember(info)
         return info, progress
@@ -156,7 +159,7 @@ class LiveLook:
         return progress
 
     def _trace_time(self, progress: Mapping[str, Any]) -> str | None:
-        """Where in its log the run is; None when that is not known."""
+        """The current time in the log of the run, as text; None if unknown."""
         run, elapsed = str(progress.get("run", "")), progress.get("elapsed") or 0.0
         if not elapsed:
             return None
@@ -173,7 +176,7 @@ class LiveLook:
 
 
 def _verdict(progress: Mapping[str, Any]) -> str | None:
-    """The verdict on a run that is over: valid, or why not; None if it is not known, or if the results are not here."""
+    """The verdict on a run that has ended, with reasons if it is not valid; None if the results are not on this machine."""
     run = str(progress.get("run", ""))
     with suppress(OSError, ValueError, KeyError, TypeError):
         results = results_of(run)
@@ -184,7 +187,7 @@ def _verdict(progress: Mapping[str, Any]) -> str | None:
 
 
 def _of_run(progress: Mapping[str, Any]) -> Answer | None:
-    """The cluster as the replay saw it last; None before its first sample."""
+    """The state of the cluster in the last sample of the replay; None before the first sample."""
     if not progress.get("nodes"):
         return None
     return {
@@ -196,26 +199,28 @@ def _of_run(progress: Mapping[str, Any]) -> Answer | None:
 
 
 def results_of(run: str) -> Path:
-    """Folder of the results of a run by its name on the head; a part of a comparison is RUN.CONFIG-REPLICA there, and a further
-    attempt at it RUN.CONFIG-REPLICA.2."""
+    """Folder of the results of a run. run: its name on the head.
+
+    The name of a run in a comparison is RUN.CONFIG-REPLICA, and that of its second attempt RUN.CONFIG-REPLICA.2.
+    """
     whole, _, part = run.rpartition(".")
-    if re.fullmatch(r"[2-9]", part) and not (RESULTS / run).exists() and (earlier := results_of(whole)).exists():
-        return earlier
+    if re.fullmatch(r"[2-9]", part) and not (RESULTS / run).exists() and (first_attempt := results_of(whole)).exists():
+        return first_attempt
     return RESULTS / whole / part if whole and not (RESULTS / run).exists() else RESULTS / run
 
 
 def _latest_run(directory: Path) -> str | None:
-    """Name of the run that was the last to write its progress."""
+    """Name of the run with the latest progress.json; None without any."""
     written = [(path.stat().st_mtime, path.parent.name) for path in directory.glob("runs/*/progress.json")]
     return max(written)[1] if written else None
 
 
-def earlier(samples: Path, since: float) -> deque[Point]:
-    """The points of a run's samples.csv from the instant `since` on; none when it is not there."""
+def read_points(samples: Path, since: float) -> deque[Point]:
+    """The points of a run's samples.csv from the instant `since` on (real seconds since the epoch); empty without the file."""
     points: deque[Point] = deque()
     with suppress(FileNotFoundError), samples.open(newline="") as stream:
         for row in csv.DictReader(stream):
-            # A torn last line lacks columns; an older run's lack the processors.
+            # An incomplete last line lacks columns; files of earlier releases have no processors.
             with suppress(ValueError, TypeError):
                 busy = row.get("processors_busy")
                 point = Point(float(row["real"]), float(row["pending"]), float(busy) if busy else None)

@@ -1,6 +1,7 @@
-"""The progress line while Ansible waits for an instance on this machine: an Ansible module shows nothing before it ends.
+"""Shows the progress of an instance on this machine while an Ansible module waits for it.
 
-A task of Ansible costs the head more than half a second of processor time; reading the state here costs next to nothing.
+An Ansible module shows nothing before it ends. A task takes more than half a second of processor time on the head, much more than
+reading the state from files here.
 """
 
 from __future__ import annotations
@@ -23,33 +24,33 @@ from slurm_mirage.rm.api import Nodes, ResourceManagerError
 from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.commands import Slurm
 
-# Seconds between two looks at least, by the module that is at work.
+# Smallest number of seconds between two reads of the state, by the module that runs.
 EVERY = {
     "slurm_farm": 1.0,
     "slurm_farm_info": 2.0,
     "slurm_replay_info": 2.0,
 }
-PATIENCE = 10.0  # seconds that the controller has for an answer about the nodes
+QUERY_TIMEOUT = 10.0  # seconds to wait for the controller's answer about the nodes
 
 
 def nodes_of(directory: Path) -> Nodes | None:
-    """The nodes of the instance in `directory`; None when its controller does not answer in time."""
+    """The nodes of the instance in `directory`; None if its controller does not answer in time."""
     try:
-        return Slurm.of_instance(directory, commands_of(directory), query_timeout=PATIENCE).nodes()
+        return Slurm.of_instance(directory, commands_of(directory), query_timeout=QUERY_TIMEOUT).nodes()
     except (ResourceManagerError, WrongUse):
         return None
 
 
 def write_metrics(results: Path | None, progress: Mapping[str, Any]) -> None:
-    """Write metrics.prom of a run into the folder of its results, if there is one. `progress` is the content of progress.json."""
+    """Write metrics.prom of a run into the folder of its results if the folder exists. progress: content of progress.json."""
     if results is not None and results.is_dir():
-        # The run does not end because this file cannot be written.
+        # A run must not fail because this file cannot be written.
         with suppress(OSError, ValueError, WrongUse):
             prometheus.write(results / prometheus.NAME, progress, records_of(results).diagnostic_metrics)
 
 
 class LocalProgress:
-    """Shows how far the start or the replay is, in a thread of its own, while the module that waits for it runs."""
+    """Shows the progress of the nodes' start or of the replay in a thread while an Ansible module waits for it."""
 
     def __init__(self, directory: Path, screen: Screen, results: Path | None = None) -> None:
         self.directory = directory
@@ -59,22 +60,24 @@ class LocalProgress:
         self._stop = threading.Event()
 
     def begin(self, action: str) -> None:
-        """Show how far it is while a task of the module `action` runs; nothing when it is another module."""
+        """Show progress while a task of the module `action` runs; has no effect for modules without progress."""
         if action in EVERY:
             self._stop = threading.Event()
-            look = {"slurm_farm": self._daemons, "slurm_farm_info": self._registrations, "slurm_replay_info": self._replay}[action]
-            threading.Thread(target=self._show, args=(look, EVERY[action], self._stop), daemon=True).start()
+            line_of = {"slurm_farm": self._daemons, "slurm_farm_info": self._registrations, "slurm_replay_info": self._replay}[
+                action
+            ]
+            threading.Thread(target=self._show, args=(line_of, EVERY[action], self._stop), daemon=True).start()
 
     def end(self) -> None:
-        """Show nothing more."""
+        """Stop showing progress."""
         with self._lock:
             self._stop.set()
 
-    def _show(self, look: Callable[[Rate], str | None], every: float, stop: threading.Event) -> None:
+    def _show(self, line_of: Callable[[Rate], str | None], every: float, stop: threading.Event) -> None:
         rate, took = Rate(), 0.0
         while not stop.wait(max(every, 4 * took)):
             began = time.monotonic()
-            line = look(rate)
+            line = line_of(rate)
             took = time.monotonic() - began
             with self._lock:
                 if line and not stop.is_set():
@@ -108,9 +111,10 @@ class LocalProgress:
 
 @contextmanager
 def local_progress(directory: Path | None, screen: Screen, results: Path | None = None) -> Iterator[LocalProgress | None]:
-    """Progress of the instance in `directory` while it lasts; None for no directory, when the instance is on other machines.
+    """Yields the progress of the instance in `directory` and ends it on exit; None if the instance is on other machines.
 
-    results: the folder that metrics.prom of the run is kept in, None without a run.
+    directory: None if the instance is on other machines
+    results: the folder in which metrics.prom of the run is updated; None without a run
     """
     progress = LocalProgress(directory, screen, results) if directory is not None else None
     try:

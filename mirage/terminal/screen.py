@@ -1,4 +1,4 @@
-"""What appears on the terminal while something runs: lines that stay, and one line that is rewritten."""
+"""Writes lines to the terminal: permanent lines, and one live line that is rewritten."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-# Without a terminal: seconds without any line before a live line is written. Each live line doubles them, up to the longest. CI
-# systems end a program that writes nothing for ten minutes.
+# Without a terminal: seconds without output after which a live line is written. The interval doubles with each live line, up to the
+# longest. CI systems end a program that writes nothing for ten minutes.
 BETWEEN_LINES, LONGEST_BETWEEN_LINES = 30.0, 300.0
 
 
 class Screen:
-    """Writes to a terminal, or to a file or pipe, where the live line is an ordinary one now and then."""
+    """Writes to a terminal, or to a file or pipe, where the live line is written as an ordinary line from time to time."""
 
     def __init__(self, stream: TextIO | None = None, between_lines: float = BETWEEN_LINES) -> None:
         self.stream = stream or sys.stdout
@@ -28,21 +28,21 @@ class Screen:
         self._begin_interval(between_lines)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Write a permanent line."""
         self.clear()
         self._write(f"{text}\n")
         self._begin_interval(self.between_lines)
 
     def say_in_log(self, text: str) -> None:
-        """A line that stays where there is no terminal. A terminal has shown it as it happened."""
+        """Write a permanent line if there is no terminal. A terminal has shown its content as live lines."""
         if not self.is_terminal:
             self.say(self._titled(text))
 
     def live(self, text: str, in_log: str | None = None) -> None:
-        """A line that the next one replaces.
+        """Write a live line, which the next line replaces.
 
-        Without a terminal it is an ordinary line, and written only when nothing else has been for a while.
-        in_log: what is written then instead of `text`.
+        Without a terminal it is an ordinary line, written only if nothing else was written for some time.
+        in_log: the text without a terminal, instead of `text`.
         """
         if self.is_terminal:
             width = shutil.get_terminal_size().columns - 1
@@ -56,14 +56,14 @@ class Screen:
             self._begin_interval(min(2 * self._interval, LONGEST_BETWEEN_LINES))
 
     def _titled(self, text: str) -> str:
-        """What is written of `text`: other screens say first what it is about."""
+        """`text` as it is written; subclasses add a title."""
         return text
 
     def _begin_interval(self, seconds: float) -> None:
         self._interval, self._interval_began = seconds, time.monotonic()
 
     def clear(self) -> None:
-        """Take the live line away."""
+        """Remove the live line."""
         if self._live:
             self._live = False
             self._write("\r\x1b[K")
@@ -75,9 +75,9 @@ class Screen:
         except OSError as error:
             if error.errno not in (errno.EPIPE, errno.EIO):
                 raise
-            # The reader has seen enough (`make metrics ... | head`), or the terminal is gone: the work goes on, untold.
-            with Path(os.devnull).open("w") as nowhere:
-                os.dup2(nowhere.fileno(), self.stream.fileno())
+            # The reader has closed the pipe (`make metrics ... | head`), or the terminal was closed: continue without output.
+            with Path(os.devnull).open("w") as null:
+                os.dup2(null.fileno(), self.stream.fileno())
 
 
 def clock_time(seconds: float) -> str:
@@ -89,7 +89,7 @@ def clock_time(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """A duration as people say it: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
+    """A duration rounded for reading: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
@@ -102,8 +102,8 @@ def about(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def _how_far(done: int, wanted: int, rate: float | None) -> str:
-    """`1840 of 3600, 95/s, 19 s left`."""
+def _part_done(done: int, wanted: int, rate: float | None) -> str:
+    """Number done, rate and remaining time: `1840 of 3600, 95/s, 19 s left`."""
     parts = [f"{done} of {wanted}"]
     if rate:
         parts += [f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s", f"{about((wanted - done) / rate)} left"]
@@ -111,21 +111,21 @@ def _how_far(done: int, wanted: int, rate: float | None) -> str:
 
 
 def start_line(farm: Mapping[str, Any]) -> str | None:
-    """How far the start of the daemons is, by the farm's state; None when all run."""
+    """Progress of the daemons' start, from the state of the farm; None if the farm is not starting."""
     if farm["phase"] != "starting":
         return None
     if farm["leaving"]:
         return f"ending daemons: {farm['leaving']} left"
     nodes = farm["daemons"].get("slurmd", {"ready": 0, "wanted": 0})
-    # A second or two without memory is how the start is kept at the pace of what is freed.
+    # Waits of one or two seconds are normal: the start is limited to the rate at which memory is freed.
     if (waiting := farm["waiting_for_memory"] or 0) > 2:
         return f"starting nodes: {nodes['ready']} of {nodes['wanted']}, waiting for memory for {waiting} s"
-    return f"starting nodes: {_how_far(nodes['ready'], nodes['wanted'], farm['rate'])}"
+    return f"starting nodes: {_part_done(nodes['ready'], nodes['wanted'], farm['rate'])}"
 
 
 def registration_line(registered: int, wanted: int, rate: float | None) -> str:
-    """How many nodes have registered, of those that are to."""
-    return f"registered: {_how_far(registered, wanted, rate)}"
+    """Progress of the registration of nodes: number registered, of the number wanted."""
+    return f"registered: {_part_done(registered, wanted, rate)}"
 
 
 def progress_line(progress: Mapping[str, Any]) -> str:

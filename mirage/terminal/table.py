@@ -1,4 +1,4 @@
-"""metrics.json as a table on the terminal, legible when it is piped into a file too."""
+"""Prints metrics.json as tables on the terminal or into a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.terminal.screen import Screen, about
 
-# The run's own quality: value, how it is called here, and its unit.
+# Figures of the run's validity: name in metrics.json, meaning, unit.
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
@@ -41,7 +41,7 @@ VALIDITY = (
 
 
 def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
-    """A figure with its unit; - for one that is unknown. Of counts by kind those that are none are left out."""
+    """A figure with its unit; "-" if unknown. Counts by kind are listed without zeros."""
     if value is None:
         return "-"
     if isinstance(value, Mapping):
@@ -54,7 +54,7 @@ def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
 
 
 def _with_bound(words: str, bound: float | None) -> str:
-    """The meaning of a figure, and what this run allows it."""
+    """The meaning of a figure, with its bound for this run if it has one."""
     return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
 
 
@@ -69,17 +69,17 @@ def _table(rows: list[tuple[str, str, str]]) -> Table:
 
 
 def print_all(screen: Screen, *parts: RenderableType) -> None:
-    """Print texts and tables of rich. Without a terminal rich would take 80 columns for granted."""
+    """Print texts and tables of rich. Without a terminal the width is 110 columns; the default of rich is 80."""
     width = None if screen.is_terminal else 110
     console = Console(file=screen.stream, width=width, highlight=False, markup=False)
     with console.capture() as printed:
         for part in parts:
             console.print(part)
-    # Tables are padded with blanks, which are seen where the text is selected, and in files.
+    # Remove the padding of tables, which would be part of copied text and of files.
     screen.say("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
-# Headings of the classes of run time (job_classes.RUNTIMES), which are too long for a row of the table.
+# Short column headings for the classes of run time (classes.RUNTIMES).
 _SHORT = ("to 1 min", "to 10 min", "to 1 h", "to 6 h", "to 1 d", "over 1 d")
 
 
@@ -101,12 +101,12 @@ def classes_table(classes: list[dict[str, Any]]) -> Table:
 
 
 def show(metrics: dict[str, Any], screen: Screen) -> None:
-    """Print the jobs by their end, the metrics (for a missing one, why), and how well the run itself went."""
+    """Print the jobs by state, the metrics (or the reason why one is missing), and the figures of the run's validity."""
     jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
     parts: list[RenderableType] = [f"\njobs: {jobs or 'none'} (times in seconds of the trace)"]
     rows = definitions.table(metrics)
     if all(value is None for _, value, _, _ in rows):
-        parts.append(f"no metrics: {', '.join(dict.fromkeys(why for _, _, _, why in rows))}")
+        parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
     else:
         parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]

@@ -1,4 +1,4 @@
-"""Where in its log a run is: the log's own second, and its date, at an instant of the replay."""
+"""Converts an instant of the replay to the time in the log: its second, and its date."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from slurm_mirage.base.files import read_json
 
 @dataclass(frozen=True)
 class TraceTime:
-    """`second` is the log's second at the start of the replay, `per_real` how many of them pass in a real second; `time` is what
-    experiment.json says of the log's dates (a LocalTime), None if nothing."""
+    """Conversion of real seconds since the start of the replay to the time in the log."""
 
     second: float
+    """Second of the log at the start of the replay."""
     per_real: float
+    """Seconds of the log per real second."""
     time: Mapping[str, Any] | None
+    """The dates of the log in experiment.json (a LocalTime); None if the log has none."""
 
     def words(self, elapsed: float) -> str:
-        """The date in the log after so many real seconds, or its second where the log has no dates."""
+        """The date in the log `elapsed` real seconds after the start, or its second if the log has no dates."""
         second = self.second + elapsed * self.per_real
         date = self._date(second)
         return f"second {second:.0f} of the log" if date is None else f"{date:%Y-%m-%d %H:%M:%S} in the log"
@@ -33,14 +35,16 @@ class TraceTime:
         if self.time is None or self.time["begin"] is None:
             return None
         with suppress(ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
-            there = datetime.fromtimestamp(self.time["begin"] + second, ZoneInfo(self.time["zone"]))
-            return there + timedelta(seconds=self.time["offset"])
+            date = datetime.fromtimestamp(self.time["begin"] + second, ZoneInfo(self.time["zone"]))
+            return date + timedelta(seconds=self.time["offset"])
         return None
 
 
 def trace_time(results: Path, speed: float) -> TraceTime | None:
-    """That of the run whose results are in this folder. None where the folder is another clone's, and with PERIOD, whose jobs come
-    at other times than the log's."""
+    """The conversion for the run with this folder of results and this speed.
+
+    None if the folder does not have the files of a run, and with PERIOD, which does not use the submission times of the log.
+    """
     try:
         experiment = read_json(results / "experiment.json")
         if experiment is None or float(experiment["inputs"]["PERIOD"]):

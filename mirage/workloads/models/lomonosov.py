@@ -1,4 +1,7 @@
-"""lomonosov: the jobs of Polyakov and Dubenskaya's simulation (GRID 2018), from data of Lomonosov-1 of 2017."""
+"""lomonosov: the jobs of Polyakov and Dubenskaya's simulation (GRID 2018), from data of Lomonosov-1 of 2017.
+
+See docs/models-calibrated.md.
+"""
 
 from __future__ import annotations
 

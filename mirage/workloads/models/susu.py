@@ -1,4 +1,7 @@
-"""susu: workload of a cluster of South Ural State University over ten months, from few published figures. See docs/models.md."""
+"""susu: workload of a cluster of South Ural State University over ten months, from few published figures.
+
+See docs/models-calibrated.md.
+"""
 
 from __future__ import annotations
 

@@ -16,10 +16,9 @@ import pytest
 from rich.console import Console
 
 from mirage.commands import watch
-from mirage.terminal import figures, trace_time
-from mirage.terminal import live_state as live_look
+from mirage.terminal import figures, live_state, trace_time
 from mirage.terminal.figures import Row
-from mirage.terminal.live_state import LiveLook, Point
+from mirage.terminal.live_state import LiveState, Point
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
@@ -82,63 +81,63 @@ def slurm(instance: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def seen(look: LiveLook) -> tuple[dict[str, Any], Any]:
-    found = look.look()
+def seen(state: LiveState) -> tuple[dict[str, Any], Any]:
+    found = state.read()
     assert found is not None
     return found
 
 
 def test_a_run_is_read_and_slurmctld_is_left_alone(instance: Path, slurm: Path) -> None:
-    look = LiveLook(instance)
-    info, progress = seen(look)
-    assert look.goes_on and progress is not None and progress["submitted"] == 132
+    state = LiveState(instance)
+    info, progress = seen(state)
+    assert state.run_is_active and progress is not None and progress["submitted"] == 132
     assert (info["nodes"], info["processors"]) == ({"idle": 17, "allocated": 43}, {"busy": 172, "all": 240})
-    earlier, latest = look.past
+    earlier, latest = state.past
     assert (earlier.pending, earlier.busy, latest.pending, latest.busy) == (12, 172, 12, 172)
     assert not (slurm / "asked").exists()
 
 
 def test_without_a_run_slurmctld_is_asked(instance: Path, slurm: Path) -> None:
     (instance / "runs/one/replay.lock").unlink()
-    look = LiveLook(instance)
+    state = LiveState(instance)
     give_up = time.monotonic() + 60
-    while not (info := seen(look)[0])["nodes"]:
+    while not (info := seen(state)[0])["nodes"]:
         assert time.monotonic() < give_up
         time.sleep(0.05)
-    assert not look.goes_on
+    assert not state.run_is_active
     assert (info["nodes"], info["jobs"], info["processors"]) == ({"idle": 60}, {"pending": 1}, {"busy": 0, "all": 240})
 
 
 def test_the_run_that_was_the_last_stays_on_the_screen(instance: Path, slurm: Path) -> None:
-    look = LiveLook(instance)
-    look.look()
+    state = LiveState(instance)
+    state.read()
     (instance / "runs/one/replay.lock").unlink()
     ended = {**PROGRESS, "phase": "finished", "time_left": None, "real": 1_790_000_000.0}
     write_json(instance / "runs/one/progress.json", ended)
-    progress = seen(look)[1]
-    assert watch.heading("mine", look.goes_on, progress).startswith("cluster mine: run one has finished, at 2026-09-21 ")
-    assert seen(LiveLook(instance))[1] == ended, "for who comes later too"
+    progress = seen(state)[1]
+    assert watch.heading("mine", state.run_is_active, progress).startswith("cluster mine: run one has finished, at 2026-09-21 ")
+    assert seen(LiveState(instance))[1] == ended, "for who comes later too"
 
 
 def test_an_instance_that_is_removed_meanwhile(instance: Path, slurm: Path) -> None:
-    look = LiveLook(instance)
+    state = LiveState(instance)
     (instance / "state").mkdir()
     (instance / "state/clock").write_text("half of a l")
     with pytest.raises(WrongUse, match="clock file"):
-        look.look()
+        state.read()
     (instance / "instance.json").unlink()
-    assert look.look() is None
+    assert state.read() is None
 
 
 def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_look, "RESULTS", tmp_path)
+    monkeypatch.setattr(live_state, "RESULTS", tmp_path)
     (tmp_path / "v1.2").mkdir()
-    assert live_look.results_of("v1.2") == tmp_path / "v1.2"
-    assert live_look.results_of("v1.2.fifo-1") == tmp_path / "v1.2/fifo-1"
-    assert live_look.results_of("kth") == tmp_path / "kth"
+    assert live_state.results_of("v1.2") == tmp_path / "v1.2"
+    assert live_state.results_of("v1.2.fifo-1") == tmp_path / "v1.2/fifo-1"
+    assert live_state.results_of("kth") == tmp_path / "kth"
     (tmp_path / "v1.2/fifo-1").mkdir()
-    assert live_look.results_of("v1.2.fifo-1.2") == tmp_path / "v1.2/fifo-1"
-    assert live_look.results_of("v1.3") == tmp_path / "v1/3"
+    assert live_state.results_of("v1.2.fifo-1.2") == tmp_path / "v1.2/fifo-1"
+    assert live_state.results_of("v1.3") == tmp_path / "v1/3"
 
 
 @pytest.mark.parametrize(
@@ -148,14 +147,14 @@ def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypa
 def test_the_verdict_on_the_run_that_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validity: dict[str, Any] | None, told: str | None
 ) -> None:
-    monkeypatch.setattr(live_look, "RESULTS", tmp_path)
+    monkeypatch.setattr(live_state, "RESULTS", tmp_path)
     (tmp_path / "c/fifo-1").mkdir(parents=True)
     (tmp_path / "c/fifo-1/experiment.json").write_text(json.dumps({"run": "c.fifo-1.2"}))
     if validity is not None:
         (tmp_path / "c/fifo-1/metrics.json").write_text(json.dumps({"validity": validity}))
-    assert live_look._verdict({"run": "c.fifo-1.2"}) == told
+    assert live_state._verdict({"run": "c.fifo-1.2"}) == told
     # What is there is of another attempt.
-    assert live_look._verdict({"run": "c.fifo-1"}) is None
+    assert live_state._verdict({"run": "c.fifo-1"}) is None
     info = {"nodes": {}, "jobs": {}, "processors": None, "scheduler": {}, "farm": {"phase": "stopped"}, "clock": None, "memory": 0,
             "cpu_busy": 0.5, "trace": None, "verdict": told}  # fmt: skip
     shown = [(row.text, row.urgent) for row in watch.all_rows(info, None) if row.label == "verdict"]
@@ -183,11 +182,11 @@ def test_what_the_cluster_is_at(goes_on: bool, progress: dict[str, Any] | None, 
 
 def test_samples_that_are_torn_old_or_of_an_earlier_release(tmp_path: Path) -> None:
     path = tmp_path / "samples.csv"
-    assert not live_look.earlier(path, 0.0)
+    assert not live_state.read_points(path, 0.0)
     path.write_text(SAMPLES.format(100.0, 900.0))
-    assert list(live_look.earlier(path, 500.0)) == [Point(900.0, 12.0, 172.0)]
+    assert list(live_state.read_points(path, 500.0)) == [Point(900.0, 12.0, 172.0)]
     path.write_text("real,pending\n900.0,3\n")
-    assert list(live_look.earlier(path, 500.0)) == [Point(900.0, 3.0, None)]
+    assert list(live_state.read_points(path, 500.0)) == [Point(900.0, 3.0, None)]
 
 
 def test_sparkline() -> None:
@@ -201,7 +200,7 @@ def drawn(width: int, height: int, encoding: str) -> list[str]:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding)
     console = Console(file=stream, width=width, height=height, force_terminal=False)
-    info = live_look._of_run(PROGRESS) or {}
+    info = live_state._of_run(PROGRESS) or {}
     info |= {"farm": FARM, "clock": None, "memory": 2048.0, "cpu_busy": 0.5, "trace": "1997-05-13 15:39:25 in the log"}
     past = [Point(time.time() - 90, 0, 10), Point(time.time() - 5, 12, 172)]
     console.print(watch.page("cluster mine: run one goes on", watch.all_rows(info, PROGRESS), past, console))
