@@ -87,9 +87,19 @@ def _of_run(folder: Path) -> Iterator[tuple[Path, list[str]]]:
         raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
     found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds)
+    # Another version may say the same reasons in other words; how many there are is compared.
+    stored, computed_now = metrics, found.metrics
+    if _is_of_another_version(folder):
+        stored, computed_now = _without_reasons(stored), _without_reasons(computed_now)
     for name, content in found.files.items():
         path = folder / name
-        yield path, list(_differences(metrics, found.metrics)) if name == "metrics.json" else _same(path, content)
+        yield path, list(_differences(stored, computed_now)) if name == "metrics.json" else _same(path, content)
+
+
+def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of metrics.json with the number of reasons in place of their texts."""
+    validity = {**metrics["validity"], "reasons": len(metrics["validity"]["reasons"])}
+    return {**metrics, "validity": validity, "null_reasons": dict.fromkeys(metrics["null_reasons"], "")}
 
 
 def _same(path: Path, content: bytes) -> list[str]:
