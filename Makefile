@@ -55,11 +55,11 @@ compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times eac
 	$(CLI) $@
 
 .PHONY: report
-report: $(STAMP) ## report.html of a finished run, sweep or comparison (RUN) once more, from the files beside it
+report: $(STAMP) ## make report.html of a finished run, sweep or comparison (RUN) again, from the files beside it
 	$(CLI) $@
 
 .PHONY: check
-check: $(STAMP) ## every number of a finished run, sweep or comparison (RUN) again, from its records: whether they are the same
+check: $(STAMP) ## compute every number of a finished run, sweep or comparison (RUN) again from its records, and compare
 	$(CLI) $@
 
 .PHONY: study-scms
@@ -99,7 +99,7 @@ watch: $(STAMP) ## the same live, until q or Ctrl-C
 	$(CLI) $@
 
 .PHONY: shell
-shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch speak to the instance
+shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch use the instance
 	$(CLI) $@
 
 .PHONY: teardown

@@ -67,7 +67,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
 
             values |= knobs_of(values, os.environ)
         for name in resolve.unused(target, os.environ):
-            screen.say(f"note: make {target} does not look at {name}")
+            screen.say(f"note: make {target} ignores {name}")
         return command(target)(values, screen)
     except WrongUse as error:
         return Ending("wrong use", resolve.user_message(error))

@@ -38,7 +38,7 @@ SILENT = 10.0
 """Seconds without progress of a replay after which this is shown. A replay reports its progress every second."""
 WIDEST = 120
 """Largest width of the screen in columns."""
-FOOT = "q ends this screen; what it shows goes on"
+FOOT = "q closes this screen; the run continues"
 MINUTES = (1, 2, 5, 10)
 """Lengths of the histories in minutes. The shortest one that holds all known values is used."""
 LABEL = 9

@@ -90,7 +90,10 @@ def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
         return
     cluster = knobs["CLUSTER"]
     if own_run is not None and own_run != run:
-        raise WrongUse(f"run {run} goes on in cluster {cluster}; wait for it, or name another CLUSTER", parameter="run")
+        raise WrongUse(
+            f"run {run} goes on in cluster {cluster}; wait for it, end it (make teardown CLUSTER={cluster}), or name another one",
+            parameter="cluster",
+        )
     for name, value in _shape_of(run, knobs).items():
         if text_of(knobs[name]) != value:
             has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"

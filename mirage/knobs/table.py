@@ -440,7 +440,7 @@ TABLE = (
         "",
         optional(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
-        "name of the run: results/RUN",
+        "name of the run: results/RUN; without it an unfinished run with the same inputs is continued",
         (*_RUN, "report", "check"),
         shown="time stamp and trace name",
         group=OUTPUT,

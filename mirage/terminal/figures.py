@@ -46,7 +46,7 @@ def rows(info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[Ro
 def daemons(farm: Mapping[str, Any]) -> list[Row]:
     """The daemons of a host; the first row has the number of running daemons by kind."""
     if farm["phase"] == "stopped":
-        return [Row("daemons", "none runs", urgent=True)]
+        return [Row("daemons", "none running", urgent=True)]
     kinds = [f"{kind} {count['up']}/{count['wanted']}" for kind, count in farm["daemons"].items()]
     shown = [Row("daemons", f"{', '.join(kinds)} ({farm['phase']}, {farm['restarts']} restarts)")]
     if (start := start_line(farm)) is not None:

@@ -182,7 +182,7 @@ def test_workload_from_a_model_is_the_same_for_the_same_seed(copy: Path, tmp_pat
 def test_a_knob_that_the_target_does_not_look_at_is_told(copy: Path, tmp_path: Path) -> None:
     done = run(copy, "workload", JOBS="1", PERIOD="3", OUT=str(tmp_path / "w.swf"))
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "note: make workload does not look at PERIOD"
+    assert done.stdout.splitlines()[0] == "note: make workload ignores PERIOD"
 
 
 def test_workload_is_selected_and_shrunk(copy: Path, tmp_path: Path) -> None:

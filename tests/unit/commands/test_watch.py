@@ -214,7 +214,7 @@ def test_the_screen_fits_the_terminal(width: int, height: int, encoding: str) ->
     lines = drawn(width, height, encoding)
     assert len(lines) <= height and max(map(len, lines)) <= width
     assert lines[0] == "cluster mine: run one goes on"
-    assert lines[-1].startswith("q ends this screen")
+    assert lines[-1].startswith("q closes this screen")
     if height >= 24:
         text = "\n".join(lines)
         for words in ("172 of 240 busy (72 %)", "132 of 200 submitted, 80 ended", "0:41, until", "0 to 12 in 2 min", "in the log"):
@@ -273,7 +273,7 @@ def test_a_key_ends_it_and_the_terminal_is_as_before(mine: Path, key: str) -> No
     python, words, environ = program(mine)
     child = pexpect.spawn(python, words, env=environ, cwd=str(ROOT), dimensions=(24, 80), timeout=60, encoding="utf-8")
     child.expect_exact("\x1b[?1049h")
-    child.expect_exact("q ends this screen")
+    child.expect_exact("q closes this screen")
     child.send(key)
     child.expect_exact("\x1b[?1049l")
     child.expect_exact("ok: cluster mine was watched; nothing in it has changed")
@@ -330,7 +330,7 @@ def test_a_cluster_that_is_not_there(mine: Path) -> None:
 def test_it_ends_when_the_cluster_does(mine: Path) -> None:
     python, words, environ = program(mine)
     child = pexpect.spawn(python, words, env=environ, cwd=str(ROOT), dimensions=(24, 80), timeout=60, encoding="utf-8")
-    child.expect_exact("q ends this screen")
+    child.expect_exact("q closes this screen")
     (mine / "instance.json").unlink()
     child.expect_exact("ok: cluster mine is gone")
     child.expect(pexpect.EOF)

@@ -523,7 +523,7 @@ def test_progress_tells_trouble_only_when_there_is_some() -> None:
 
 
 def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
-    assert status.lines({"farm": {"phase": "stopped"}, "nodes": {}, "jobs": {}, "memory": 1}, None) == ["daemons:  none runs"]
+    assert status.lines({"farm": {"phase": "stopped"}, "nodes": {}, "jobs": {}, "memory": 1}, None) == ["daemons:  none running"]
     farm = {
         "phase": "running",
         "daemons": {"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 8, "up": 7, "ready": 7}},
