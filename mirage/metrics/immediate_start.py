@@ -6,6 +6,8 @@ to consider it in a scheduling cycle and to launch it; with a clock that runs 50
 
 from __future__ import annotations
 
+from slurm_mirage.clock.clock import Clock
+
 RECORD = 1.0
 """Resolution of submissions and starts in Slurm's records, in seconds of Slurm's time."""
 START = 0.04
@@ -15,4 +17,5 @@ up to 40 ms. Up to SPEED=25 that is less than the resolution of the record."""
 
 def immediate_below(speed: float, shrink: float) -> float:
     """Trace seconds; a job with a shorter wait started immediately. speed: SPEED; shrink: SHRINK, in per cent."""
-    return round(max(RECORD, START * speed) * 100 / shrink, 9)
+    clock = Clock(speed=speed, shrink=shrink)
+    return round(clock.virtual_to_trace(max(RECORD, clock.real_to_virtual(START))), 9)

@@ -26,6 +26,7 @@ from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
+from slurm_mirage.clock.clock import Clock
 
 # The log's record of the same jobs. It is written by the first report, so that later ones do not need the log.
 RECORDED = "recorded.csv"
@@ -169,8 +170,8 @@ class Run:
         if not path.is_file() or began is None or not (data := path.read_bytes()).strip():
             return pl.DataFrame({"time": []}, schema={"time": pl.Float64})
         lines = pl.read_csv(io.BytesIO(data), infer_schema_length=None, ignore_errors=True, truncate_ragged_lines=True)
-        shrink = float(self.experiment["inputs"]["SHRINK"])
-        time = self._first_submission() + (pl.col("virtual") - began["virtual"]) * 100 / shrink
+        clock = Clock(shrink=float(self.experiment["inputs"]["SHRINK"]))
+        time = self._first_submission() + (pl.col("virtual") - began["virtual"]) * clock.virtual_to_trace(1.0)
         return lines.with_columns(time=time).drop_nulls("time").sort("time").unique("time", keep="last", maintain_order=True)
 
     def _first_submission(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slurm_mirage.base.files import read_json
+from slurm_mirage.clock.clock import Clock
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def trace_time(results: Path, speed: float) -> TraceTime | None:
         experiment = read_json(results / "experiment.json")
         if experiment is None or float(experiment["inputs"]["PERIOD"]):
             return None
-        shrink = float(experiment["inputs"]["SHRINK"])
         with (results / "workload.csv").open(newline="") as stream:
             first = next(row for row in csv.DictReader(stream) if not row["preset"])
-        second = float(first["submit"]) - float(first["submit_virtual"]) * 100 / shrink
+        clock = Clock(speed=speed, shrink=float(experiment["inputs"]["SHRINK"]))
+        second = float(first["submit"]) - clock.virtual_to_trace(float(first["submit_virtual"]))
     except (OSError, KeyError, ValueError, StopIteration):
         return None
-    return TraceTime(second, speed * 100 / shrink, experiment["trace"].get("time"))
+    return TraceTime(second, clock.real_to_trace(1.0), experiment["trace"].get("time"))
