@@ -131,7 +131,7 @@ BEDS = "debootstrap iproute2 nftables openssh-client systemd-container"
 )
 def test_missing_tools_are_named_in_one_line(clone: Path, tmp_path: Path, target: str, packages: str) -> None:
     """A PATH that holds only what the Makefile itself needs."""
-    for name in ("sh", "sha256sum", "cut", "cat", "rm", "touch"):
+    for name in ("sh", "sha256sum", "cut", "cat", "echo", "rm", "touch"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     done = make(clone, target, PATH=str(tmp_path))
     assert done.returncode == 2
