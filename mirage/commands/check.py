@@ -30,9 +30,9 @@ def check(values: Mapping[str, Value], screen: Screen) -> Ending:
 
     The numbers of such a page are those of the other files, which were compared; its words and pictures are of its version.
     """
-    folder = report.folder_of(values)
+    folder, version = report.folder_of(values), runs.git_version()
     count, different = 0, []
-    for path, differences in _files(folder):
+    for path, differences in _files(folder, version):
         count += 1
         name = path.relative_to(folder.parent)
         screen.say(f"{name}: {'as computed' if not differences else '; '.join(differences[:_SHOWN])}")
@@ -43,7 +43,7 @@ def check(values: Mapping[str, Value], screen: Screen) -> Ending:
             different.append(name)
     if not different:
         return Ending("ok", f"{count} files of results/{folder.name} are what is computed of the records beside them")
-    if all(name.name == report.NAME for name in different) and _is_of_another_version(folder):
+    if all(name.name == report.NAME for name in different) and _is_of_another_version(folder, version):
         same = f"{count - len(different)} of {count} files of results/{folder.name} are what is computed of the records beside them"
         return Ending("ok", f"{same}; the others are pages of another version: make report RUN={folder.name} writes them again")
     names = ", ".join(map(str, different))
@@ -51,34 +51,37 @@ def check(values: Mapping[str, Value], screen: Screen) -> Ending:
     return Ending("failed", f"{words}. An earlier release may have made them")
 
 
-def _is_of_another_version(folder: Path) -> bool:
-    """Whether experiment.json names another commit than that of the clone, or files of one of them were changed."""
-    made, now = (read_json(folder / "experiment.json") or {}).get("git"), runs.git_version()
-    return made is None or now is None or made != now or bool(made["changed"])
+def _is_of_another_version(folder: Path, version: Mapping[str, Any] | None) -> bool:
+    """Whether the files in `folder` may have been made by other code than that of the clone.
+
+    version: `runs.git_version` of the clone. The code is the same if experiment.json has the same commit, without changed files.
+    """
+    made = (read_json(folder / "experiment.json") or {}).get("git")
+    return made is None or version is None or made != version or bool(made["changed"])
 
 
-def _files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Each computed file, with its differences from what its records give."""
     if (folder / "comparison.json").is_file():
         content = read_json(folder / "experiment.json")
         members = members_of(content)
         for one in members:
-            yield from _of_run(folder / one.folder)
+            yield from _of_run(folder / one.folder, version)
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]))))
         yield folder / "comparison.json", list(_differences(read_json(folder / "comparison.json"), found))
     elif (folder / "sweep.csv").is_file():
         runs = sweep.runs_of(folder)
         for _, run, _ in runs:
             if (run / "metrics.json").is_file():
-                yield from _of_run(run)
+                yield from _of_run(run, version)
         yield folder / "sweep.csv", _same(folder / "sweep.csv", sweep.content(runs).encode())
     else:
-        yield from _of_run(folder)
+        yield from _of_run(folder, version)
     for path, text in report.pages(folder)[1].items():
         yield path, _same(path, text.encode())
 
 
-def _of_run(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Files of a run that are computed from the records of the replay, of Slurm and of sigsleep, with their differences."""
     from mirage.records.run_results import results  # loads polars
 
@@ -89,7 +92,7 @@ def _of_run(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds)
     # Another version may say the same reasons in other words; how many there are is compared.
     stored, computed_now = metrics, found.metrics
-    if _is_of_another_version(folder):
+    if _is_of_another_version(folder, version):
         stored, computed_now = _without_reasons(stored), _without_reasons(computed_now)
     for name, content in found.files.items():
         path = folder / name

@@ -106,6 +106,14 @@ def _step(times: Times, free: Numbers, steps: int, instant: float) -> tuple[int,
 
 
 @njit(cache=True, nogil=True)
+def _drop_passed(times: Times, steps: int, now: float) -> int:
+    """The number of steps without those that ended at `now` or before."""
+    while steps > 1 and times[steps - 2] <= now:
+        steps -= 1
+    return steps
+
+
+@njit(cache=True, nogil=True)
 def _join(times: Times, free: Numbers, steps: int, index: int) -> int:
     """Merges step `index` with the one before it in time if both have as many processors; returns the new number of steps."""
     if index + 1 >= steps or free[index] != free[index + 1]:
@@ -171,8 +179,7 @@ def _in_turn(
             now = min(now, submit[submitted])
         if left < leavers.size:
             now = min(now, leave[leavers[left]])
-        while steps > 1 and times[steps - 2] <= now:
-            steps -= 1
+        steps = _drop_passed(times, steps, now)
         while ends[0][0] <= now:
             job = heapq.heappop(ends)[1]
             free += width[job]
@@ -207,8 +214,7 @@ def _in_turn(
                 # The only reservation is that of the first job in the queue. The profile has running jobs only, so it never falls.
                 waits = True
                 # A start at this instant leaves the step before it, which has passed.
-                while steps > 1 and times[steps - 2] <= now:
-                    steps -= 1
+                steps = _drop_passed(times, steps, now)
                 i = steps - 1
                 while expected[i] < width[job]:
                     i -= 1
@@ -249,8 +255,7 @@ def _conservative(
         if left < leavers.size:
             event = min(event, leave[leavers[left]])
         now = event
-        while steps > 1 and times[steps - 2] <= now:
-            steps -= 1
+        steps = _drop_passed(times, steps, now)
         gave = False
         while ends[0][0] <= now:
             job = heapq.heappop(ends)[1]
