@@ -19,7 +19,7 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from ..base.files import read_json, write_json
 from . import isolation
 from .daemons import KIND_ORDER, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
-from .last_words import NO_WORDS, last_words
+from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
 from .pid_namespaces import HOLDER_COMMAND
 from .spawner import DIGEST_VARIABLE, Spawner
@@ -432,6 +432,23 @@ class Farm:
             with suppress(OSError):  # on a full disk the file is outdated, and the farm continues
                 write_json(path, state)
                 self.written = state
+
+
+def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str] = ()) -> str:
+    """Return why the farm in `state` cannot start a daemon, and what to do; empty when none fails.
+
+    Of several failing daemons it is the one that others depend on most: slurmctld does not start without slurmdbd. With `kinds`,
+    only daemons of these names count.
+    """
+    if state.get("trouble"):
+        return str(state["trouble"])
+    failing = {name: reason for name, reason in state["failing"].items() if not kinds or name in kinds}
+    if not failing:
+        return ""
+    name = min(failing, key=lambda name: KIND_ORDER.index(name) if name in KIND_ORDER else len(KIND_ORDER))
+    others = f" (of {state['failing_count']} daemons)" if state["failing_count"] > 1 else ""
+    what_to_do = advice(failing[name], directory) or f"; see {directory}/log"
+    return f"{name}{others} does not start: {failing[name]}{what_to_do}"
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:

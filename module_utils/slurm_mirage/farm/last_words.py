@@ -21,7 +21,7 @@ _ADVICE = (
     ),
     (
         re.compile(r"(job|node|part|trigger|resv|assoc|fed)\w* state|start with '-i'|state save file", re.IGNORECASE),
-        "the saved state in {directory}/state cannot be read: remove the file (what it holds is lost), or run `make teardown`",
+        "move the files of {directory}/state away (the cluster's jobs are lost), or run `make teardown`",
     ),
     (
         re.compile(r"no space left|disk quota exceeded", re.IGNORECASE),
@@ -63,7 +63,7 @@ def _end_of(path: Path, start: int) -> str:
 def _words(lines: list[str]) -> str:
     for number in range(len(lines) - 1, -1, -1):
         if fatal := _FATAL.search(lines[number]):
-            before = []
+            before: list[str] = []
             while number > 0 and len(before) < 2 and (error := _ERROR.search(lines[number - 1])):
                 before.insert(0, error[1].strip())
                 number -= 1

@@ -58,6 +58,6 @@ def test_long_words_are_cut(tmp_path: Path) -> None:
 
 def test_advice(tmp_path: Path) -> None:
     assert "munge.key" in advice("exit 1: Error: Keyfile must be at least 32 bytes", tmp_path)
-    assert "saved state" in advice("fatal: Can not recover job state, incompatible version", tmp_path)
+    assert "move the files of" in advice("fatal: Can not recover job state, incompatible version", tmp_path)
     assert "slurm.conf" in advice("fatal: The FastSchedule option has been removed.", tmp_path)
     assert advice("fatal: something new", tmp_path) == ""
