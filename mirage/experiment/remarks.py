@@ -83,6 +83,12 @@ def sizes_and_presets(chosen: Workload) -> list[str]:
     if chosen.presets():
         running, queued = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
         lines.append(f"preset, as they were when the selection begins: {running} running, {queued} queued")
+    if running := notes.get("left_running"):
+        processors, queued = notes["left_running_processors"], notes.get("left_queued", 0)
+        lines.append(
+            f"warning: when the selection begins, {running} jobs of the log run on {processors} processors and {queued} wait; "
+            "this run begins without them, PRESET=all plays them (PRESET=running: those that run)"
+        )
     if (count := notes.get("preset_unknown")) is not None:
         lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
     return lines
