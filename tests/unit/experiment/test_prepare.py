@@ -90,8 +90,8 @@ def test_presets_and_sizes_are_told() -> None:
 def test_a_selection_that_begins_while_jobs_run_suggests_presets() -> None:
     (line,) = [line for line in remarks(prepared(BUSY, OFFSET=2)) if line.startswith("warning: when the selection begins")]
     assert "2 jobs of the log run on 2 processors and 0 wait" in line and "PRESET=all" in line
-    for given in ({"OFFSET": 2, "PRESET": "all"}, {"OFFSET": 0}):
-        assert not [line for line in remarks(prepared(BUSY, **given)) if "selection begins, " in line and "warning" in line]
+    for more in ({"OFFSET": 2, "PRESET": "all"}, {"OFFSET": 0}):
+        assert not [line for line in remarks(prepared(BUSY, **more)) if "selection begins, " in line and "warning" in line]
 
 
 def test_what_jobs_that_never_started_add_is_told() -> None:
