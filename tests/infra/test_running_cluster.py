@@ -42,7 +42,7 @@ def test_secrets_are_not_readable_by_others(cluster: Cluster) -> None:
 
 
 def as_nobody(cluster: Cluster, command: str) -> str:
-    """Run a Slurm command as a user of the host who has no part in the cluster; returns what it says. The test fails if it works."""
+    """Run a Slurm command as another user of the host; returns what it says. The test fails if it works."""
     prefix = f"SLURM_CONF={cluster.directory}/etc/slurm.conf setpriv --reuid nobody --regid nogroup --clear-groups"
     result = cluster.host.run(f"cd / && {prefix} timeout 60 {command}")
     assert result.rc not in (0, 124), f"{command}: {result.stdout}"
