@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -314,6 +315,16 @@ def test_programs_are_run_with_nothing_of_the_callers_environment(tmp_path: Path
     with pytest.raises(Unclear) as caught:
         Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))
     assert str(caught.value) == "sbatch: PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE"
+
+
+def test_a_command_run_through_another_program_has_the_same_environment(tmp_path: Path) -> None:
+    program = tmp_path / "sinfo"
+    program.write_text("#!/bin/sh\nenv | cut -d= -f1 | sort | tr '\\n' ' ' >&2\nps -o ni= -p $$ >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(Unclear) as caught:
+        Slurm("/etc/slurm.conf", str(tmp_path), "/srv", become=("env", "SECRET=1", "nice", "-n", "3")).nodes()
+    words = "PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE SLURM_TIME_FORMAT TZ"
+    assert str(caught.value).split() == ["sinfo:", *words.split(), str(os.nice(0) + 3)]
 
 
 def test_sbatch_that_was_killed_may_have_submitted(tmp_path: Path) -> None:

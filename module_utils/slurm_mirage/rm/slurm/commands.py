@@ -167,7 +167,7 @@ Commands = TypeVar("Commands", bound="Slurm")
 
 
 class Slurm(ResourceManager):
-    """The commands of one cluster, run as the calling user.
+    """The commands of one cluster, run as the calling user, or as the user that the words `become`, such as sudo, change to.
 
     `keep_open` is a file descriptor that a running sbatch holds: whoever locks that file knows that no submission of a
     predecessor is under way. `query_timeout` is in real seconds.
@@ -176,13 +176,20 @@ class Slurm(ResourceManager):
     records = SlurmRecords()
 
     def __init__(
-        self, slurm_conf: str, programs: str, instance: str, keep_open: int | None = None, query_timeout: float = QUERY_TIMEOUT
+        self,
+        slurm_conf: str,
+        programs: str,
+        instance: str,
+        keep_open: int | None = None,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
     ) -> None:
         on_the_clock = instance_clock.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = Path(instance)
         self._keep_open = () if keep_open is None else (keep_open,)
         self._query_timeout = query_timeout
+        self._become = become
         # Nothing else of the caller's environment: Slurm stores it with every job.
         self._submit_environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
@@ -198,9 +205,16 @@ class Slurm(ResourceManager):
         return cls(settings.text("slurm_conf"), settings.text("bin"), settings.text("instance"), keep_open)
 
     @classmethod
-    def of_instance(cls: type[Commands], directory: Path, programs: Path | str, query_timeout: float = QUERY_TIMEOUT) -> Commands:
+    def of_instance(
+        cls: type[Commands],
+        directory: Path,
+        programs: Path | str,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
+    ) -> Commands:
         """The cluster of the instance in `directory`; `programs` is the folder of the commands."""
-        return cls(f"{directory}/etc/slurm.conf", str(programs), str(directory), query_timeout=query_timeout)
+        conf = f"{directory}/etc/slurm.conf"
+        return cls(conf, str(programs), str(directory), query_timeout=query_timeout, become=become)
 
     # ---- the controller ----
 
@@ -347,10 +361,14 @@ class Slurm(ResourceManager):
         stdin: str = "",
         keep_open: bool = False,
     ) -> subprocess.CompletedProcess[str]:
+        command = [str(self._programs / program), *arguments]
+        if self._become:  # sudo passes no environment on
+            variables = (f"{name}={value}" for name, value in environment.items())
+            command = [*self._become, "env", "--ignore-environment", *variables, *command]
         try:
             return subprocess.run(
-                [str(self._programs / program), *arguments],
-                env=environment,
+                command,
+                env=None if self._become else environment,
                 input=stdin,
                 capture_output=True,
                 text=True,
