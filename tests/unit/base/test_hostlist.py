@@ -27,7 +27,9 @@ def test_expand(text: str, names: list[str]) -> None:
     assert expand(text) == names
 
 
-@pytest.mark.parametrize("text", ["n[", "n[1-2", ",", "n[a]", "n[]", "n[1-]", "n[3-1]", "n[1-2]]", "a b", "n[1-1000][1-1001]", "n[0-99999999999]"])
+@pytest.mark.parametrize(
+    "text", ["n[", "n[1-2", ",", "n[a]", "n[]", "n[1-]", "n[3-1]", "n[1-2]]", "a b", "n[1-1000][1-1001]", "n[0-99999999999]"]
+)
 def test_expand_refuses_text_that_is_not_a_host_list(text: str) -> None:
     with pytest.raises(ValueError):
         expand(text)
