@@ -244,6 +244,21 @@ def details_of(record: Mapping[str, Any]) -> JobDetails:
     )
 
 
+ACCOUNTED_FORMAT = "JobIDRaw,JobName,State,Eligible,Start,End"
+
+
+def parse_accounted(text: str) -> list[JobDetails]:
+    """Answer of `sacct --noheader --parsable2` in ACCOUNTED_FORMAT with instants as numbers: the jobs that have ended."""
+    jobs = []
+    for line in text.splitlines():
+        words = line.split("|")
+        if len(words) == 6 and words[0].isdigit() and (state := words[2].split(" ")[0]) not in NOT_ENDED:
+            instants = (_number(word) for word in words[3:])
+            record = dict(zip(("slurm_id", "name", "state", "eligible", "start", "end"), (int(words[0]), words[1], state, *instants)))
+            jobs.append(details_of(record))
+    return jobs
+
+
 def _duration(word: str) -> int:
     """Seconds of [days-]hours:minutes:seconds."""
     days, _, clock = word.rpartition("-")
