@@ -33,6 +33,6 @@ def kept_details(folder: Path, records: Records) -> list[JobDetails]:
 def end_torn_line(folder: Path) -> None:
     """Give a torn last line of the file its end, so that the next job has a line of its own. Raises OSError."""
     path = folder / NAME
-    if path.exists() and not path.read_bytes()[-1:] in (b"", b"\n"):
+    if path.exists() and path.read_bytes()[-1:] not in (b"", b"\n"):
         with path.open("a") as stream:
             stream.write("\n")

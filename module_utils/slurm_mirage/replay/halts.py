@@ -89,6 +89,8 @@ class Halts:
     def take(self, until: float) -> list[Halt]:
         """The halts that ended before an instant, each once. Those of the replay come first: it also saw the controller late then."""
         with self._lock:
-            taken = sorted((halt for halt in self._noticed if halt.until <= until), key=lambda halt: (halt.what != REPLAY, halt.since))
+            taken = sorted(
+                (halt for halt in self._noticed if halt.until <= until), key=lambda halt: (halt.what != REPLAY, halt.since)
+            )
             self._noticed = [halt for halt in self._noticed if halt not in taken]
         return taken

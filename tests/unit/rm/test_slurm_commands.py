@@ -325,7 +325,12 @@ def test_a_line_that_slurm_cut_off_hides_neither_its_job_nor_the_next(
         (4, "k4.4", "CANCELLED"),
         (5, "k4.5", "COMPLETED"),
     ]
-    assert [(job.ran, job.nodes, job.processors) for job in found[:4]] == [(True, None, None), (True, 100, 2), (True, None, None), (True, 1, 2)]
+    assert [(job.ran, job.nodes, job.processors) for job in found[:4]] == [
+        (True, None, None),
+        (True, 100, 2),
+        (True, None, None),
+        (True, 1, 2),
+    ]
     assert all(job.start and job.end for job in found)
     assert Slurm.records.completions(whole.decode()) == found
 

@@ -301,7 +301,14 @@ class Slurm(ResourceManager):
         left = sorted(set(job_ids) - {job.job_id for job in known})
         if not left:
             return known
-        words = ("--noheader", "--parsable2", "--allocations", "--duplicates", "--starttime=1970-01-02", f"--format={ACCOUNTED_FORMAT}")
+        words = (
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            "--duplicates",
+            "--starttime=1970-01-02",
+            f"--format={ACCOUNTED_FORMAT}",
+        )
         result = self._run("sacct", (*words, f"--jobs={_list_of(left)}"), self._environment, self._query_timeout)
         # Without accounting it fails.
         return known if result.returncode else [*known, *parse_accounted(result.stdout)]

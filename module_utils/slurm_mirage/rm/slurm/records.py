@@ -113,7 +113,7 @@ def split_completions(data: bytes) -> tuple[list[CompletionRecord], int]:
     while first < len(data):
         end = data.find(b"\n", first)
         text = data[first : len(data) if end < 0 else end]
-        is_cut = len(text) == CUT_AT and end < 0 or text.startswith(b"JobId=", CUT_AT)
+        is_cut = (len(text) == CUT_AT and end < 0) or text.startswith(b"JobId=", CUT_AT)
         if end < 0 and not is_cut:
             break
         records.append(CompletionRecord(text[: CUT_AT if is_cut else None].decode(errors="replace"), is_cut))
@@ -254,7 +254,9 @@ def parse_accounted(text: str) -> list[JobDetails]:
         words = line.split("|")
         if len(words) == 6 and words[0].isdigit() and (state := words[2].split(" ")[0]) not in NOT_ENDED:
             instants = (_number(word) for word in words[3:])
-            record = dict(zip(("slurm_id", "name", "state", "eligible", "start", "end"), (int(words[0]), words[1], state, *instants)))
+            record = dict(
+                zip(("slurm_id", "name", "state", "eligible", "start", "end"), (int(words[0]), words[1], state, *instants))
+            )
             jobs.append(details_of(record))
     return jobs
 
