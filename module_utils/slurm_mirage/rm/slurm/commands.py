@@ -35,7 +35,15 @@ from ..api import (
 )
 from . import daemon_log
 from .node_states import READY, count_states
-from .records import COMPLETIONS_FILE, CompletionLog, SlurmRecords, parse_details, parse_diagnostics
+from .records import (
+    ACCOUNTED_FORMAT,
+    COMPLETIONS_FILE,
+    CompletionLog,
+    SlurmRecords,
+    parse_accounted,
+    parse_details,
+    parse_diagnostics,
+)
 
 QUERY_TIMEOUT = 60.0
 """Real seconds after which a query is ended: far above MessageTimeout (10 s)."""
@@ -300,6 +308,24 @@ class Slurm(ResourceManager):
         if not jobs and _TRANSIENT.search(result.stderr):
             raise failure("scontrol", result.stderr)
         return jobs
+
+    def ended(self, job_ids: Sequence[int]) -> list[JobDetails]:
+        """As `ResourceManager.ended`; of a cluster with accounting slurmdbd is asked for those that slurmctld has forgotten."""
+        known = super().ended(job_ids)
+        left = sorted(set(job_ids) - {job.job_id for job in known})
+        if not left:
+            return known
+        words = (
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            "--duplicates",
+            "--starttime=1970-01-02",
+            f"--format={ACCOUNTED_FORMAT}",
+        )
+        result = self._run("sacct", (*words, f"--jobs={_list_of(left)}"), self._environment, self._query_timeout)
+        # Without accounting it fails.
+        return known if result.returncode else [*known, *parse_accounted(result.stdout)]
 
     def completions_size(self) -> int:
         return daemon_log.size(self._completions_path)
