@@ -76,26 +76,27 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.base import user_folders
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 
 ENDED = ("finished", "failed", "stopped")
 
 
-def state_of(folder: Path) -> dict[str, Any]:
-    """The module's result: whether the replay runs, and its progress."""
-    running = lock_holder(folder / "replay.lock") is not None
-    progress = read_json(folder / "progress.json") or {}
-    if progress and not running and progress["phase"] not in ENDED:
+def state_of(directory: Path, run: str) -> dict[str, Any]:
+    """The module's result: whether the replay runs, and its progress. Raises WrongUse."""
+    running = lock_holder(directory, run) is not None
+    progress = user_folders.read_json(directory, f"runs/{run}/progress.json") or {}
+    if progress and not running and progress.get("phase") not in ENDED:
         progress["message"] = "the replay was killed; the same command goes on"
     return {"changed": False, "running": running, "progress": progress}
 
 
-def follow(folder: Path, wait: float) -> dict[str, Any]:
+def follow(directory: Path, run: str, wait: float) -> dict[str, Any]:
     """Wait until the replay has ended, at most `wait` seconds; returns the module's result."""
     deadline = time.monotonic() + wait
     while True:
-        result = state_of(folder)
+        result = state_of(directory, run)
         left = deadline - time.monotonic()
         if not result["running"] or left <= 0:
             return result
@@ -112,11 +113,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    folder = Path(module.params["instance"]) / "runs" / module.params["run"]
     try:
-        module.exit_json(**follow(folder, module.params["wait"]))
-    except (OSError, ValueError) as error:
-        module.fail_json(msg=f"failed: cannot read {folder}/progress.json: {error}")
+        result = follow(Path(module.params["instance"]), module.params["run"], module.params["wait"])
+    except WrongUse as error:
+        module.fail_json(msg=error.module_message())
+    except OSError as error:
+        module.fail_json(msg=f"failed: {error}")
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":
