@@ -8,6 +8,7 @@ module: slurm_replay_info
 short_description: Gather the progress of a replay
 description:
   - Reads the C(progress.json) that the replay writes once a second. Changes nothing.
+  - Ends its wait when munged, slurmctld or the database ends again and again, because the replay then waits in vain.
 options:
   instance:
     description: Directory of the instance.
@@ -45,6 +46,11 @@ running:
   description: Whether the replay runs.
   returned: always
   type: bool
+failure:
+  description: Why the replay cannot go on, and what to do, if that is known; otherwise empty.
+  returned: always
+  type: str
+  sample: no space left on /var/lib/slurm-mirage/mirage/runs (0 MiB free), free some
 progress:
   description:
     - Content of C(progress.json); empty before the replay has started.
@@ -76,30 +82,62 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base.disk import no_space
 from ansible.module_utils.slurm_mirage.base.files import read_json
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
+from ansible.module_utils.slurm_mirage.farm.daemons import PREREQUISITES
+from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
+from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 
 ENDED = ("finished", "failed", "stopped")
+NEEDED = (*PREREQUISITES, "slurmctld")
+SIGN_WITHIN = 5.0  # seconds before the last progress of a replay in which its disk may have become full
+FAILING_FOR = 10.0  # seconds for which a daemon has to fail before the wait ends
 
 
 def state_of(folder: Path) -> dict[str, Any]:
     """The module's result: whether the replay runs, and its progress."""
     running = lock_holder(folder / "replay.lock") is not None
     progress = read_json(folder / "progress.json") or {}
-    if progress and not running and progress["phase"] not in ENDED:
-        progress["message"] = "the replay was killed; the same command goes on"
-    return {"changed": False, "running": running, "progress": progress}
+    failure = ""
+    if progress and not running and progress["phase"] != "finished":
+        if progress["phase"] not in ENDED:
+            progress["message"] = "the replay was killed; the same command goes on"
+        failure = lack_of_space(folder, progress["real"]) or failure_of_daemons(folder)
+    return {"changed": False, "running": running, "failure": failure, "progress": progress}
+
+
+def lack_of_space(folder: Path, since: float) -> str:
+    """Error message for a folder of the instance that is full, or was full at the last sign of the replay, `since` (real seconds)."""
+    instance = folder.parents[1]
+    full = [str(path) for path in full_folders(instance).values()]
+    full += [event["path"] for event in read_events(instance, since - SIGN_WITHIN) if event["event"] == "full"]
+    return no_space(full[0]) if full else ""
+
+
+def failure_of_daemons(folder: Path) -> str:
+    """Error message for a daemon that the replay needs and that does not start."""
+    instance = folder.parents[1]
+    state = read_state(instance)
+    return "" if state is None else failure_of(state, instance, NEEDED)
 
 
 def follow(folder: Path, wait: float) -> dict[str, Any]:
-    """Wait until the replay has ended, at most `wait` seconds; returns the module's result."""
+    """Wait until the replay has ended or cannot go on, at most `wait` seconds; returns the module's result."""
     deadline = time.monotonic() + wait
+    well = time.monotonic()
     while True:
         result = state_of(folder)
-        left = deadline - time.monotonic()
-        if not result["running"] or left <= 0:
+        if not result["running"]:
             return result
-        time.sleep(min(left, 0.2))
+        failure, now = failure_of_daemons(folder), time.monotonic()
+        if not failure:
+            well = now
+        elif now - well >= min(FAILING_FOR, wait):
+            return {**result, "failure": failure}
+        if now >= deadline:
+            return result
+        time.sleep(min(deadline - now, 0.2))
 
 
 def main() -> None:

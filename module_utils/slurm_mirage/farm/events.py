@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..base.disk import is_full
+from ..base.errors import WrongUse
+from ..base.user_folders import open_file
 from .last_words import LONGEST
 
 FILE = "log/events.jsonl"
@@ -72,8 +74,8 @@ class EventLog:
 def read_events(directory: Path, since: float, until: float | None = None) -> list[Event]:
     """Return the events between two instants (real seconds since the epoch; no end: None) of the instance in `directory`."""
     try:
-        descriptor = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+        descriptor = open_file(directory, FILE)
+    except (OSError, WrongUse):
         return []
     with os.fdopen(descriptor, "rb") as stream:
         events = _parse(stream.read(LONGEST_FILE))
