@@ -24,6 +24,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
+from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.daemon_log import OTHER
@@ -186,6 +187,8 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
         "requeued": evidence.filter(col("restarts") > 0).height,
+        "copies_cancelled": collected.copies_cancelled,
+        "reruns_cancelled": collected.reruns_cancelled,
         "interrupted": _rounded(collected.interrupted),
         "halted": _rounded(collected.halted),
         "launch_cost": _rounded(collected.launch_cost),
@@ -465,25 +468,25 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         return Bound(seconds * second, f"{seconds:g} s of Slurm's time")
 
     return {
+        "halted": larger("submit_lag", "mean run time", run_time),
+        "interrupted": larger("submit_lag", "mean run time", run_time),
         "submit_lag_p99": larger("submit_lag", "mean run time", run_time),
         "start_latency_p50": larger("start_latency", "mean wait", wait),
         "runtime_stretch_p50": larger("stretch_p50", "mean run time", run_time),
         "runtime_stretch_p99": larger("stretch_p99", "mean run time", run_time),
         "backfill_cycle_max": larger("backfill_cycle", "mean wait", wait),
-        "interrupted": larger("submit_lag", "mean run time", run_time),
-        "halted": larger("submit_lag", "mean run time", run_time),
         "clock_offset_max": larger("submit_lag", "mean run time", run_time),
     }
 
 
 _NAMES = {
+    "halted": "the time without a slurmctld that starts jobs",
+    "interrupted": "the replay's interruption",
     "submit_lag_p99": "submit lag p99",
     "start_latency_p50": "start latency p50",
     "runtime_stretch_p50": "run-time stretch p50",
     "runtime_stretch_p99": "run-time stretch p99",
     "backfill_cycle_max": "longest backfill cycle",
-    "interrupted": "the replay's interruption",
-    "halted": "the time without a slurmctld that starts jobs",
     "clock_offset_max": "the difference between the hosts' clocks",
 }
 
@@ -492,10 +495,12 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thre
     """Reasons for figures above their bounds. `has_cause`: something else than SPEED and SHRINK caused them (see `_causes`)."""
     lost = collected.resubmitted
     reasons = []
+    was_halted = False
     for name, bound in bounds(collected, thresholds).items():
         value = figures[name]
         if value is None or value <= bound.seconds:
             continue
+        was_halted = was_halted or name in ("interrupted", "halted")
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
         if has_cause or name in ("interrupted", "halted"):
             advice = "repeat the run"
@@ -503,8 +508,25 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thre
             advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"
         elif name == "submit_lag_p99" and lost:
             advice = f"slurmctld lost {_counted(lost, 'job')}, submitted again later"
-        reasons.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
+        elif was_halted:
+            advice = "repeat the run, which was held up as said before"
+        name_of_figure = _halts(collected) if name == "halted" and collected.halts else _NAMES[name]
+        reasons.append(f"{name_of_figure} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
     return reasons
+
+
+def _halts(collected: Collected) -> str:
+    """What was halted, for how long and when, as the subject of a reason."""
+    words = {CONTROLLER: "slurmctld was halted", REPLAY: "the replay's host or process was suspended"}
+    said = []
+    for what, text in words.items():
+        halts = [halt for halt in collected.halts if halt["what"] == what]
+        if halts:
+            longest = max(halts, key=lambda halt: float(halt["seconds"]))
+            at = datetime.fromtimestamp(longest["since"], UTC)
+            times = f"from {at:%H:%M:%S}" if len(halts) == 1 else f"{len(halts)} times, the longest from {at:%H:%M:%S}"
+            said.append(f"{text} for {sum(halt['seconds'] for halt in halts):.0f} s ({times} UTC)")
+    return f"{' and '.join(said)}: the time in which no job could start"
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:

@@ -24,7 +24,8 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost", "clock_offset_max", "disagreements_by_kind", "suspended_compared", "suspended_apart_max", "daemons_ended",
+    "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
+    "suspended_apart_max", "daemons_ended",
 }  # fmt: skip
 
 
@@ -421,6 +422,46 @@ def test_time_without_slurmctld(tmp_path: Path) -> None:
     ]
     made.events.pop()
     assert verdict(made.collect())["halted"] == pytest.approx(10.0, abs=1e-4)
+
+
+def test_a_slurmctld_that_did_not_answer_is_named_before_what_follows_from_it(tmp_path: Path) -> None:
+    made = good_run(tmp_path, speed=10.0)
+    made.submitted(20, 120, lag=20.0, event="resubmitted")
+    began = made.events[0]["real"]
+    halt = {"event": "halted", "what": "controller", "since": began + 90.0, "real": began + 110.0}
+    made.events.append(halt)
+    found = verdict(made.collect())
+    assert found["halted"] == pytest.approx(200.0, abs=1e-3)
+    assert found["reasons"][0] == (
+        "slurmctld was halted for 20 s (from 18:29:09 UTC): the time in which no job could start is 200 trace s, over 5 s "
+        "(5 % of the mean run time): repeat the run"
+    )
+    assert not any("lower SPEED" in reason for reason in found["reasons"])
+    made.events[-1:] = [
+        halt | {"what": "replay"},
+        halt | {"since": began + 120.0, "real": began + 127.0},
+        halt | {"since": began + 130.0, "real": began + 140.0},
+    ]
+    assert verdict(made.collect())["reasons"][0].startswith(
+        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended for 20 s "
+        "(from 18:29:09 UTC): the time in which no job could start is 370 trace s"
+    )
+
+
+def test_the_replays_own_cancellations_after_a_restart_are_no_reason(tmp_path: Path) -> None:
+    """A job ended while slurmctld was dead: only its own record has its end, and its second run was cancelled."""
+    made = good_run(tmp_path)
+    number = made.job(due=1000.0, runtime=100.0)
+    made.record(number, 1000.05, 1100.05)
+    made.slurm(number, start=1200.0, end=1200.0, state="CANCELLED", ran=False)
+    pairs = {"surplus": [[0, 300]], "stale": [[number - 1, 100 + number]]}
+    made.events.append({"event": "removing", "real": made.events[-1]["real"] + 2.0, **pairs})
+    run = made.collect()
+    assert run.jobs.filter(id=number).select("state", "start").row(0)[0] == "COMPLETED"
+    found = verdict(run)
+    assert (found["reruns_cancelled"], found["copies_cancelled"], found["broken"]["cancelled"]) == (1, 1, 0)
+    made.events.pop()
+    assert verdict(made.collect())["broken"]["cancelled"] == 1, "somebody else did it"
 
 
 def test_saturated_samples(tmp_path: Path) -> None:
