@@ -89,19 +89,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import read_json
 from ansible.module_utils.slurm_mirage.farm.events import read_events
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
 from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Span, by_kind, complaints
 
 
-def span_of(folder: Path) -> tuple[dict[str, Any], int]:
-    """Return the time span of the run in `folder`, empty when it has not started, and the size of slurmctld.log at its start."""
-    start = start_of(folder / "journal.jsonl")
+def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
+    """Return the time span of a run, empty when it has not started, and the size of slurmctld.log at its start. Raises WrongUse."""
+    start = start_of(instance, run)
     if start is None:
         return {}, 0
-    result, settings = read_json(folder / "result.json"), read_json(folder / "run.json")
+    result, settings = (user_folders.read_json(instance, f"runs/{run}/{name}.json") for name in ("result", "run"))
     until = ended = None
     if result and settings:
         ended = result["ended"]
@@ -144,13 +144,15 @@ def main() -> None:
     instance, span, offset = Path(module.params["instance"]), module.params["span"], 0
     try:
         if span is None:
-            span, offset = span_of(instance / "runs" / module.params["run"])
+            span, offset = span_of(instance, module.params["run"])
+        of_logs = Span(span["real"], span["virtual"], span["until"]) if span else None
+        errors = list(complaints(instance / "log", of_logs, offset)) if of_logs else []
+        events = read_events(instance, span["real"], span["ended"]) if span else []
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
-    of_logs = Span(span["real"], span["virtual"], span["until"]) if span else None
-    errors = list(complaints(instance / "log", of_logs, offset)) if of_logs else []
+    except (KeyError, TypeError, ValueError) as error:
+        module.fail_json(msg=f"wrong use: RUN={module.params['run']}: its journal or result.json is damaged: {error!r}")
     lines = first_of_each(errors, module.params["lines"])
-    events = read_events(instance, span["real"], span["ended"]) if span else []
     module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=lines, events=events)
 
 

@@ -84,11 +84,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import read_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
-from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of
+from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of, read_progress
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
 from ansible.module_utils.slurm_mirage.rm.slurm.node_states import all_ready, ready
@@ -157,9 +156,7 @@ def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]
 
 def progress_of(directory: Path) -> dict[str, Any] | None:
     """Content of progress.json of the running replay; None if none runs."""
-    run = active_run(directory)
-    progress: dict[str, Any] | None = read_json(directory / "runs" / run / "progress.json") if run else None
-    return progress
+    return read_progress(directory, active_run(directory))
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
-from mirage.terminal.status import host_lines, lines, read_progress
+from mirage.terminal.status import host_lines, lines
+from slurm_mirage.instance.instance import read_progress
 
 
 def status(values: dict[str, Value], screen: Screen) -> Ending:

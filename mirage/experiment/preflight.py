@@ -16,6 +16,7 @@ from mirage.experiment.runs import calibration_of, run_of, text_of
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME, TABLE
 from mirage.terminal.screen import about
+from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.clock import instance_clock
@@ -90,7 +91,9 @@ def at_work(knobs: dict[str, Value]) -> Work | None:
 
 def has_journal(knobs: dict[str, Value], run: str) -> bool:
     """Whether the replay of `run` can continue where it stopped. On other hosts this is not checked, and assumed."""
-    return not is_here(knobs) or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
+    if not is_here(knobs):
+        return True
+    return user_folders.status(instance_directory(knobs), f"runs/{run}/journal.jsonl") is not None
 
 
 def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
@@ -161,7 +164,7 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
     own = run or folder.name
     for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
-        if is_here(knobs) and not folder.exists() and kept.exists():
+        if is_here(knobs) and not folder.exists() and os.path.lexists(kept):
             raise WrongUse(f"results/{own} is gone, but {kept} is not; remove that too, or give another RUN", parameter="run")
 
 

@@ -16,10 +16,9 @@ from typing import Any
 from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import Rate
-from slurm_mirage.instance.instance import active_run
+from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay import prometheus
 from slurm_mirage.rm.api import Nodes, ResourceManagerError
 from slurm_mirage.rm.registry import records_of
@@ -95,8 +94,7 @@ class LocalProgress:
         return registration_line(nodes.ready, nodes.count, rate.note(nodes.ready, time.monotonic()))
 
     def _replay(self, _rate: Rate) -> str | None:
-        run = active_run(self.directory)
-        progress = read_json(self.directory / "runs" / run / "progress.json") if run else None
+        progress = read_progress(self.directory, active_run(self.directory))
         if not progress:
             return None
         write_metrics(self.results, progress)

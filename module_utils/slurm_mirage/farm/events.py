@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..base import user_folders
 from ..base.disk import is_full
 from ..base.errors import WrongUse
-from ..base.user_folders import open_file
 from .last_words import LONGEST
 
 FILE = "log/events.jsonl"
@@ -44,7 +44,7 @@ class EventLog:
     """The events of one farm. What cannot be written, because the disk is full, is written later."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE
+        self._directory = directory
         self._unwritten: deque[Event] = deque()
         self._count = 0
 
@@ -61,9 +61,8 @@ class EventLog:
             return
         # The line begins with a line feed: after a line that a full disk has cut off, it is whole again.
         text = "".join(f"\n{json.dumps(event)}" for event in self._unwritten).encode()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with suppress(OSError):
-            descriptor = os.open(self._path, flags, 0o644)
+        with suppress(OSError, WrongUse):
+            descriptor = user_folders.open_file(self._directory, FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 if os.write(descriptor, text) == len(text):
                     self._unwritten.clear()
@@ -74,7 +73,7 @@ class EventLog:
 def read_events(directory: Path, since: float, until: float | None = None) -> list[Event]:
     """Return the events between two instants (real seconds since the epoch; no end: None) of the instance in `directory`."""
     try:
-        descriptor = open_file(directory, FILE)
+        descriptor = user_folders.open_file(directory, FILE)
     except (OSError, WrongUse):
         return []
     with os.fdopen(descriptor, "rb") as stream:
@@ -168,4 +167,3 @@ def how_it_ended(event: Event) -> str:
     if number is not None:
         return f"ended by signal {number}{words}"
     return f"exit {event['exit']}{words}" if event["exit"] is not None else f"it is not known how{words}"
-

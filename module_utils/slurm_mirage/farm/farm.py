@@ -24,10 +24,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import processes
+from ..base import processes, user_folders
 from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
-from ..base.files import read_json, write_json
+from ..base.files import write_json
 from . import isolation
 from .daemons import KIND_ORDER, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
@@ -46,6 +46,14 @@ FAILING_AFTER_START = 3.0  # seconds after a start during which a daemon that fa
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which earlier failures of a daemon are forgotten, and an unready daemon no longer delays others
 ADOPTED_BATCH = 200  # adopted daemons checked each second: they are no children, so the kernel does not report when they end
+STATE = "run/farm.json"
+COUNTS = ("wanted", "up", "ready")
+STATE_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("pid", "start_time", "leaving", "slurmctld_pid", "restarts", "failing_count"), int),
+    **dict.fromkeys(("daemons", "failing", "refused"), dict),
+    **dict.fromkeys(("phase", "identity", "specification"), str),
+    **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
+}
 LEAVING_ORDER = ("slurmctld", "slurmd", *reversed(PREREQUISITES))
 
 
@@ -85,6 +93,7 @@ class Farm:
         self.started = processes.start_time(os.getpid())
         self.identity = self.spec.identity
         self.written: dict[str, Any] = {}
+        self.written_status: tuple[int, int, int] | None = None
         self.write_after = 0.0
 
     # --- main loop -------------------------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ class Farm:
         self.spawner.end_namespaces()
         for pids_of_kind in prerequisites:
             processes.end(pids_of_kind, STOP_TIMEOUT)
-        (self.directory / "run/farm.json").unlink(missing_ok=True)
+        user_folders.remove(self.directory, STATE)
 
     # --- starting and reaping --------------------------------------------------------------------------------------
 
@@ -427,11 +436,17 @@ class Farm:
         for path in self.full_folders.look():
             self.events.add("full", path=str(path))
         self.events.write()
-        path = self.directory / "run/farm.json"
-        if (state := self.state()) != self.written or not path.exists():
+        if (state := self.state()) != self.written or self._file_status() != self.written_status:
             with suppress(OSError):  # on a full disk the file is outdated, and the farm continues
-                write_json(path, state)
-                self.written = state
+                write_json(self.directory / STATE, state)
+                self.written, self.written_status = state, self._file_status()
+
+    def _file_status(self) -> tuple[int, int, int] | None:
+        """Inode, size and time of the last change of the state's file, by which a change by another process is known."""
+        with suppress(OSError):
+            status = (self.directory / STATE).lstat()
+            return status.st_ino, status.st_size, status.st_ctime_ns
+        return None
 
 
 def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str] = ()) -> str:
@@ -452,8 +467,22 @@ def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str]
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:
-    """Return the state of the farm of the instance in `directory` (see `Farm.state`); None when no farm runs."""
-    state: dict[str, Any] | None = read_json(directory / "run/farm.json")
-    if state is None or not processes.is_alive(state["pid"], state["start_time"]):
+    """Return the state of the farm of the instance in `directory` (see `Farm.state`); None when no farm runs.
+
+    The file belongs to the instance's user: one that cannot be read, or that has something else in it, is no farm's state.
+    """
+    try:
+        state = user_folders.read_json(directory, STATE)
+    except (WrongUse, PermissionError):
+        return None
+    if state is None or not _is_state(state) or not processes.is_alive(state["pid"], state["start_time"]):
         return None
     return state
+
+
+def _is_state(state: dict[str, Any]) -> bool:
+    """Whether this has the keys of a farm's state, with values of their types."""
+    if any(not isinstance(state.get(key), kind) for key, kind in STATE_TYPES.items()):
+        return False
+    counts = [kind.get(key) if isinstance(kind, dict) else None for kind in state["daemons"].values() for key in COUNTS]
+    return state["pid"] > 0 and all(isinstance(count, int) for count in counts)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base import user_folders
 from ..base.errors import WrongUse
 
 Event = dict[str, Any]
@@ -133,12 +134,21 @@ def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int
     return history, len(whole)
 
 
-def start_of(path: Path) -> Event | None:
-    """The start event of a journal, without reading the rest; None without a journal of a run that has begun. Raises WrongUse."""
-    if not path.exists():
+_LONGEST_START = 16 << 20
+"""Bytes of the start event, which names the jobs that the cluster had before."""
+
+
+def start_of(directory: Path, run: str) -> Event | None:
+    """The start event in the journal of a run in the instance in `directory`, without reading the rest.
+
+    None without a journal of a run that has begun. Raises WrongUse.
+    """
+    try:
+        descriptor = user_folders.open_file(directory, f"runs/{run}/journal.jsonl")
+    except FileNotFoundError:
         return None
-    with path.open("rb") as stream:
-        return replay_lines(stream.readline())[0].start
+    with os.fdopen(descriptor, "rb") as stream:
+        return replay_lines(stream.readline(_LONGEST_START))[0].start
 
 
 class Journal:

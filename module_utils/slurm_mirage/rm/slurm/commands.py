@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from ...base import processes
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
@@ -177,6 +178,8 @@ Commands = TypeVar("Commands", bound="Slurm")
 class Slurm(ResourceManager):
     """The commands of one cluster, run as the calling user, or as the user that the words `become`, such as sudo, change to.
 
+    If the caller is root, they run as the instance's user.
+
     `keep_open` is a file descriptor that a running sbatch holds: whoever locks that file knows that no submission of a
     predecessor is under way. `query_timeout` is in real seconds.
     """
@@ -195,6 +198,7 @@ class Slurm(ResourceManager):
         on_the_clock = instance_clock.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = Path(instance)
+        self._user = processes.as_user(self._instance)
         self._keep_open = () if keep_open is None else (keep_open,)
         self._query_timeout = query_timeout
         self._become = become
@@ -401,6 +405,7 @@ class Slurm(ResourceManager):
                 timeout=timeout,
                 check=False,
                 pass_fds=self._keep_open if keep_open else (),
+                **self._user,
             )
         except FileNotFoundError as error:
             raise WrongUse(f"{self._programs / program}: there is no such program (bin in run.json)") from error
