@@ -34,6 +34,7 @@ VALIDITY = (
     ("requeued", "jobs that Slurm put back in the queue", ""),
     ("broken", "jobs that the emulation broke, by kind", "counts"),
     ("messages", "complaints of slurmctld and slurmd, by kind", "counts"),
+    ("daemons_ended", "daemons that ended unexpectedly and were started again, by kind", "counts"),
     ("limits_extended", "time limits extended", ""),
     ("disagreements", "contradictions between the jobs' record and Slurm's", ""),
     ("host_cpu", "processors of the host busy", "share"),
