@@ -15,6 +15,7 @@ at which it was due (for jobs that keep their own times the trace's) plus `submi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ from mirage.records.run_records import (
     Journal,
     Schema,
     absences,
+    completions,
     executions,
+    foreign_jobs,
     last_lines,
     read_completions,
     read_details,
@@ -40,6 +43,7 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
 
@@ -104,6 +108,10 @@ class TimeMap:
         since = (real * NS).round().cast(pl.Int64) - self.clock.real_ns
         return self.clock.virtual_ns + (since * self.clock.speed).round().cast(pl.Int64)
 
+    def virtual_ns(self, real: float) -> int:
+        """Virtual ns of an instant in real seconds."""
+        return self.clock.virtual_at(round(real * NS))
+
 
 @dataclass(frozen=True)
 class Collected:
@@ -146,6 +154,8 @@ class Collected:
     """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
+    foreign: pl.DataFrame
+    """Jobs that were in the cluster during the run, and that it did not submit: slurm_id, name, user."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
@@ -163,7 +173,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
     manager = records_of(run_dir)
-    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since))
+    log = read_completions(run_dir / manager.completions_file, manager, journal.completion_offset)
+    own_lines, ahead = completions(log, submitted, since)
+    lines, aftermath = split_aftermath(own_lines)
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
     joined = submitted
@@ -196,7 +208,13 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         halted=clock.real_to_trace(journal.halted),
         launch_cost=clock.real_to_trace(journal.launch_cost),
         unsubmitted=plan.height - submitted.height,
+        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
     )
+
+
+def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
+    """Names of all jobs that the replay may submit."""
+    return [*plan["name"].to_list(), *(f"{settings.get('run', '')}{suffix}" for suffix in (PLACEHOLDER_SUFFIX, LAUNCH_SUFFIX))]
 
 
 def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:

@@ -105,6 +105,7 @@ def parse_completed(line: str) -> CompletedJob | None:
         eligible=_printed_instant(words.get("EligibleTime", "")),
         start=_printed_instant(words.get("StartTime", "")),
         end=_printed_instant(words.get("EndTime", "")),
+        user=words.get("UserId", "").partition("(")[0],
     )
 
 
