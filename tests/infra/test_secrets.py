@@ -24,8 +24,6 @@ LENGTH = 32
 """Bytes in a piece of a secret. An output may be cut or wrapped; a piece of the secret is in it nevertheless."""
 FILES = "find {directory} -type f -perm -o=r -size -10M -exec cat {{}} +"
 ANSIBLE_LOG = "{ journalctl --quiet --no-pager; cat /var/log/syslog /var/log/messages; } 2>/dev/null | grep ansible-"
-    "journalctl --quiet --no-pager 2>/dev/null | grep ansible-; cat /var/log/syslog /var/log/messages 2>/dev/null | grep ansible-"
-)
 
 Forms = Mapping[str, list[bytes]]
 
