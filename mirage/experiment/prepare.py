@@ -275,7 +275,7 @@ class Prepared:
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
         self.workload.jobs.write_csv(folder / "workload.csv")
-        site.write(self.knobs, folder)
+        site.write(self.knobs, folder / site.LEFT_OUT)
         submissions.write_plan(folder / "plan.csv", self.plan(run))
         selection = {
             "excluded": self.workload.excluded,
