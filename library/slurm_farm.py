@@ -167,17 +167,19 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import processes
+from ansible.module_utils.slurm_mirage.base.disk import no_space, out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import file_digest, read_json, write_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
-from ansible.module_utils.slurm_mirage.farm.daemons import KIND_ORDER
-from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
+from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
 UNIT = "slurm-farm@{}.service"
 MEMORY_TIMEOUT = 60  # seconds without growth of the available memory
+FARM_TIMEOUT = 10  # seconds until the farm has written its state, or written it again after it ended
 STOP_TIMEOUT = 40.0  # seconds; the farm ends processes in up to four steps of 8 s
 STOPPED_PER_SECOND = 50  # processes, at least
 
@@ -253,7 +255,7 @@ def running_farm(directory: Path) -> dict[str, Any] | None:
 
     The unprivileged user writes the state file, so its process id is checked to be that of a process of the instance.
     """
-    state = read_state(directory)
+    state: dict[str, Any] | None = read_state(directory)
     return state if state is not None and processes.belongs(state["pid"], str(directory)) else None
 
 
@@ -303,28 +305,38 @@ def progress_of(state: dict[str, Any], specification: str) -> tuple[bool, int, i
     return (True, -state["leaving"], sum(kind["ready"] for kind in state["daemons"].values()))
 
 
-def cause_of(failing: dict[str, str]) -> tuple[str, str]:
-    """Name and last message of the failing daemon that others depend on most: slurmctld does not start without slurmdbd."""
-    return min(failing.items(), key=lambda item: KIND_ORDER.index(item[0]) if item[0] in KIND_ORDER else len(KIND_ORDER))
+def end_of_farm(directory: Path) -> str:
+    """Error message for a farm that has ended or does not start, with its own last words."""
+    if (full := next(iter(full_folders(directory).values()), None)) is not None:
+        return f"the farm does not run: {no_space(full)}"
+    if has_systemd():
+        return f"the farm does not run; see journalctl -u {UNIT.format(directory.name)}"
+    try:
+        with (directory / "log/farm.log").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return f"the farm does not run: {lines[-1].strip() if lines else 'its log is empty'}; see {directory}/log/farm.log"
 
 
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """Wait until the farm has read its specification and its daemons are ready; returns its state.
 
-    The duration of a start is not limited. It fails if there is no progress for `seconds`.
+    The duration of a start is not limited. It fails if there is no progress for `seconds`, if no farm runs for FARM_TIMEOUT, or if a
+    daemon ends again and again.
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)
-    deadline = time.monotonic() + seconds
+    deadline, seen = time.monotonic() + seconds, time.monotonic()
     while True:
         state = read_state(directory)
         progress = progress_of(state, specification) if state else best
         if state and progress[0]:
             if is_complete(state):
                 return state
-            if state["failing"]:
-                name, message = cause_of(state["failing"])
-                raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {message}")
+            if cause := failure_of(state, directory):
+                raise RuntimeError(cause)
             if (state["waiting_for_memory"] or 0) >= MEMORY_TIMEOUT:
                 raise RuntimeError(out_of_memory(state, directory))
         if progress > best or (state and state.get("waiting_for_memory") is not None):
@@ -334,6 +346,10 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
                 json.dumps({key: state[key] for key in ("phase", "daemons", "leaving")}) if state else "the farm does not run"
             )
             raise RuntimeError(f"no further daemon is there after {seconds} s: {last_state}; see {directory}/log")
+        if state is not None:
+            seen = time.monotonic()
+        elif time.monotonic() - seen > FARM_TIMEOUT:
+            raise RuntimeError(end_of_farm(directory))
         time.sleep(0.1)
 
 
@@ -427,6 +443,8 @@ def main() -> None:
         module.fail_json(msg=error.module_message())
     except RuntimeError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=out_of_space(error, [directory, *(directory / name for name in FOLDERS)]) or str(error))
 
 
 if __name__ == "__main__":

@@ -52,4 +52,6 @@ def shell(values: dict[str, Value], screen: Screen) -> Ending:
         message = "make shell enters a cluster on this machine; call it on the head, in a clone that is there"
         raise WrongUse(message, parameter="inventory")
     words = command(directory, str(values["CLUSTER"]))
+    if (work := preflight.at_work(values)) is not None:
+        screen.say(f"warning: run {work.order} goes on in this cluster; a job that is submitted here makes it invalid")
     os.execvp(words[0], words)

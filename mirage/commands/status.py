@@ -25,6 +25,7 @@ def status(values: dict[str, Value], screen: Screen) -> Ending:
     others = {host: result for host, result in watcher.of_hosts["slurm_farm_info"].items() if result is not head}
     for line in host_lines(others):
         screen.say(line)
-    run = run or (head.get("progress") or {}).get("run")
-    phase = f"{head['farm']['phase']}" + (f", run {run} goes on" if run else "")
+    work = watcher.information["slurm_instance_lock_info"]
+    run = work["order"] or run or (head.get("progress") or {}).get("run")
+    phase = f"{head['farm']['phase']}" + (f", run {run} goes on {work['by_whom']}".rstrip() if run else "")
     return Ending("ok", f"cluster {values['CLUSTER']}: {phase}")

@@ -15,6 +15,7 @@ at which it was due (for jobs that keep their own times the trace's) plus `submi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,11 +142,17 @@ class Collected:
     interrupted: float
     """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Total time for which no job could start because the controller had died, counted from its last answer."""
+    """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
     launch_cost: float
     """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
+    halts: Sequence[Mapping[str, Any]] = ()
+    """Times in which a living controller, or the replay, did nothing: what, since (real instant), seconds (real)."""
+    copies_cancelled: int = 0
+    """Second copies of jobs that the replay cancelled, after a restart of the controller."""
+    reruns_cancelled: int = 0
+    """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
@@ -163,13 +170,16 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
     manager = records_of(run_dir)
-    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since))
+    stale = submitted.filter(col("index").is_in(journal.stale))["id"]
+    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since), stale)
+    details = read_details(run_dir / "suspended.jsonl", manager, submitted)
+    details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
     joined = submitted
     for record in (
         last_lines(lines),
-        read_details(run_dir / "suspended.jsonl", manager, submitted),
+        details,
         executions(records),
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
@@ -196,6 +206,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         halted=clock.real_to_trace(journal.halted),
         launch_cost=clock.real_to_trace(journal.launch_cost),
         unsubmitted=plan.height - submitted.height,
+        halts=journal.halts,
+        copies_cancelled=len(journal.copies),
+        reruns_cancelled=len(journal.stale),
     )
 
 
@@ -327,7 +340,7 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         *(time.trace(instant(name)).alias(name) for name in instants),
         time.length(col("v_suspended")).alias("suspended"),
         "processors",
-        pl.when("s_ran").then("s_nodes").otherwise("nodes").alias("nodes"),
+        pl.when("s_ran").then(pl.coalesce("s_nodes", "nodes")).otherwise("nodes").alias("nodes"),
         "requested",
         "runtime",
         pl.coalesce("priority", "r_priority").alias("priority"),
@@ -363,7 +376,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         "recorded",
         "cancel_wanted",
         "limit_extended",
-        allocated=pl.when("s_ran").then("s_allocated").when("recorded").then("processors"),
+        allocated=pl.when("s_ran").then(pl.coalesce("s_allocated", "processors")).when("recorded").then("processors"),
         run_time=time.length(executed),
         launch=launch / time.clock.speed,
         suspended_apart=time.length(apart).abs(),

@@ -46,7 +46,14 @@ class Journal:
     interrupted: float
     """Real seconds for which the replay was down; later submissions were postponed by it."""
     halted: float
-    """Real seconds for which no job could start because the controller had died."""
+    """Real seconds for which no job could start: the controller had died, or did not answer."""
+    halts: list[dict[str, Any]]
+    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real instant),
+    seconds (real)."""
+    copies: set[int]
+    """Numbers of second copies of jobs, which the replay cancelled."""
+    stale: list[int]
+    """Indices of jobs of which the replay cancelled a second run, because a killed controller had forgotten their end."""
     launch_cost: float
     """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
 
@@ -90,6 +97,9 @@ def read_journal(path: Path) -> Journal:
         resubmitted=history.resubmitted,
         interrupted=history.shift,
         halted=history.halted + (0.0 if history.halted_since is None else history.last_sign - history.halted_since),
+        halts=history.halts,
+        copies=history.copies,
+        stale=sorted(history.stale),
         launch_cost=float(history.start.get("launch_cost", 0.0)),
     )
 
@@ -171,14 +181,16 @@ def read_completions(path: Path, records: Records, submitted: pl.DataFrame, sinc
     return lines.with_columns(s_start=pl.when("s_ran").then("s_start"))
 
 
-def split_aftermath(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The lines of `read_completions` that count, and those of jobs that had ended for good before.
 
     A controller that was killed may come back with a state of some seconds before, and then run, or cancel, jobs that had ended:
-    these runs are no part of the schedule.
+    these runs are no part of the schedule. `stale` has the ids of jobs of which the replay cancelled such a run: its cancellation
+    counts as one even if the job's own end has no line, because the controller was killed before it could write it.
     """
     ended = col("s_final").cast(pl.Int64)
-    before = (ended.cum_sum() - ended).over("id", "slurm_id")
+    again = (col("id").is_in(stale.implode()) & (col("s_state") == "CANCELLED")).cast(pl.Int64)
+    before = (ended.cum_sum() - ended).over("id", "slurm_id") + again
     return lines.filter(before == 0), lines.filter(before > 0)
 
 

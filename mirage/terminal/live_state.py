@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS
+from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.trace_time import TraceTime, trace_time
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import host_memory
-from slurm_mirage.instance.instance import active_run, commands_of
+from slurm_mirage.instance.instance import active_run
 from slurm_mirage.replay.monitor import ProcessorTime
 from slurm_mirage.rm.api import ResourceManagerError
-from slurm_mirage.rm.slurm.commands import Slurm
 
 SPAN = 600.0
 """Seconds for which points are kept."""
@@ -52,7 +52,7 @@ class Asker(threading.Thread):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
-        self._manager = Slurm.of_instance(directory, commands_of(directory))
+        self._manager = slurm_of(directory)
         self._wanted = threading.Event()
         self.answer: Answer = {}
 

@@ -69,6 +69,14 @@ def parents() -> dict[int, int]:
     return {pid: int(fields[1]) for pid in pids if (fields := _stat_fields(pid))}
 
 
+def ancestors(pid: int) -> list[int]:
+    """Return the ids of the parent of process `pid`, of the parent's parent, and so on."""
+    found: list[int] = []
+    while (fields := _stat_fields(found[-1] if found else pid)) and int(fields[1]) > 0:
+        found.append(int(fields[1]))
+    return found
+
+
 def environment(pid: int) -> dict[str, str]:
     """Return the initial environment of process `pid`; empty when it cannot be read or the process title has overwritten it."""
     words = _read(pid, "environ").decode(errors="replace").split("\0")

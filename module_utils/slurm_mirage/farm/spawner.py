@@ -94,7 +94,9 @@ class Spawner:
 
     def start(self, daemon: Daemon) -> int:
         """Start a daemon; returns its process id. Raises OSError."""
-        Path(daemon.ready_file).unlink(missing_ok=True)
+        ready_file = Path(daemon.ready_file)
+        ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
+        ready_file.unlink(missing_ok=True)
         self._enter(daemon.hostname)
         if not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)

@@ -44,9 +44,13 @@ class History:
     closed: list[str] = field(default_factory=list)
     """Partitions in which no job may start until the nodes have registered with a new controller."""
     halted: float = 0.0
-    """For how long no job could start, because a controller had died, until partitions were opened again."""
+    """For how long no job could start: a controller had died, until partitions were opened again, or did not answer (`halts`)."""
+    halts: list[Event] = field(default_factory=list)
+    """For how long a living controller, or the replay itself, did nothing."""
     halted_since: float | None = None
     """The real instant from which on no job can start now; None if jobs can start."""
+    halted_until: float = 0.0
+    """The end of the last time that counts in `halted`: no second counts twice."""
     moved: set[int] = field(default_factory=set)
     """Indices of jobs whose id has changed, because the controller had lost them."""
     ended: dict[int, float] = field(default_factory=dict)
@@ -94,8 +98,14 @@ class History:
             self.closed = []
             if self.halted_since is not None:
                 self.halted += event["real"] - self.halted_since
-                self.halted_since = None
-        elif kind == "compared":
+                self.halted_since, self.halted_until = None, event["real"]
+        elif kind == "halted":
+            seconds = event["real"] - max(event["since"], self.halted_until)
+            if self.halted_since is None and seconds > 0:
+                self.halts.append({**event, "seconds": seconds})
+                self.halted += seconds
+                self.halted_until = event["real"]
+        elif kind in ("removing", "compared"):
             self.stale.update(index for index, _ in event["stale"])
             self.copies.update(job_id for _, job_id in event["surplus"])
         elif kind == "finished":

@@ -20,7 +20,7 @@ from slurm_mirage.base.run_lock import lock_holder
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.programs.replay import main
-from slurm_mirage.replay.monitor import StallDetector
+from slurm_mirage.replay.monitor import StallDetector, pause_after
 from slurm_mirage.replay.process import Stopped, Waker, sign_lock, take_lock
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
@@ -200,6 +200,10 @@ def test_a_wake_up_before_the_wait_is_not_lost() -> None:
 
 def waiting(job_id: int, reason: str = "Resources") -> QueuedJob:
     return QueuedJob(job_id, JobState.PENDING, None, f"r.{job_id}", reason)
+
+
+def test_queries_take_a_part_of_the_time_but_are_never_far_apart() -> None:
+    assert [pause_after(took) for took in (0.0, 0.01, 0.5, 1.5, 20.0)] == [1.0, 1.0, 10.0, 30.0, 30.0]
 
 
 def test_stalls() -> None:

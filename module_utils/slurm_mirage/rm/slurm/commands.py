@@ -35,7 +35,15 @@ from ..api import (
 )
 from . import daemon_log
 from .node_states import READY, count_states
-from .records import COMPLETIONS_FILE, CompletionLog, SlurmRecords, parse_details, parse_diagnostics
+from .records import (
+    ACCOUNTED_FORMAT,
+    COMPLETIONS_FILE,
+    CompletionLog,
+    SlurmRecords,
+    parse_accounted,
+    parse_details,
+    parse_diagnostics,
+)
 
 QUERY_TIMEOUT = 60.0
 """Real seconds after which a query is ended: far above MessageTimeout (10 s)."""
@@ -167,7 +175,7 @@ Commands = TypeVar("Commands", bound="Slurm")
 
 
 class Slurm(ResourceManager):
-    """The commands of one cluster, run as the calling user.
+    """The commands of one cluster, run as the calling user, or as the user that the words `become`, such as sudo, change to.
 
     `keep_open` is a file descriptor that a running sbatch holds: whoever locks that file knows that no submission of a
     predecessor is under way. `query_timeout` is in real seconds.
@@ -176,13 +184,20 @@ class Slurm(ResourceManager):
     records = SlurmRecords()
 
     def __init__(
-        self, slurm_conf: str, programs: str, instance: str, keep_open: int | None = None, query_timeout: float = QUERY_TIMEOUT
+        self,
+        slurm_conf: str,
+        programs: str,
+        instance: str,
+        keep_open: int | None = None,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
     ) -> None:
         on_the_clock = instance_clock.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = Path(instance)
         self._keep_open = () if keep_open is None else (keep_open,)
         self._query_timeout = query_timeout
+        self._become = become
         # Nothing else of the caller's environment: Slurm stores it with every job.
         self._submit_environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
@@ -198,9 +213,16 @@ class Slurm(ResourceManager):
         return cls(settings.text("slurm_conf"), settings.text("bin"), settings.text("instance"), keep_open)
 
     @classmethod
-    def of_instance(cls: type[Commands], directory: Path, programs: Path | str, query_timeout: float = QUERY_TIMEOUT) -> Commands:
+    def of_instance(
+        cls: type[Commands],
+        directory: Path,
+        programs: Path | str,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
+    ) -> Commands:
         """The cluster of the instance in `directory`; `programs` is the folder of the commands."""
-        return cls(f"{directory}/etc/slurm.conf", str(programs), str(directory), query_timeout=query_timeout)
+        conf = f"{directory}/etc/slurm.conf"
+        return cls(conf, str(programs), str(directory), query_timeout=query_timeout, become=become)
 
     # ---- the controller ----
 
@@ -287,6 +309,24 @@ class Slurm(ResourceManager):
             raise failure("scontrol", result.stderr)
         return jobs
 
+    def ended(self, job_ids: Sequence[int]) -> list[JobDetails]:
+        """As `ResourceManager.ended`; of a cluster with accounting slurmdbd is asked for those that slurmctld has forgotten."""
+        known = super().ended(job_ids)
+        left = sorted(set(job_ids) - {job.job_id for job in known})
+        if not left:
+            return known
+        words = (
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            "--duplicates",
+            "--starttime=1970-01-02",
+            f"--format={ACCOUNTED_FORMAT}",
+        )
+        result = self._run("sacct", (*words, f"--jobs={_list_of(left)}"), self._environment, self._query_timeout)
+        # Without accounting it fails.
+        return known if result.returncode else [*known, *parse_accounted(result.stdout)]
+
     def completions_size(self) -> int:
         return daemon_log.size(self._completions_path)
 
@@ -347,10 +387,14 @@ class Slurm(ResourceManager):
         stdin: str = "",
         keep_open: bool = False,
     ) -> subprocess.CompletedProcess[str]:
+        command = [str(self._programs / program), *arguments]
+        if self._become:  # sudo passes no environment on
+            variables = (f"{name}={value}" for name, value in environment.items())
+            command = [*self._become, "env", "--ignore-environment", *variables, *command]
         try:
             return subprocess.run(
-                [str(self._programs / program), *arguments],
-                env=environment,
+                command,
+                env=None if self._become else environment,
                 input=stdin,
                 capture_output=True,
                 text=True,
