@@ -107,7 +107,10 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
         ("NodeName=a1\nPartitionName=p\n", "has no PartitionName line with nodes"),
         ("NodeName=a[1-1000]-[1-2000]\n", "not a list of names"),
-        ("include other.conf\n", r"other\.conf: cannot be read"),
+        ("include other.conf\n", r"other\.conf' cannot be read"),
+        ("include a**\n", r"a\*\*' cannot be read \(No such file"),
+        ("include a\0b\n", r"a\\x00b' cannot be read \(not the name of a file"),
+        (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
         ("include slurm.conf\n", "is included by itself"),
     ],
 )

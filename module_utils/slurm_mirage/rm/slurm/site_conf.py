@@ -206,8 +206,9 @@ def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], de
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
     try:
         text = path.read_text(errors="replace")
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="slurm_conf") from error
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "not the name of a file"
+        raise WrongUse(f"{str(path)!r} cannot be read ({why})", parameter="slurm_conf") from error
     for number, content in _logical(text):
         where = f"{path} line {number}"
         words = content.split(maxsplit=1)
@@ -244,9 +245,12 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
         name = name.replace("%c", settings.get("clustername", ("", "%c"))[1])
     places = [path.parent / name, folder / name, folder / Path(name).name]
     for place in places:
-        if place.exists():
-            return [place]
-        found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) and place.name != "**" else []
+        try:
+            if place.exists():
+                return [place]
+            found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) else []
+        except (OSError, ValueError):  # a name that is too long, or no pattern
+            continue
         if found:
             return found
     return [places[0]]
