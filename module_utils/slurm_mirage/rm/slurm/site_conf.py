@@ -470,7 +470,8 @@ def _is_open(words: _Words) -> bool:
 
 def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> None:
     """Make the open partition with the most nodes the default, where the file has none: Slurm refuses jobs without a partition."""
-    if any(value.lower() in ("yes", "true", "1") for one in site.partitions for key, value in one.items() if key.lower() == "default"):
+    given = [value.lower() for one in site.partitions for key, value in one.items() if key.lower() == "default"]
+    if any(value in ("yes", "true", "1") for value in given):
         return
 
     def size(partition: Mapping[str, str]) -> int:
