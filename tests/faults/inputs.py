@@ -17,6 +17,8 @@ SECONDS = 10.0
 """For a refusal, with the start of make and Python on a busy host."""
 MEBIBYTES = 500.0
 HUGE = 1 << 36
+PROTECTED = ("prlimit", f"--as={8 << 30}")
+"""Prefix of a command that might fill the memory of this machine."""
 
 
 def _refused(lane: Lane, path: Path, *without: str) -> None:
@@ -27,7 +29,8 @@ def _refused(lane: Lane, path: Path, *without: str) -> None:
             continue
         # A hanging command is ended by `end`, which is not an error of the lane here: all knobs are tried.
         try:
-            ended = lane.make(target, longest=2 * SECONDS, label=knob, **{knob: path})
+            command = lane.start(target, PROTECTED, **{knob: str(path)})
+            ended = lane.ended(command, 2 * SECONDS, knob)
             expect(ended, ("wrong use",), f"^{knob}\\b")
             quick_refusal(ended, SECONDS, MEBIBYTES)
         except Wrong as error:
@@ -93,7 +96,7 @@ def huge_host_list(lane: Lane) -> None:
     path.write_text(
         "ClusterName=big\nSlurmctldHost=head\nNodeName=n[1-99999999] CPUs=4\nPartitionName=batch Nodes=n[1-99999999] Default=YES\n"
     )
-    ended = lane.make("cluster", longest=2 * SECONDS, SLURM_CONF=path)
+    ended = lane.ended(lane.start("cluster", PROTECTED, SLURM_CONF=path), 2 * SECONDS)
     expect(ended, ("wrong use",), r"SLURM_CONF|n\[1-99999999\]")
     quick_refusal(ended, SECONDS, MEBIBYTES)
 
