@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -45,6 +46,9 @@ def main(arguments: list[str]) -> int:
     if wrong:
         print(f"failed: {len(wrong)} of {len(faults)} faults: {', '.join(result.name for result in wrong)} ({place})")
         return 1
+    if len(results) < len(faults):
+        print(f"failed: interrupted after {len(results)} of {len(faults)} faults, of which none was wrong")
+        return 1
     print(f"ok: {len(faults) - len(skipped)} faults, {len(skipped)} skipped, {place}")
     return 0
 
@@ -60,7 +64,7 @@ def run(faults: list[Fault], prefix: str) -> list[Result]:
 
     def work(lane: Lane) -> None:
         with suppress(queue.Empty):
-            while True:
+            while not interrupted.is_set():
                 judge(waiting.get_nowait(), lane)
 
     def judge(fault: Fault, lane: Lane) -> None:
@@ -68,15 +72,21 @@ def run(faults: list[Fault], prefix: str) -> list[Result]:
         results.append(result)
         print(f"[{len(results)}/{len(faults)}] {result.seconds:4.0f} s  {fault.name}: {result.judgement}", flush=True)
 
+    interrupted = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # The faults that are being judged are ended properly.
+        signal.signal(number, lambda *_: interrupted.set())
     threads = [threading.Thread(target=work, args=(Lane(f"{prefix}{letter}"),)) for letter in ascii_lowercase[:lanes]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     on_bed = [fault for fault in faults if fault.on_bed]
-    if on_bed:
+    if on_bed and not interrupted.is_set():
         with Bed(f"{prefix}bed") as bed:
             for fault in on_bed:
+                if interrupted.is_set():
+                    break
                 judge(fault, bed.lane())
     return results
 

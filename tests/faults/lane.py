@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +208,16 @@ class Lane:
     def ended(self, command: Command, longest: float = LONGEST, label: str = "") -> Ended:
         """Wait for the end of a command and note its last line. Raises Wrong if it printed a stack trace or no last line."""
         ended = command.end(longest)
+        # The name of the run is that of the fault, and must not match where a reason is looked for.
+        ended = replace(ended, message=self.general(ended.message))
         self.endings.append(ended)
-        self.lines.append(f"{label or ended.label}: {self.general(ended.line)}")
+        self.lines.append(f"{label or ended.label}: {ended.line}")
         if "Traceback (most recent call last)" in ended.output:
-            raise Wrong(f"{ended.label} printed a stack trace; its last line: {self.general(ended.line)}")
+            raise Wrong(f"{ended.label} printed a stack trace; its last line: {ended.line}")
         if "our mistake" in ended.message:
-            raise Wrong(f"{ended.label} ended by an unexpected exception: {self.general(ended.line)}")
+            raise Wrong(f"{ended.label} ended by an unexpected exception: {ended.line}")
         if ended.word not in WORDS:
-            raise Wrong(f"{ended.label}: {self.general(ended.line)}")
+            raise Wrong(f"{ended.label}: {ended.line}")
         return ended
 
     def general(self, line: str) -> str:
