@@ -29,7 +29,7 @@ from slurm_mirage.base.files import read_json
 from .table import Wrong
 
 WORDS = ("ok", "invalid", "inconclusive", "failed", "wrong use")
-LONGEST = 240.0
+LONGEST = 300.0
 """Seconds after which a command counts as hanging. An undisturbed experiment takes less than a minute."""
 NODES, CPUS = 4, 4
 RUN_TIMES, PROCESSORS = (4, 6, 3, 7, 5), (1, 4, 8, 2, 3)

@@ -27,7 +27,6 @@ def _end_munged(lane: Lane) -> None:
     "key-short",
     "a munge key of 3 bytes, and SIGKILL to munged",
     "`make cluster` makes a new key, or `failed:` names the key",
-    quick=True,
 )
 def key_short(lane: Lane) -> None:
     lane.build()
