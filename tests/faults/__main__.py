@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         print("wrong use: root: faults are injected into processes and files of several users; run it as root or with sudo")
         return 2
     is_quick = arguments == ["quick"]
-    faults = [fault for fault in FAULTS.values() if (fault.name in names if names else fault.quick or not is_quick)]
+    faults = [FAULTS[name] for name in names] or [fault for fault in FAULTS.values() if fault.quick or not is_quick]
     results = run(faults, os.environ.get("CLUSTER") or "faults-")
     wrong = [result for result in results if result.judgement.startswith("wrong")]
     skipped = [result for result in results if result.judgement.startswith("skipped")]
