@@ -27,6 +27,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.terminal.progress import LocalProgress, local_progress, write_metrics
 from mirage.terminal.screen import Screen, about, progress_line
 from slurm_mirage.base import processes
+from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.instance.instance_lock import Busy
@@ -263,6 +264,10 @@ def run_playbook(
         write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure_message() or _last_error(output)
+        if is_full(log.parent):
+            raise Failed(f"{no_space(log.parent)}, then the same command goes on")
+        if "No space left on device" in message:
+            raise Failed(f"{_lack_of_space(message, is_local)}, then the same command goes on (all of it: {log})")
         if message.startswith(WRONG_USE):
             raise (Busy if watcher.is_busy else WrongUse)(message.removeprefix(WRONG_USE).strip())
         raise Failed(f"{message} (all of it: {log})")
@@ -310,6 +315,13 @@ def _keep_output(stdout: Path, log: Path) -> str:
     with log.open("a") as stream:
         stream.write(output)
     return output
+
+
+def _lack_of_space(message: str, is_local: bool) -> str:
+    """The message for a full disk, from that of a module of Ansible's that names the file that could not be written."""
+    paths = re.findall(r"/[^'\"\s,:]+", message)
+    path = next((path for path in paths if path.startswith(f"{INSTANCES}/")), paths[-1] if paths else "a disk")
+    return no_space(path) if is_local and paths else f"no space left on {path}: free some"
 
 
 def _last_error(output: str) -> str:

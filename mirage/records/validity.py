@@ -31,6 +31,7 @@ from slurm_mirage.rm.slurm.daemon_log import OTHER
 from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
+_NAMED = 3  # jobs that a reason names
 SHOWN = 5
 """Names of daemons in a reason."""
 
@@ -161,6 +162,7 @@ def judge(
     causes = _causes(complaints or {})
     reasons = [
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
+        *_foreign(collected),
         *_troubled(result, figures, thresholds, collected.jobs.height),
         *_exceeded(collected, figures, thresholds, has_cause=bool(causes)),
         *_clock(collected, figures["clock_speed"], thresholds),
@@ -186,6 +188,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
         "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
+        "foreign_jobs": collected.foreign.height,
         "requeued": evidence.filter(col("restarts") > 0).height,
         "copies_cancelled": collected.copies_cancelled,
         "reruns_cancelled": collected.reruns_cancelled,
@@ -382,6 +385,16 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
         *((kind, table.filter(condition).height, description) for kind, condition, description in rules),
         ("not submitted", collected.unsubmitted, "of the plan never submitted"),
     ]
+
+
+def _foreign(collected: Collected) -> list[str]:
+    """Reason for jobs that the run did not submit, with the first of them."""
+    if collected.foreign.is_empty():
+        return []
+    count = collected.foreign.height
+    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    more = ["..."] if count > _NAMED else []
+    return [f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"]
 
 
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:

@@ -6,6 +6,7 @@ was torn by a crash can only be the last one; it is dropped, and the job in it i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import dataclass, field
@@ -154,6 +155,7 @@ class Journal:
     """An open journal: its history, and appending to it. One process at a time may have it open."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self.history, whole = replay_lines(_read_all(self._descriptor), str(path))
@@ -163,9 +165,13 @@ class Journal:
             raise
 
     def append(self, event: str, **values: Any) -> None:
-        """Add an event; on return it is on disk and part of the history."""
+        """Add an event; on return it is on disk and part of the history. Raises OSError, as on a full disk, with nothing added."""
         line = {"event": event, **values}
-        os.write(self._descriptor, (json.dumps(line) + "\n").encode())
+        text = (json.dumps(line) + "\n").encode()
+        size = os.fstat(self._descriptor).st_size
+        if os.write(self._descriptor, text) != len(text):
+            os.ftruncate(self._descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         os.fsync(self._descriptor)
         self.history.apply(line)
 

@@ -9,7 +9,7 @@ comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,6 +149,7 @@ def read(path: Path | str) -> SiteConf:
             site.partitions.append(partition)
     if not site.partitions:
         raise WrongUse(f"{path}: has no PartitionName line with nodes", parameter="slurm_conf")
+    _choose_default(site, {name for name, words in partitions if _is_open(words)}, len(nodes))
     return site
 
 
@@ -206,8 +207,9 @@ def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], de
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
     try:
         text = path.read_text(errors="replace")
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="slurm_conf") from error
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "not the name of a file"
+        raise WrongUse(f"{str(path)!r} cannot be read ({why})", parameter="slurm_conf") from error
     for number, content in _logical(text):
         where = f"{path} line {number}"
         words = content.split(maxsplit=1)
@@ -244,9 +246,12 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
         name = name.replace("%c", settings.get("clustername", ("", "%c"))[1])
     places = [path.parent / name, folder / name, folder / Path(name).name]
     for place in places:
-        if place.exists():
-            return [place]
-        found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) and place.name != "**" else []
+        try:
+            if place.exists():
+                return [place]
+            found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) else []
+        except (OSError, ValueError):  # a name that is too long, or no pattern
+            continue
         if found:
             return found
     return [places[0]]
@@ -455,6 +460,29 @@ def _partition(
         _leave_out(site, line, f"Nodes={listed}", (SCHEDULING, "a partition without nodes"))
         return None
     return {**kept, "Nodes": compress(f"{prefix}{number}" for prefix, number in (names[member] for member in members))}
+
+
+def _is_open(words: _Words) -> bool:
+    """Whether the site's users see the partition, and it is up."""
+    state, hidden = (words.get(key, ("", ""))[1].lower() for key in ("state", "hidden"))
+    return state in ("", "up") and hidden not in ("yes", "true", "1")
+
+
+def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> None:
+    """Make the open partition with the most nodes the default, where the file has none: Slurm refuses jobs without a partition."""
+    given = [value.lower() for one in site.partitions for key, value in one.items() if key.lower() == "default"]
+    if any(value in ("yes", "true", "1") for value in given):
+        return
+
+    def size(partition: Mapping[str, str]) -> int:
+        return nodes if partition["Nodes"] == "ALL" else len(expand(partition["Nodes"]))
+
+    chosen = max([one for one in site.partitions if one["name"] in is_open] or site.partitions, key=size)
+    for key in [key for key in chosen if key.lower() == "default"]:
+        del chosen[key]
+    chosen["Default"] = "YES"
+    why = f"{chosen['name']} is, the largest one: Slurm would refuse jobs without a partition"
+    _leave_out(site, "", "no partition is the default", (SCHEDULING, why))
 
 
 def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, list[str]], where: str) -> Iterator[str]:
