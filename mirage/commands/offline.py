@@ -9,6 +9,7 @@ from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import Trace, read_trace
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import kind
 
 Knobs = dict[str, Value]
 
@@ -23,7 +24,9 @@ def output(values: Knobs) -> Path:
     path = Path(str(values["OUT"]))
     if not values["OUT"]:
         raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if found := kind(path):  # it would be replaced
+        raise WrongUse(f"{path}: is {found}; it must be a regular file, or a new one", parameter="out")
+    if not path.absolute().parent.is_dir():
         raise WrongUse(f"{path} cannot be written; it may be a file in a folder that is there", parameter="out")
     return path
 

@@ -24,6 +24,7 @@ from mirage.traces.trace import Trace, read_trace
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.input_file import open_input
 from slurm_mirage.jobs import sigsleep_log
 
 OF_A_RUN = "schedule.swf"
@@ -143,8 +144,5 @@ class _Run:
 
 
 def _start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(4)
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="trace") from error
+    with open_input(path, "trace") as file:
+        return file.read(4) or b""

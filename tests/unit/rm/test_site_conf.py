@@ -101,7 +101,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
         ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
         ("NodeName=a1,a01\nPartitionName=p Nodes=ALL\n", "leading zeros"),
-        ("NodeName=a[1\n", "not a list of names"),
+        ("NodeName=a[1\n", "not a host list"),
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
         ("NodeName=a1\nPartitionName=p\n", "has no nodes"),
         ("include other.conf\n", r"other\.conf: cannot be read"),

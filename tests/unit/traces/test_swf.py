@@ -160,7 +160,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     refused("noise.swf", noise, " line 1: is not a text file")
     refused("noise.swf.gz", gzip.compress(noise), " line 1: is not a text file")
     (tmp_path / "folder.swf").mkdir()
-    refused("folder.swf", None, ": cannot be read (Is a directory)")
+    refused("folder.swf", None, ": is a directory; it must be a regular file")
 
 
 def test_gzip_is_recognised_by_content_not_by_name(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...base.errors import WrongUse
-from ...base.hostlist import compress, expand
+from ...base.hostlist import MOST_NAMES, compress, expand
+from ...base.input_file import read_input
 from .node_classes import NodeClass, node_classes
 
 _INSTANCE = "the instance has its own"
@@ -93,6 +94,9 @@ PARTITION_OVERRIDDEN: dict[str, str] = dict.fromkeys(
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
 _PROCESSORS = ("cpus", "procs")
+LARGEST, MOST_FILES = 16 << 20, 1000
+"""Bytes and files of a slurm.conf with all that it includes. One with a line for each of 65,536 nodes has some 7 MB."""
+
 # A word and its value, which may be in double quotes.
 _WORD = re.compile(r'(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>"[^"]*"|\S*)')
 
@@ -137,7 +141,7 @@ def read(path: Path | str) -> SiteConf:
     sets: dict[str, str] = {}
     defaults: dict[str, dict[str, tuple[str, str]]] = {"nodename": {}, "partitionname": {}}
     partitions: list[tuple[str, dict[str, tuple[str, str]]]] = []
-    for line in _lines(Path(path), depth=0):
+    for line in _lines(Path(path), _Files(), depth=0):
         kind, name = line.words[0]
         if kind.lower() not in _LINES:
             for key, value in line.words:
@@ -186,14 +190,26 @@ def _same(written: str, shown: str) -> bool:
     return parts <= {part.strip() for part in shown.split(",")} or shown.split(" ")[0] == written.lower()
 
 
-def _lines(path: Path, depth: int) -> Iterator[_Line]:
+class _Files:
+    """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together."""
+
+    def __init__(self) -> None:
+        self._left, self._files = LARGEST, 0
+
+    def read(self, path: Path) -> str:
+        content = read_input(path, "slurm_conf", LARGEST)
+        self._left, self._files = self._left - len(content), self._files + 1
+        if self._left < 0 or self._files > MOST_FILES:
+            what = f"{LARGEST >> 20} MiB" if self._left < 0 else f"{MOST_FILES} files"
+            raise WrongUse(f"{path}: with this Include slurm.conf has more than {what}", parameter="slurm_conf")
+        return content.decode(errors="replace")
+
+
+def _lines(path: Path, files: _Files, depth: int) -> Iterator[_Line]:
     """The logical lines of a file and of those that it includes."""
     if depth > 8:
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="slurm_conf") from error
+    text = files.read(path)
     waiting = ""
     for number, raw in enumerate(text.splitlines(), 1):
         content = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
@@ -206,7 +222,7 @@ def _lines(path: Path, depth: int) -> Iterator[_Line]:
             continue
         if content.lower().startswith("include") and "=" not in content.split()[0]:
             included = Path(content.split(maxsplit=1)[-1])
-            yield from _lines(included if included.is_absolute() else path.parent / included, depth + 1)
+            yield from _lines(included if included.is_absolute() else path.parent / included, files, depth + 1)
             continue
         rest = _WORD.sub("", content).strip()
         words = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
@@ -242,8 +258,10 @@ def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: dict[
     cpus = _cpus(words, where)
     try:
         listed = expand(names)
-    except ValueError:
-        raise WrongUse(f"{where}: NodeName={names} is not a list of names", parameter="slurm_conf") from None
+    except ValueError as error:
+        raise WrongUse(f"{where}: NodeName: {error}", parameter="slurm_conf") from None
+    if len(nodes) + len(listed) > MOST_NAMES:
+        raise WrongUse(f"{where}: has more than {MOST_NAMES} nodes, the most that Slurm can have", parameter="slurm_conf")
     for name in listed:
         if name in nodes:
             raise WrongUse(f"{where}: node {name} is there twice", parameter="slurm_conf")
@@ -314,31 +332,34 @@ def _partition(
     listed = words["nodes"][1] if "nodes" in words else ""
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
-    where = f"{path}: PartitionName={name}: Nodes={listed}"
-    members = list(dict.fromkeys(_members(listed, nodes, sets, where)))
+    where = f"{path}: PartitionName={name}: Nodes={listed[:60]}{'...' if len(listed) > 60 else ''}"
+    members = list(dict.fromkeys(_members(listed, nodes, dict(sets), where)))
     if not members:
         raise WrongUse(f"{where}: has no nodes", parameter="slurm_conf")
     return {**kept, "Nodes": compress(f"{prefix}{number}" for prefix, number in (names[member] for member in members))}
 
 
-def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, str], where: str) -> Iterator[str]:
-    """Names of the nodes in a list that may name node sets too."""
+def _members(listed: str, nodes: Mapping[str, _Node], sets: dict[str, str], where: str) -> Iterator[str]:
+    """Names of the nodes in a list that may name node sets too; `sets` is left with empty ones in place of those."""
     try:
         parts = expand(listed)
-    except ValueError:
-        raise WrongUse(f"{where}: is not a list of nodes", parameter="slurm_conf") from None
+    except ValueError as error:
+        raise WrongUse(f"{where}: {error}", parameter="slurm_conf") from None
     for part in parts:
         if part in nodes:
             yield part
-        elif part in sets and sets[part].startswith("feature:"):
-            feature = sets[part].partition(":")[2]
-            yield from (name for name, node in nodes.items() if feature in _features(node))
-        elif part in sets and sets[part].upper() == "ALL":
-            yield from nodes
-        elif part in sets:
-            yield from _members(sets[part], nodes, {key: value for key, value in sets.items() if key != part}, where)
-        else:
+            continue
+        if part not in sets:
             raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
+        # Each set once: the lists of sets that name sets that name sets could be exponentially long.
+        of_set, sets[part] = sets[part], ""
+        if of_set.startswith("feature:"):
+            feature = of_set.partition(":")[2]
+            yield from (name for name, node in nodes.items() if feature in _features(node))
+        elif of_set.upper() == "ALL":
+            yield from nodes
+        else:
+            yield from _members(of_set, nodes, sets, where)
 
 
 def _features(node: _Node) -> list[str]:
