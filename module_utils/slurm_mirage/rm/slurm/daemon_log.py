@@ -20,11 +20,12 @@ OTHER = "other error"
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
     # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
-    # the first time (lost ones are found by their record); and that without slurmdbd there are no QOS (23.11 and 24.05, several
-    # times a job).
+    # the first time (lost ones are found by their record); that MaxJobCount jobs could not be saved, of which there are fewer; and
+    # that without slurmdbd there are no QOS (23.11 and 24.05, several times a job).
     r"\*\*\* (JOB|STEP) |high latency for 1000 calls|if munged is up, restart|check for out of sync clocks"
     r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d"
     r"|could not open job state file|trying backup state save file\. jobs may be lost"
+    r"|configured maxjobcount may lead to job_state being larger"
     r"|_refresh_assoc_mgr_qos_list: no new list given back",
     re.IGNORECASE,
 )
@@ -100,7 +101,7 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
     """The complaints in slurmctld.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
 
     slurmctld.log had `offset` bytes when the span began. Lines of slurmd, and the end of the span, are known by the lines' own time
-    stamps: the daemons' local time, which is taken to be this process's.
+    stamps, which are in UTC: the farm starts the daemons with TZ=UTC.
     """
     since = _stamp(span.virtual)
     until = None if span.until is None else _stamp(span.until + 1)
@@ -129,7 +130,7 @@ def _of(path: Path, offset: int, since: str, until: str | None) -> Iterator[Comp
 
 
 def _stamp(virtual: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(virtual))
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(virtual))
 
 
 def _lines(path: Path, offset: int) -> list[str]:
