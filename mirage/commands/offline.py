@@ -8,6 +8,7 @@ from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, whole_of
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import Trace, read_trace
+from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.input_file import kind
 
@@ -31,8 +32,10 @@ def output(values: Knobs) -> Path:
     return path
 
 
-def say_notes(notes: dict[str, int], screen: Screen) -> None:
+def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:
     """Print the irregularities of a log, one line each."""
+    if unread.count:
+        screen.say(unread.in_words())
     for irregularity, count in notes.items():
         screen.say(f"in the log: {count}: {irregularity.replace('_', ' ')}")
 
@@ -46,7 +49,7 @@ def logged(values: Knobs, screen: Screen) -> Trace:
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
         trace = read_trace(path)
-        say_notes(trace.notes, screen)
+        say_notes(trace.notes, trace.unread, screen)
         return trace
     if values["JOBS"] is not None and whole_of(values["JOBS"]) >= MANY_JOBS:
         screen.say(f"generating {values['JOBS']} jobs")
