@@ -56,7 +56,7 @@ WAITS_AND_REQUESTS = {
 
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
-    notes, lines = run.workload.notes, site.left_out(run.knobs)
+    notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)

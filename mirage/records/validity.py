@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ from polars import col
 from mirage.records.collect import Collected
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.farm.daemons import KIND_ORDER
+from slurm_mirage.farm.events import how_it_ended
+from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.daemon_log import OTHER
 from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
+_NAMED = 3  # jobs that a reason names
+SHOWN = 5
+"""Names of daemons in a reason."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def read_complaints(folder: Path) -> dict[str, Any]:
     """Reads complaints.json of a run; empty if it was not collected.
 
     `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
-    first of them.
+    first of them; `events` has the list of the farm's events by host (slurm_mirage/farm/events.py).
     """
     complaints: dict[str, Any] = read_json(folder / "complaints.json") or {}
     return complaints
@@ -148,17 +155,21 @@ def judge(
         "host_cpu_saturated": _saturated(samples, thresholds),
         "messages": _messages(result.get("messages"), complaints or {}),
         "released": result.get("released"),
+        "daemons_ended": _ended(complaints or {}),
         "broken": {kind: count for kind, count, _ in _broken(collected)},
         "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
     }
+    causes = _causes(complaints or {})
     reasons = [
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
+        *_foreign(collected),
         *_troubled(result, figures, thresholds, collected.jobs.height),
-        *_exceeded(collected, figures, thresholds),
+        *_exceeded(collected, figures, thresholds, has_cause=bool(causes)),
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
-    return {"valid": not reasons, "reasons": reasons, **figures}
+    # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
+    return {"valid": not reasons, "reasons": [*causes, *reasons] if reasons else [], **figures}
 
 
 # ---- the figures ----
@@ -177,7 +188,10 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
         "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
+        "foreign_jobs": collected.foreign.height,
         "requeued": evidence.filter(col("restarts") > 0).height,
+        "copies_cancelled": collected.copies_cancelled,
+        "reruns_cancelled": collected.reruns_cancelled,
         "interrupted": _rounded(collected.interrupted),
         "halted": _rounded(collected.halted),
         "launch_cost": _rounded(collected.launch_cost),
@@ -308,6 +322,14 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     return started.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
 
 
+def _ended(complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Number of unexpected ends of daemons of all hosts, by kind of daemon; None if they were not collected."""
+    if "events" not in complaints:
+        return None
+    events = [event for of_host in complaints["events"].values() for event in of_host]
+    return dict(Counter(event["kind"] for event in events if event["event"] == "ended"))
+
+
 # ---- reasons ----
 
 
@@ -365,6 +387,16 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
     ]
 
 
+def _foreign(collected: Collected) -> list[str]:
+    """Reason for jobs that the run did not submit, with the first of them."""
+    if collected.foreign.is_empty():
+        return []
+    count = collected.foreign.height
+    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    more = ["..."] if count > _NAMED else []
+    return [f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"]
+
+
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
     """Reasons from the replay, the nodes and the daemons."""
     reasons = []
@@ -387,6 +419,43 @@ def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds:
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
         )
     return reasons
+
+
+def _causes(complaints: Mapping[str, Any]) -> list[str]:
+    """What went wrong on the hosts during the run: full folders and unexpected ends of daemons. These cause other reasons."""
+    full: list[str] = []
+    ended: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    events = complaints.get("events", {})
+    for host, of_host in events.items():
+        where = f" on {host}" if len(events) > 1 else ""
+        for event in of_host:
+            if event["event"] == "full":
+                full.append(f"no space was left on {event['path']}{where} at {_time_of_day(event)}: free some, and repeat the run")
+            else:
+                ended.setdefault(event["kind"], []).append((where, event))
+    return [*dict.fromkeys(full), *(_of_ended(kind, ended[kind]) for kind in sorted(ended, key=_order))]
+
+
+def _order(kind: str) -> int:
+    """Place of a kind of daemon: others depend on the first ones."""
+    return ("farm", *KIND_ORDER).index(kind) if kind in KIND_ORDER else 0
+
+
+def _of_ended(kind: str, ended: list[tuple[str, Mapping[str, Any]]]) -> str:
+    """Reason that names the ends of daemons of one kind, and how the first of them ended."""
+    names = list(dict.fromkeys(event["daemon"] for _, event in ended))
+    several = f" of {', '.join(names[:SHOWN])}{' ...' if len(names) > SHOWN else ''}" if names != [kind] else ""
+    where, first = ended[0]
+    memory = any(event["out_of_memory"] for _, event in ended)
+    what_to_do = "take fewer NODES, or a host with more memory" if memory else "repeat the run"
+    return (
+        f"{kind}{several} ended {_counted(len(ended), 'time')} "
+        f"({how_it_ended(first)}, at {_time_of_day(first)}{where}): {what_to_do}"
+    )
+
+
+def _time_of_day(event: Mapping[str, Any]) -> str:
+    return f"{datetime.fromtimestamp(event['real'], UTC):%H:%M:%S} UTC"
 
 
 @dataclass(frozen=True)
@@ -412,46 +481,65 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         return Bound(seconds * second, f"{seconds:g} s of Slurm's time")
 
     return {
+        "halted": larger("submit_lag", "mean run time", run_time),
+        "interrupted": larger("submit_lag", "mean run time", run_time),
         "submit_lag_p99": larger("submit_lag", "mean run time", run_time),
         "start_latency_p50": larger("start_latency", "mean wait", wait),
         "runtime_stretch_p50": larger("stretch_p50", "mean run time", run_time),
         "runtime_stretch_p99": larger("stretch_p99", "mean run time", run_time),
         "backfill_cycle_max": larger("backfill_cycle", "mean wait", wait),
-        "interrupted": larger("submit_lag", "mean run time", run_time),
-        "halted": larger("submit_lag", "mean run time", run_time),
         "clock_offset_max": larger("submit_lag", "mean run time", run_time),
     }
 
 
 _NAMES = {
+    "halted": "the time without a slurmctld that starts jobs",
+    "interrupted": "the replay's interruption",
     "submit_lag_p99": "submit lag p99",
     "start_latency_p50": "start latency p50",
     "runtime_stretch_p50": "run-time stretch p50",
     "runtime_stretch_p99": "run-time stretch p99",
     "backfill_cycle_max": "longest backfill cycle",
-    "interrupted": "the replay's interruption",
-    "halted": "the time without a slurmctld that starts jobs",
     "clock_offset_max": "the difference between the hosts' clocks",
 }
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
-    """Reasons for figures above their bounds."""
+def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, *, has_cause: bool = False) -> list[str]:
+    """Reasons for figures above their bounds. `has_cause`: something else than SPEED and SHRINK caused them (see `_causes`)."""
     lost = collected.resubmitted
     reasons = []
+    was_halted = False
     for name, bound in bounds(collected, thresholds).items():
         value = figures[name]
         if value is None or value <= bound.seconds:
             continue
+        was_halted = was_halted or name in ("interrupted", "halted")
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
-        if name in ("interrupted", "halted"):
+        if has_cause or name in ("interrupted", "halted"):
             advice = "repeat the run"
         elif name == "clock_offset_max":
             advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"
         elif name == "submit_lag_p99" and lost:
             advice = f"slurmctld lost {_counted(lost, 'job')}, submitted again later"
-        reasons.append(f"{_NAMES[name]} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
+        elif was_halted:
+            advice = "repeat the run, which was held up as said before"
+        name_of_figure = _halts(collected) if name == "halted" and collected.halts else _NAMES[name]
+        reasons.append(f"{name_of_figure} is {value:.4g} trace s, over {bound.seconds:.4g} s ({bound.why}): {advice}")
     return reasons
+
+
+def _halts(collected: Collected) -> str:
+    """What was halted, for how long and when, as the subject of a reason."""
+    words = {CONTROLLER: "slurmctld was halted", REPLAY: "the replay's host or process was suspended"}
+    said = []
+    for what, text in words.items():
+        halts = [halt for halt in collected.halts if halt["what"] == what]
+        if halts:
+            longest = max(halts, key=lambda halt: float(halt["seconds"]))
+            at = datetime.fromtimestamp(longest["since"], UTC)
+            times = f"from {at:%H:%M:%S}" if len(halts) == 1 else f"{len(halts)} times, the longest from {at:%H:%M:%S}"
+            said.append(f"{text} for {sum(halt['seconds'] for halt in halts):.0f} s ({times} UTC)")
+    return f"{' and '.join(said)}: the time in which no job could start"
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mirage.metrics.allocations import effective, holdings
+from slurm_mirage.rm.slurm.records import split_completions
 
 Floats = NDArray[np.float64]
 Ranges = list[tuple[float, float]]
@@ -83,9 +84,10 @@ class Boxes:
 def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
     """Columns id and node_list of the jobs of `run` from the text of Slurm's job completion log (jobcomp/filetxt).
 
-    For a requeued job the node list is that of its last execution.
+    For a requeued job the node list is that of its last execution. A job whose node list Slurm cut off is left out.
     """
-    lines = pl.Series(jobcomp.split("\n"), dtype=pl.String).to_frame("line").lazy()
+    records, _ = split_completions(jobcomp.encode())
+    lines = pl.Series([record.text for record in records], dtype=pl.String).to_frame("line").lazy()
     field = pl.col("line").str
     jobs = lines.select(
         id=field.extract(rf" Name={re.escape(run)}\.(\d+) ").cast(pl.Int64), node_list=field.extract(r" NodeList=(\S+) ")

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import logging
 import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -28,11 +27,12 @@ from ..rm.api import (
     DiagnosticMetric,
     JobState,
     QueuedJob,
-    Records,
     ResourceManager,
     ResourceManagerError,
 )
 from . import prometheus
+from .details import end_torn_line, keep_details, kept_details
+from .halts import Halts
 
 log = logging.getLogger("replay")
 
@@ -40,6 +40,10 @@ POLL_INTERVAL = 1.0
 """Real seconds between two queries of the queue, at least."""
 POLL_SHARE = 0.05
 """Part of the time that these queries may take: a long queue is queried less often."""
+LONGEST_POLL_INTERVAL = 30.0
+"""Real seconds between two rounds of queries at most. After one without an answer the next follows after POLL_INTERVAL."""
+UNACCOUNTED_AFTER = 5.0
+"""Real seconds for which a job is neither in the queue nor in the completion log before other records are asked for it."""
 DESCRIBED_WITHIN = 60.0
 """Real seconds after the end of a job within which its details are asked for: the manager forgets ended jobs some time later."""
 MANY, FEW = 5, 20
@@ -101,10 +105,16 @@ class Heartbeat(threading.Thread):
     """Writes the status once a second until it is stopped, and a last time then."""
 
     def __init__(
-        self, status: Status, folder: Path, clock: Clock, began: Callable[[], float | None], diagnostics: Sequence[DiagnosticMetric]
+        self,
+        status: Status,
+        folder: Path,
+        clock: Clock,
+        began: Callable[[], float | None],
+        diagnostics: Sequence[DiagnosticMetric],
+        halts: Halts,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
-        self._diagnostics = diagnostics
+        self._diagnostics, self._halts = diagnostics, halts
         self._status, self._clock, self._began = status, clock, began
         self._path, self._metrics = folder / "progress.json", folder / prometheus.NAME
         self._over = threading.Event()
@@ -119,6 +129,7 @@ class Heartbeat(threading.Thread):
 
     def beat(self, with_metrics: bool) -> None:
         """Write the status now."""
+        self._halts.beat()
         began = self._began()
         self._status.elapsed = round(time.time() - began, 3) if began else 0.0
         try:
@@ -138,7 +149,8 @@ class Heartbeat(threading.Thread):
 class Monitor(threading.Thread):
     """Queries the queue, the completion log and the nodes. `poke` is called after each round.
 
-    `answered` gets the real instant of the last answer of each controller, by the controller's start.
+    `answered` gets the real instant of the last answer of each controller, by the controller's start. `known` has the submitted jobs
+    by index; another thread adds to it.
     """
 
     def __init__(
@@ -151,10 +163,12 @@ class Monitor(threading.Thread):
         sample_interval: float,
         status: Status,
         answered: MutableMapping[int | None, float],
+        known: Mapping[int, int],
+        halts: Halts,
         poke: Callable[[], None],
     ) -> None:
         super().__init__(name="monitor", daemon=True)
-        self._answered = answered
+        self._answered, self._known, self._halts = answered, known, halts
         self._folder, self._manager, self._completions = folder, manager, completion_log
         self._plan, self._clock, self._sample_interval = plan, clock, sample_interval
         self._status, self._poke = status, poke
@@ -162,7 +176,8 @@ class Monitor(threading.Thread):
         self._over = threading.Event()
         self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
-        self._described = _described(folder / "suspended.jsonl", manager.records)
+        end_torn_line(folder)
+        self._described = Counter(job.job_id for job in kept_details(folder, manager.records))
         self._described_at = time.monotonic()
         self._releases: Counter[int] = Counter()
         self._processor = ProcessorTime()
@@ -173,20 +188,25 @@ class Monitor(threading.Thread):
         """Indices of jobs that have ended, as of `looked_at`."""
         self.looked_at = 0.0
         """Real instant at which the last complete round of queries began."""
+        self.unaccounted: frozenset[int] = frozenset()
+        """Indices of jobs that have been neither in the queue nor in the completion log for UNACCOUNTED_AFTER."""
+        self._gone: dict[int, float] = {}
+        """When a round found first that a job was in neither, by index."""
         self.released = 0
 
     def run(self) -> None:
         """The thread's work."""
         while not self._over.is_set():
-            began = time.monotonic()
+            began, real, took = time.monotonic(), time.time(), 0.0
             try:
                 self.look()
+                took = time.monotonic() - began if self._halts.ended_at < real else 0.0
             except ResourceManagerError as error:
                 log.warning("monitor: %s", error)
             except OSError as error:
                 log.error("monitor: %s", error)
             self._poke()
-            self._over.wait(max(POLL_INTERVAL, (time.monotonic() - began) / POLL_SHARE))
+            self._over.wait(pause_after(took))
 
     def stop(self) -> None:
         """End the thread after the present round."""
@@ -196,14 +216,17 @@ class Monitor(threading.Thread):
     def look(self) -> None:
         """One round of all queries that are due. Raises ResourceManagerError."""
         now = time.time()
-        self.controller = self._manager.controller()
+        known = frozenset(self._known)
+        self.controller = self._halts.ask("controller", self._manager.controller)
         self._answered[self.controller.boot_time] = now
-        active = [job for job in self._manager.queue() if job.name in self._indices]
+        active = [job for job in self._halts.ask("queue", self._manager.queue) if job.name in self._indices]
         for job in self._completions.read():
             if job.name in self._indices:
                 self._seen[self._indices[job.name]] = job.state
                 self._runs[job.job_id] += 1
-        self.ended = frozenset(self._seen.keys() - {self._indices[job.name] for job in active})
+        queued = {self._indices[job.name] for job in active}
+        self.ended = frozenset(self._seen.keys() - queued)
+        self._note_gone(known - self._seen.keys() - queued, now)
         self.looked_at = now
         self._count(active)
         self._watch_for_stall(active, now)
@@ -212,6 +235,10 @@ class Monitor(threading.Thread):
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
             self._sample(now, active)
+
+    def _note_gone(self, gone: Set[int], now: float) -> None:
+        self._gone = {index: self._gone.get(index, now) for index in gone}
+        self.unaccounted = frozenset(index for index, since in self._gone.items() if now - since >= UNACCOUNTED_AFTER)
 
     def _count(self, active: Sequence[QueuedJob]) -> None:
         states = Counter(job.state for job in active)
@@ -268,8 +295,7 @@ class Monitor(threading.Thread):
         for first in range(0, len(wanted), size):
             chunk = wanted[first : first + size]
             answer = self._manager.details(chunk, everything)
-            lines = "".join(json.dumps(job.record) + "\n" for job in answer if job.name in self._indices)
-            _append(self._folder / "suspended.jsonl", lines)
+            keep_details(self._folder, [job for job in answer if job.name in self._indices])
             for job_id in chunk:
                 self._described[job_id] = self._runs[job_id]
 
@@ -303,6 +329,11 @@ class Monitor(threading.Thread):
         self._status.scheduler = diagnostics
         head = {"real": f"{now:.3f}", "virtual": f"{virtual:.3f}"}
         _append_row(self._folder / self._manager.records.diagnostics_file, {**head, **diagnostics})
+
+
+def pause_after(took: float) -> float:
+    """Real seconds between two rounds of queries, of which the first took so long; 0: without an answer, or during a halt."""
+    return min(max(POLL_INTERVAL, took / POLL_SHARE), LONGEST_POLL_INTERVAL)
 
 
 class StallDetector:
@@ -369,21 +400,6 @@ def _own_processes() -> int:
             except OSError:
                 continue
     return count
-
-
-def _described(path: Path, records: Records) -> Counter[int]:
-    """How many runs of each job are in suspended.jsonl already. A torn last line counts for nothing, and gets its end."""
-    runs: Counter[int] = Counter()
-    if path.exists():
-        text = path.read_text()
-        if text and not text.endswith("\n"):
-            _append(path, "\n")
-        for line in text.splitlines():
-            try:
-                runs[records.details(json.loads(line)).job_id] += 1
-            except (ValueError, KeyError, TypeError):
-                continue
-    return runs
 
 
 def _append(path: Path, text: str) -> None:

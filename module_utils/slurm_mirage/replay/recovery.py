@@ -16,10 +16,11 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..jobs.kinds import JobKind
-from ..rm.api import CompletedJob, JobState, QueuedJob
+from ..rm.api import NOT_ENDED, CompletedJob, JobState, QueuedJob
+from .details import keep_details, kept_details
 from .process import Failed
 from .submitter import Submitter
 
@@ -33,6 +34,7 @@ SETTLE = 10.0
 """Real seconds from then until everything is compared once more: jobs that were being killed have ended."""
 LOOK_INTERVAL = 0.5
 """Real seconds between two comparisons while the nodes register."""
+UNRECORDED, LOST = "UNRECORDED", "LOST"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Comparison:
     stale: list[tuple[int, int]]
     """Active jobs that had ended before the manager forgot it, (index, id): to be cancelled, or they would be played twice."""
     unrecorded: list[int]
-    """Played to the end according to their own record only: the manager forgot them, and will never say that they ended."""
+    """Ended, but without a line in the completion log: the queue has them as ended, or only their own record has their end."""
 
     @property
     def clean(self) -> bool:
@@ -72,11 +74,16 @@ def compare(
     """
     over = {indices[job.name] for job in ended_before if job.name in indices and job.ended_for_good}
     known: dict[int, int] = {indices[job.name]: job.job_id for job in ended_after if job.name in indices}
+    recorded, active_indices, ended_in_queue = known.keys() | set(), set(), set()
     active: dict[int, list[QueuedJob]] = {}
     for job in queue:
         if job.name not in indices:
             continue
         known[indices[job.name]] = job.job_id
+        if job.active:
+            active_indices.add(indices[job.name])
+        elif job.job_id == journalled.get(indices[job.name]):
+            ended_in_queue.add(indices[job.name])
         if job.active and job.state is not JobState.COMPLETING:
             active.setdefault(indices[job.name], []).append(job)
 
@@ -97,7 +104,7 @@ def compare(
             unjournalled[index] = job_id
     unknown = [index for index in sorted(journalled) if index not in known]
     missing = [index for index in unknown if index not in played]
-    unrecorded = [index for index in unknown if index in played]
+    unrecorded = sorted({*(index for index in unknown if index in played), *(ended_in_queue - recorded - active_indices)})
     return Comparison(missing, unjournalled, surplus, stale, unrecorded)
 
 
@@ -149,8 +156,9 @@ class Recovery:
         """Real instant of the next comparison."""
         self.compared_at = 0.0
         """Real instant at which the last comparison began."""
-        self.unrecorded: frozenset[int] = frozenset()
-        """Indices of jobs that have ended according to their own record only."""
+        self.unrecorded: dict[int, str] = {}
+        """State of the jobs that have ended without a line in the completion log, by index: what the manager says otherwise, or
+        UNRECORDED where only their own record has their end, or LOST where no record has it."""
 
     def unsettle(self) -> None:
         """The controller or the replay was killed: wait for the nodes before jobs are submitted again."""
@@ -166,9 +174,13 @@ class Recovery:
         self._notice_restart()
         settled = self._settled()
         comparison = self._all.retry_until_answered(self._look)
+        lost = [index for index in comparison.missing if not self._may_be_forgotten(index)]
+        comparison = replace(comparison, missing=[index for index in comparison.missing if index not in lost])
         self._adopt(comparison.unjournalled)
         removed = [job_id for _, job_id in comparison.surplus + comparison.stale]
         if removed:
+            # Before they are cancelled: a replay that is killed meanwhile knows whose ends these are.
+            self._all.journal.append("removing", real=time.time(), surplus=comparison.surplus, stale=comparison.stale)
             self._all.retry_until_answered(lambda: self._all.manager.cancel(removed))
         missing = comparison.missing if settled else []
         if settled and self._unsettled_since is not None:
@@ -192,10 +204,32 @@ class Recovery:
         if settled:
             self._all.retry_until_answered(self._renew_dependencies)
             self._all.retry_until_answered(self.open_partitions)
-        self.unrecorded = frozenset(comparison.unrecorded)
+        self._account_for(comparison.unrecorded, lost)
         self.compared_at = began
         self._plan_next(settled, comparison.clean)
         return settled and comparison.clean
+
+    def _may_be_forgotten(self, index: int) -> bool:
+        """Whether the controller was restarted after the submission of a job. One that lives on forgets a job only after its end."""
+        submitted_at = self._all.history.submitted_at[index]
+        return any(restart["real"] > submitted_at for restart in self._all.history.restarts)
+
+    def _account_for(self, unrecorded: Sequence[int], lost: Sequence[int]) -> None:
+        """Find out how jobs without a line in the completion log ended, and keep what the manager says of them."""
+        states = {**dict.fromkeys(unrecorded, UNRECORDED), **dict.fromkeys(lost, LOST)}
+        states.update((index, state) for index, state in self.unrecorded.items() if index in states)
+        new = {self._all.history.job_ids[index]: index for index in states if index not in self.unrecorded}
+        if new:
+            manager, folder = self._all.manager, self._all.folder
+            asked = self._all.retry_until_answered(lambda: manager.ended(sorted(new)))
+            keep_details(folder, [job for job in asked if job.job_id in new])
+            for job in kept_details(folder, manager.records):
+                index = new.get(job.job_id)
+                if index is not None and job.name == self._all.plan[index].name and job.state not in NOT_ENDED:
+                    states[index] = job.state
+            for index in new.values():
+                log.warning("job %d has no line in the completion log: %s", self._all.plan[index].id, states[index])
+        self.unrecorded = states
 
     def _notice_restart(self) -> None:
         submitter = self._all

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
 from ..base.processes import INSTANCE_VARIABLE
@@ -31,7 +32,7 @@ from ..rm.api import CompletedJob, ResourceManager, ResourceManagerError
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
-from .recovery import Recovery
+from .recovery import UNRECORDED, Recovery
 from .submitter import Submitter
 
 log = logging.getLogger("replay")
@@ -70,7 +71,7 @@ class Replay:
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
         diagnostics = self.manager.records.diagnostic_metrics
-        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began, diagnostics)
+        heartbeat = Heartbeat(self.status, self.folder, self.clock, self.submitter.began, diagnostics, self.submitter.halts)
         heartbeat.start()
         monitor = None
         try:
@@ -87,7 +88,7 @@ class Replay:
             raise
         except Exception as error:
             log.error("%s", error, exc_info=not isinstance(error, (Failed, WrongUse)))
-            self._end("failed", str(error))
+            self._end("failed", out_of_space(error, [self.folder]) or str(error))
             raise
         finally:
             if monitor is not None:
@@ -103,7 +104,10 @@ class Replay:
             log.error("partitions stay closed until the run goes on: %s", error)
         self.status.phase, self.status.message = phase, message
         if self.history.start:
-            self.journal.append(phase, real=time.time(), message=message)
+            try:
+                self.journal.append(phase, real=time.time(), message=message)
+            except OSError as error:  # the disk is full; the next replay needs no line about the end of this one
+                log.error("the journal cannot be written: %s", error)
 
     def say_finished(self) -> None:
         """Write the phase `finished` to progress.json, if the replay was killed after it had written it to the journal only."""
@@ -172,7 +176,8 @@ class Replay:
             self.waker.check()
             if self._doubts(monitor):
                 recovery.compare()
-            submitter.note_ends(monitor.ended, recovery.unrecorded)
+            self._note_halts(monitor)
+            submitter.note_ends(monitor.ended, recovery.unrecorded.keys())
             following = submitter.next_index()
             submission, cancel = submitter.due(following), submitter.next_cancel()
             self.status.phase = "submitting" if len(self.history.job_ids) < len(self.plan) else "draining"
@@ -192,11 +197,22 @@ class Replay:
         seen = monitor.controller
         fresh = monitor.looked_at > self.recovery.compared_at
         restarted = fresh and seen is not None and seen.boot_time != self.history.boot_time
-        return restarted or self.submitter.doubtful or time.time() >= self.recovery.again_at
+        unaccounted = fresh and not monitor.unaccounted <= self.recovery.unrecorded.keys()
+        return restarted or unaccounted or self.submitter.doubtful or time.time() >= self.recovery.again_at
+
+    def _note_halts(self, monitor: Monitor) -> None:
+        """Journal the halts that the monitor has looked after. One in which the controller was restarted counts as that."""
+        controller = monitor.controller
+        if controller is None or controller.boot_time != self.history.boot_time:
+            return
+        for halt in self.submitter.halts.take(monitor.looked_at):
+            if not any(restart["real"] > halt.since for restart in self.history.restarts):
+                self.journal.append("halted", what=halt.what, since=halt.since, real=halt.until)
+                log.warning("the %s was halted for %.1f s", halt.what, halt.until - halt.since)
 
     def _all_ended(self, monitor: Monitor) -> bool:
         """Whether a round of the monitor after the last comparison found all jobs ended, and no comparison is due."""
-        ended = monitor.ended | self.recovery.unrecorded
+        ended = monitor.ended | self.recovery.unrecorded.keys()
         looked = monitor.looked_at > self.recovery.compared_at
         return looked and len(ended) == len(self.plan) and self.recovery.again_at == math.inf
 
@@ -210,6 +226,8 @@ class Replay:
             self.settings.sample_interval,
             self.status,
             self.submitter.answered,
+            self.history.job_ids,
+            self.submitter.halts,
             self.waker.wake,
         )
 
@@ -232,9 +250,7 @@ class Replay:
             if index not in last or not last[index].ended_for_good:
                 last[index] = job
         states = {index: job.state for index, job in last.items()}
-        own_record_only = self.recovery.unrecorded - states.keys() | self.history.stale
-        states.update(dict.fromkeys(own_record_only, "UNRECORDED"))
-        return Counter(states.values())
+        return Counter({**self.recovery.unrecorded, **states, **dict.fromkeys(self.history.stale, UNRECORDED)}.values())
 
     def _result(self, monitor: Monitor) -> dict[str, Any]:
         """The content of result.json. Lengths and instants are real."""
@@ -255,6 +271,7 @@ class Replay:
             "interruptions": history.interruptions,
             "restarts": history.restarts,
             "halted": round(history.halted, 3),
+            "halts": history.halts,
             "copies_cancelled": len(history.copies),
             "stale_runs_cancelled": len(history.stale),
             "played_twice": len(self.recovery.played.twice),

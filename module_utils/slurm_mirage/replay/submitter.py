@@ -27,6 +27,7 @@ from ..rm.api import (
     Unclear,
 )
 from . import launch_cost
+from .halts import Halts
 from .journal import History, Journal
 from .monitor import Status
 from .process import Failed, Settings, Waker
@@ -42,6 +43,8 @@ UNCLEAR_ATTEMPTS = 5
 WAITING = "waiting for the resource manager: "
 PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
+LAUNCH_SUFFIX = ".launch"
+"""Names of jobs that measure what a launch costs, before the first job of the plan."""
 NEVER_BEGINS = 30 * 86400
 """Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
@@ -65,6 +68,7 @@ class Submitter:
     """Whether the controller may have been restarted since the last comparison."""
     answered: dict[int | None, float] = field(default_factory=dict)
     """Real instant of the last answer of each controller, by its start: kept by the monitor."""
+    halts: Halts = field(default_factory=Halts)
 
     def __post_init__(self) -> None:
         self.indices = {row.name: row.index for row in self.plan}
@@ -236,15 +240,19 @@ class Submitter:
             nonlocal failed
             failed += 1
             known = self._look_up(row.name) if failed else None
-            job = Submitted(known) if known is not None else self.manager.submit(self._submission(row))
+            job = Submitted(known) if known is not None else self._submit(row)
             if job.job_id <= self.history.highest_id:
                 self.doubtful = True
                 if self.give_up(job.job_id, row.name):
                     self.skip_ids(job.job_id + 1)
-                    job, known = self.manager.submit(self._submission(row)), None
+                    job, known = self._submit(row), None
             return job.job_id, failed + job.retries, known is not None
 
         return self.retry_until_answered(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
+
+    def _submit(self, row: PlanRow) -> Submitted:
+        submission = self._submission(row)
+        return self.halts.ask("submission", lambda: self.manager.submit(submission))
 
     def give_up(self, job_id: int, name: str) -> bool:
         """Make a job whose id another job had before a placeholder, if it still waits; returns whether it did.
@@ -314,7 +322,7 @@ class Submitter:
             return 0.0
 
         def submission(runtime: float) -> Submission:
-            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
+            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}{LAUNCH_SUFFIX}")
             return self._submission(row, self.folder / "launch.log")
 
         def measure() -> float:

@@ -132,6 +132,8 @@ class CompletedJob:
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
+    user: str = ""
+    """Account on the hosts."""
 
 
 @dataclass(frozen=True)
@@ -347,6 +349,13 @@ class ResourceManager(Protocol):
         With `everything` it is asked for all jobs at once, which is cheaper for many.
         """
         ...
+
+    def ended(self, job_ids: Sequence[int]) -> list[JobDetails]:
+        """The details of these jobs, as far as they have ended, also from other records that the manager keeps for longer.
+
+        By default there are none. Jobs that no record has are left out.
+        """
+        return [job for job in self.details(job_ids) if job.state not in NOT_ENDED]
 
     def completions_size(self) -> int:
         """Bytes of the lasting record of ended jobs now. Raises nothing."""

@@ -7,6 +7,7 @@ names and formats. It lives in real time. Everything that a test changes is an a
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import threading
@@ -128,6 +129,16 @@ class InMemory(ResourceManager):
         """Names of jobs whose first submission is accepted, but has no answer."""
         self.failing_launches: Counter[str] = Counter()
         """How many of the next launches of a job fail, after which it is held."""
+        self.lines_lost: set[str] = set()
+        """Names of jobs whose end is never recorded."""
+        self.lines_late: dict[str, float] = {}
+        """After how many seconds the end of a job is recorded."""
+        self.silent: set[str] = set()
+        """Names of jobs whose programs leave no record of their own."""
+        self.remembers = math.inf
+        """Seconds after their ends for which ended jobs are known."""
+        self.stopped_until = 0.0
+        """Until then nothing is answered."""
         self.after: dict[int, Callable[[], None]] = {}
         """What happens after so many submissions were accepted."""
         self.jobs: list[Job] = []
@@ -143,6 +154,7 @@ class InMemory(ResourceManager):
         self._lock = threading.RLock()
         self._path = directory / self.records.completions_file
         self._path.touch()
+        self._unwritten: list[Job] = []
 
     # ---- what tests do to it ----
 
@@ -168,6 +180,7 @@ class InMemory(ResourceManager):
 
     def _call(self) -> None:
         """The beginning of each call."""
+        time.sleep(max(0.0, self.stopped_until - time.time()))
         if self.unavailable:
             self.unavailable -= 1
             raise Unavailable("nobody there")
@@ -176,6 +189,11 @@ class InMemory(ResourceManager):
     def _advance(self) -> None:
         """Bring everything up to the present."""
         now = time.time()
+        for job in [*self._unwritten]:
+            if now >= (job.end or now) + self.lines_late[job.submission.name]:
+                self._unwritten.remove(job)
+                self._write_line(job)
+        self.jobs = [job for job in self.jobs if job.end is None or now < job.end + self.remembers]
         while ended := [job for job in self.jobs if job.state == "plays" and self._due(job) <= now]:
             first = min(ended, key=self._due)
             at = self._due(first)
@@ -211,9 +229,15 @@ class InMemory(ResourceManager):
                 job.state, job.start = "plays", max(at, job.submitted)
 
     def _finish(self, job: Job, state: str, at: float) -> None:
-        if job.start is not None:
+        if job.start is not None and job.submission.name not in self.silent:
             self._record(job, at, completed=state == "done")
         job.state, job.end = state, at
+        if job.submission.name in self.lines_late:
+            self._unwritten.append(job)
+        elif job.submission.name not in self.lines_lost:
+            self._write_line(job)
+
+    def _write_line(self, job: Job) -> None:
         with self._path.open("a") as stream:
             stream.write(json.dumps(job.line()) + "\n")
 

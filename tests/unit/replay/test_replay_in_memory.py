@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
+import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from mirage.records.collect import collect
 from mirage.records.validity import read_diagnostics
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
-from slurm_mirage.replay import monitor, recovery, submitter
+from slurm_mirage.replay import halts, monitor, recovery, submitter
 from slurm_mirage.replay.process import Failed, Stopped, Waker
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
@@ -93,6 +96,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     # Nothing here takes as long as with a real manager.
     for module, name, seconds in (
         (monitor, "POLL_INTERVAL", 0.05),
+        (monitor, "UNACCOUNTED_AFTER", 0.2),
         (recovery, "KILLING", 0.05),
         (recovery, "LOOK_INTERVAL", 0.05),
         (recovery, "SETTLE", 0.3),
@@ -212,6 +216,95 @@ def test_ids_that_come_again_are_used_up(run: Run) -> None:
     journalled = [event["slurm_id"] for event in run.events() if event["event"] in ("submitted", "resubmitted")]
     assert len(journalled) == len(set(journalled)), "no job has the id of another"
     assert {job.state for job in run.manager.named("r.skip")} <= {"removed"}
+
+
+def expect_end(run: Run, seconds: float = 20.0) -> dict[str, Any]:
+    """Replay the plan, which must not take longer."""
+    waker = Waker()
+    timer = threading.Timer(seconds, lambda: waker._stop(15, None))
+    timer.start()
+    try:
+        return run.play(waker)
+    finally:
+        timer.cancel()
+
+
+@pytest.mark.parametrize(
+    ("remembers", "is_silent", "state"),
+    [
+        (math.inf, False, "COMPLETED"),  # the queue knows it
+        (math.inf, True, "COMPLETED"),
+        (0.0, False, "UNRECORDED"),  # its own record only
+        (0.0, True, "LOST"),
+    ],
+)
+def test_a_job_whose_end_is_not_recorded_ends_the_wait(run: Run, remembers: float, is_silent: bool, state: str) -> None:
+    """And is not submitted a second time, because the controller has not been restarted. A job that follows it is submitted."""
+    run.write(4)
+    run.plan[3] = replace(run.plan[3], follows=101, think=0.1)
+    run.rewrite()
+    run.manager.lines_lost, run.manager.remembers = {"r.101"}, remembers
+    run.manager.silent = {"r.101"} if is_silent else set()
+    result = expect_end(run)
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert Counter(result["states"]) == Counter({"COMPLETED": 3}) + Counter({state: 1})
+    assert (result["resubmitted"], result["submitted"]) == (0, 4)
+    if state == "COMPLETED":
+        kept = [json.loads(line) for line in (run.folder / "suspended.jsonl").read_text().splitlines()]
+        assert [job["is"] for job in kept if job["called"] == "r.101"] == ["done"]
+
+
+def test_a_line_that_comes_late_counts(run: Run) -> None:
+    run.write(4)
+    run.manager.lines_late = {"r.101": 0.6}
+    run.manager.remembers = 0.0
+    result = expect_end(run)
+    run.check_each_was_played_once()
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert sum(result["states"].values()) == 4
+
+
+def test_the_details_that_were_kept_tell_the_end_to_a_replay_that_goes_on(run: Run) -> None:
+    run.write(4)
+    run.plan[0] = replace(run.plan[0], runtime=3.0)
+    run.rewrite()
+    run.manager.lines_lost, run.manager.silent = {"r.101"}, {"r.101"}
+    with pytest.raises(Stopped):
+        expect_end(run, 2.0)
+    run.manager.remembers = 0.0
+    result = expect_end(run)
+    assert run.manager.accepted == [row.name for row in run.plan]
+    assert result["states"] == {"COMPLETED": 4}
+
+
+def test_a_controller_that_does_nothing_for_a_while_was_halted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halts, "HALTED_AFTER", 0.5)
+    run.write(8, due=0.0)
+
+    def stop() -> None:
+        run.manager.stopped_until = time.time() + 1.5
+
+    run.manager.after[5] = stop
+    result = run.play()
+    run.check_each_was_played_once()
+    (halt,) = result["halts"]
+    assert (halt["what"], result["restarts"]) == ("controller", [])
+    assert halt["seconds"] == pytest.approx(1.5, abs=0.3) and result["halted"] == pytest.approx(halt["seconds"], abs=1e-3)
+
+
+def test_a_controller_that_was_restarted_was_halted_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody answered meanwhile is no halt beside it."""
+    monkeypatch.setattr(halts, "HALTED_AFTER", 0.2)
+    run.write(8, due=0.0, runtime=0.5)
+
+    def die() -> None:
+        run.manager.stopped_until = time.time() + 1.0
+        run.manager.restart(forget=3, registration=1.1)
+
+    run.manager.after[5] = die
+    result = run.play()
+    run.check_each_was_played_once()
+    assert (len(result["restarts"]), result["halts"]) == (1, [])
 
 
 def test_second_copies_are_cancelled(run: Run) -> None:

@@ -94,6 +94,20 @@ CLOSED = event("closed", 110.0, partitions=["batch"])
             None,
         ),
         ([CLOSED, event("restarted", 110.1, boot_time=5, since=104.0)], 0.0, 104.0),
+        # Halts; a second that is in two of them, or in a restart, counts once.
+        ([event("halted", 120.0, since=100.0, what="controller")], 20.0, None),
+        ([event("halted", 120.0, since=100.0, what="replay"), event("halted", 121.0, since=99.0, what="controller")], 21.0, None),
+        (
+            [
+                CLOSED,
+                event("restarted", 110.1, boot_time=5, since=104.0),
+                event("halted", 112.0, since=108.0, what="controller"),
+                event("opened", 120.0),
+                event("halted", 122.0, since=110.0, what="replay"),
+            ],
+            18.0,
+            None,
+        ),
         # All partitions were closed anyway, so none is opened later.
         ([event("closed", 110.0, partitions=[]), event("restarted", 110.1, boot_time=5, since=104.0)], 0.0, None),
     ],
@@ -101,6 +115,12 @@ CLOSED = event("closed", 110.0, partitions=["batch"])
 def test_how_long_nothing_could_start(events: list[dict[str, Any]], halted: float, since: float | None) -> None:
     history, _ = replay_lines(data([START, *events]))
     assert (history.halted, history.halted_since) == (pytest.approx(halted), since)
+
+
+def test_copies_are_known_before_they_are_cancelled() -> None:
+    """A replay that was killed between the two knows whose ends these are."""
+    history, _ = replay_lines(data([START, event("removing", 104.0, surplus=[[0, 12]], stale=[[1, 13]])]))
+    assert (history.copies, history.stale) == ({12}, {1})
 
 
 def test_ids_of_others_are_known_from_the_start() -> None:

@@ -44,6 +44,15 @@ def test_what_nobody_knows_is_missing_unless_it_was_played() -> None:
     assert not found.clean
 
 
+def test_what_the_queue_has_as_ended_needs_no_line_in_the_completion_log() -> None:
+    over = queued(1, 11, JobState.ENDED, 5)
+    found = compare({0: 10, 1: 11}, NAMES, [], [queued(0, 10), over], [], {})
+    assert found == Comparison([], {}, [], [], [1]) and found.clean
+    # Another run of the job goes on, or the ended one was no job of the journal.
+    assert compare({1: 11}, NAMES, [], [over, queued(1, 11)], [], {}).unrecorded == []
+    assert compare({1: 12}, NAMES, [], [over], [], {}).unrecorded == []
+
+
 def test_what_was_not_journalled_is_found() -> None:
     assert compare({0: 10}, NAMES, [], [queued(0, 10), queued(1, 11)], [], {}).unjournalled == {1: 11}
     assert compare({0: 10}, NAMES, [], [queued(0, 10)], [ended(1, 11)], {}).unjournalled == {1: 11}

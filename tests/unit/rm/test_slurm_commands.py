@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -141,6 +142,13 @@ def test_queue() -> None:
     assert [job.active for job in jobs] == [True, True, False]
 
 
+def test_owners_of_jobs_in_the_queue() -> None:
+    assert slurm_commands.parse_queue_owners("12|1795199569|slurm-c|a|b\n13|N/A|nobody|wrap\n") == [
+        {"job_id": 12, "name": "a|b", "user": "slurm-c", "submit": 1795199569},
+        {"job_id": 13, "name": "wrap", "user": "nobody", "submit": None},
+    ]
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "state", "held"),
     [
@@ -163,7 +171,7 @@ def test_completed_job() -> None:
     job = records.parse_completed(COMPLETED.rstrip("\n"))
     assert job is not None
     assert job == CompletedJob(
-        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029
+        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029, "slurm-proto"
     )
     waited = records.parse_completed(COMPLETED.replace("NodeList=n1", "NodeList=(null)").replace("CANCELLED", "NODE_FAIL"))
     assert waited is not None and (waited.ran, waited.ended_for_good) == (False, False)
@@ -301,6 +309,46 @@ def test_a_log_from_an_offset_on_and_cleared(tmp_path: Path) -> None:
     assert len(log.read()) == 1
 
 
+def cut_off(number: int, nodes: int = 200) -> str:
+    """The line of a job on many nodes without neighbours, as jobcomp/filetxt of Slurm 22.05 writes it: without its end."""
+    names = ",".join(f"{2 * node:04}" for node in range(nodes))
+    line = COMPLETED.replace("JobId=721", f"JobId={number}").replace("k4.169", f"k4.{number}").replace("CANCELLED", "COMPLETED")
+    return line.replace("NodeList=n1 NodeCnt=1 ", f"NodeList=n[{names}] NodeCnt={nodes} ")[: records.CUT_AT]
+
+
+@given(st.lists(st.integers(0, 5 * records.CUT_AT), max_size=5))
+def test_a_line_that_slurm_cut_off_hides_neither_its_job_nor_the_next(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
+) -> None:
+    line = COMPLETED.replace("JobId=721", "JobId=4").replace("k4.169", "k4.4")
+    whole = (cut_off(1) + cut_off(2, 100) + cut_off(3) + line + cut_off(5)).encode()
+    path = tmp_path_factory.mktemp("log") / "jobcomp.log"
+    log = CompletionLog(path)
+    found = []
+    for cut in [*sorted(cuts), len(whole)]:
+        path.write_bytes(whole[:cut])
+        found += log.read()
+    assert [(job.job_id, job.name, job.state) for job in found] == [
+        *((number, f"k4.{number}", "COMPLETED") for number in (1, 2, 3)),
+        (4, "k4.4", "CANCELLED"),
+        (5, "k4.5", "COMPLETED"),
+    ]
+    assert [(job.ran, job.nodes, job.processors) for job in found[:4]] == [
+        (True, None, None),
+        (True, 100, 2),
+        (True, None, None),
+        (True, 1, 2),
+    ]
+    assert all(job.start and job.end for job in found)
+    assert Slurm.records.completions(whole.decode()) == found
+
+
+def test_of_a_line_that_was_cut_off_the_last_word_is_not_known() -> None:
+    for length in range(cut_off(1).index("NodeList=") + 12, records.CUT_AT):
+        job = records.CompletionRecord(cut_off(1, 100)[:length], is_cut=True).job()
+        assert job is not None and job.nodes in (None, 100) and job.processors in (None, 2) and job.submit in (None, 1795201021)
+
+
 def test_programs_that_are_not_there() -> None:
     with pytest.raises(WrongUse, match="/nowhere/squeue: there is no such program"):
         Slurm("/etc/slurm.conf", "/nowhere", "/srv").queue()
@@ -314,6 +362,16 @@ def test_programs_are_run_with_nothing_of_the_callers_environment(tmp_path: Path
     with pytest.raises(Unclear) as caught:
         Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))
     assert str(caught.value) == "sbatch: PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE"
+
+
+def test_a_command_run_through_another_program_has_the_same_environment(tmp_path: Path) -> None:
+    program = tmp_path / "sinfo"
+    program.write_text("#!/bin/sh\nenv | cut -d= -f1 | sort | tr '\\n' ' ' >&2\nps -o ni= -p $$ >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(Unclear) as caught:
+        Slurm("/etc/slurm.conf", str(tmp_path), "/srv", become=("env", "SECRET=1", "nice", "-n", "3")).nodes()
+    words = "PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE SLURM_TIME_FORMAT TZ"
+    assert str(caught.value).split() == ["sinfo:", *words.split(), str(os.nice(0) + 3)]
 
 
 def test_sbatch_that_was_killed_may_have_submitted(tmp_path: Path) -> None:

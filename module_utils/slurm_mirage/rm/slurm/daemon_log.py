@@ -6,6 +6,7 @@ those of Slurm 22.05. A count is of lines: one failure may be logged by both sid
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -13,8 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...base import user_folders
+
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
 
+LARGEST = 4 << 30
+"""Bytes of a log that are read at most, and"""
+LONGEST = 65536
+"""of a line."""
 OTHER = "other error"
 """Errors of no kind below."""
 _EXPECTED = re.compile(
@@ -105,11 +112,14 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
     """
     since = _stamp(span.virtual)
     until = None if span.until is None else _stamp(span.until + 1)
-    yield from _of(folder / "slurmctld.log", offset, "", until)
-    for path in sorted(folder.glob("slurmd.*.log")):
-        # Of thousands most have not been written to for long. What a file system stamps is real time.
-        if path.stat().st_mtime >= span.real - 1:
-            yield from _of(path, 0, since, until)
+    with user_folders.open_folder(folder.parent, folder.name) as logs:
+        yield from _of(logs, "slurmctld.log", offset, "", until)
+        for name in logs.names():
+            # Of thousands most have not been written to for long. What a file system stamps is real time.
+            if name.startswith("slurmd.") and name.endswith(".log"):
+                status = logs.status(name)
+                if status is not None and status.st_mtime >= span.real - 1:
+                    yield from _of(logs, name, 0, since, until)
 
 
 def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
@@ -118,25 +128,29 @@ def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def _of(path: Path, offset: int, since: str, until: str | None) -> Iterator[Complaint]:
-    for line in _lines(path, offset):
+def _of(logs: user_folders.Folder, name: str, offset: int, since: str, until: str | None) -> Iterator[Complaint]:
+    for line in _lines(logs, name, offset):
         kind = kind_of(line)
         if kind is None:
             continue
         match = _LINE.match(line)
         assert match is not None
         if match["time"] >= since and (until is None or match["time"] < until):
-            yield Complaint(kind, path.name, line)
+            yield Complaint(kind, name, line)
 
 
 def _stamp(virtual: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(virtual))
 
 
-def _lines(path: Path, offset: int) -> list[str]:
-    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew."""
-    if not path.exists():
-        return []
-    with path.open("rb") as stream:
-        stream.seek(offset if offset <= size(path) else 0)
-        return stream.read().decode(errors="replace").splitlines()
+def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
+    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew; of LARGEST bytes at most."""
+    try:
+        descriptor = logs.open(name)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "rb") as stream:
+        stream.seek(offset if offset <= os.fstat(descriptor).st_size else 0)
+        end = stream.tell() + LARGEST
+        while (line := stream.readline(LONGEST)) and stream.tell() <= end:
+            yield from line.decode(errors="replace").splitlines()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,9 @@ _MICRO = 1e-6
 _FIELD = re.compile(r"(?:^|(?<= ))([A-Z][A-Za-z/:]*)=")
 # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
 _WHOLE_LINE = re.compile(r" ExitCode=| WorkDir=\S* $")
+CUT_AT = 1023
+"""Bytes after which jobcomp/filetxt before Slurm 24.05.2 cuts a line off, with its end of line: the next line follows at once. A job
+on many nodes without neighbours has such a line, because of the names of its nodes."""
 
 
 class SlurmRecords(Records):
@@ -76,8 +80,10 @@ class SlurmRecords(Records):
     )
 
     def completions(self, text: str) -> list[CompletedJob]:
-        lines = (line for line in text.split("\n") if _WHOLE_LINE.search(line))
-        return [job for line in lines if (job := parse_completed(line)) is not None]
+        records, length = split_completions(text.encode())
+        rest = text.encode()[length:].decode()
+        jobs = [*records, CompletionRecord(rest)]
+        return [job for one in jobs if one.is_cut or _WHOLE_LINE.search(one.text) if (job := one.job()) is not None]
 
     def details(self, record: Mapping[str, Any]) -> JobDetails:
         return details_of(record)
@@ -86,9 +92,41 @@ class SlurmRecords(Records):
 # ---- jobcomp/filetxt ----
 
 
+@dataclass(frozen=True)
+class CompletionRecord:
+    """What the completion log has of one run of a job: a line without its end. is_cut: only its first CUT_AT bytes."""
+
+    text: str
+    is_cut: bool = False
+
+    def job(self) -> CompletedJob | None:
+        """The run; None for anything else. Of a record that was cut off the last word is not known, and what follows it."""
+        words = parse_words(self.text)
+        if self.is_cut and words and (last := list(words)[-1]) != "NodeList":
+            del words[last]
+        return _completed(words)
+
+
+def split_completions(data: bytes) -> tuple[list[CompletionRecord], int]:
+    """The records in the bytes of a completion log, and how many of the bytes these are: the rest is still being written."""
+    records, first = [], 0
+    while first < len(data):
+        end = data.find(b"\n", first)
+        text = data[first : len(data) if end < 0 else end]
+        is_cut = (len(text) == CUT_AT and end < 0) or text.startswith(b"JobId=", CUT_AT)
+        if end < 0 and not is_cut:
+            break
+        records.append(CompletionRecord(text[: CUT_AT if is_cut else None].decode(errors="replace"), is_cut))
+        first += CUT_AT if is_cut else len(text) + 1
+    return records, first
+
+
 def parse_completed(line: str) -> CompletedJob | None:
     """One line of the completion log; None for anything else."""
-    words = parse_words(line)
+    return _completed(parse_words(line))
+
+
+def _completed(words: Mapping[str, str]) -> CompletedJob | None:
     if not {"JobId", "Name", "JobState"} <= words.keys() or not words["JobId"].isdigit():
         return None
     return CompletedJob(
@@ -105,6 +143,7 @@ def parse_completed(line: str) -> CompletedJob | None:
         eligible=_printed_instant(words.get("EligibleTime", "")),
         start=_printed_instant(words.get("StartTime", "")),
         end=_printed_instant(words.get("EndTime", "")),
+        user=words.get("UserId", "").partition("(")[0],
     )
 
 
@@ -137,7 +176,7 @@ class CompletionLog:
         self._offset = offset
 
     def read(self) -> list[CompletedJob]:
-        """The lines since the last call; a line that is still being written is left for the next."""
+        """The records since the last call; one that is still being written is left for the next."""
         try:
             with self._path.open("rb") as stream:
                 if os.fstat(stream.fileno()).st_size < self._offset:
@@ -146,10 +185,9 @@ class CompletionLog:
                 data = stream.read()
         except FileNotFoundError:
             return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        lines = whole.decode(errors="replace").splitlines()
-        return [job for line in lines if (job := parse_completed(line)) is not None]
+        records, length = split_completions(data)
+        self._offset += length
+        return [job for one in records if (job := one.job()) is not None]
 
 
 # ---- scontrol show job ----
@@ -205,6 +243,23 @@ def details_of(record: Mapping[str, Any]) -> JobDetails:
         suspended=suspended,
         record=record,
     )
+
+
+ACCOUNTED_FORMAT = "JobIDRaw,JobName,State,Eligible,Start,End"
+
+
+def parse_accounted(text: str) -> list[JobDetails]:
+    """Answer of `sacct --noheader --parsable2` in ACCOUNTED_FORMAT with instants as numbers: the jobs that have ended."""
+    jobs = []
+    for line in text.splitlines():
+        words = line.split("|")
+        if len(words) == 6 and words[0].isdigit() and (state := words[2].split(" ")[0]) not in NOT_ENDED:
+            instants = (_number(word) for word in words[3:])
+            record = dict(
+                zip(("slurm_id", "name", "state", "eligible", "start", "end"), (int(words[0]), words[1], state, *instants))
+            )
+            jobs.append(details_of(record))
+    return jobs
 
 
 def _duration(word: str) -> int:

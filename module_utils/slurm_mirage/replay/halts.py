@@ -1,0 +1,96 @@
+"""Notices that the resource manager, or the replay itself, did nothing for some time, whatever held it up.
+
+A controller that is stopped, swapped out, or waits for a slow disk accepts no job and starts none, but its clock goes on. It is known by
+its answers: while a request waits, nothing else is answered either. So the controller was halted from the first request without an
+answer, or the last answer before it if that came later, until the next answer; as long as that is more than a loaded host explains.
+A failed request is one without an answer. A host that was suspended is known by the replay's own heartbeat.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+HALTED_AFTER = 5.0
+"""Real seconds without an answer beyond which it is a halt: less happens on a loaded host."""
+BEAT_MISSED_AFTER = 5.0
+"""Real seconds between two heartbeats, which are a second apart, beyond which the replay was halted."""
+HALTED_TIMES = 10.0
+"""A halt is also this many times longer than the median of the last answers to requests of the same kind: with a long queue, or with
+all processors busy, each takes long."""
+REMEMBERED = 30
+"""Answers of a kind that the median is of."""
+CONTROLLER, REPLAY = "controller", "replay"
+
+
+@dataclass(frozen=True)
+class Halt:
+    """The controller or the replay did nothing between two instants, in real seconds since the epoch."""
+
+    what: str
+    """CONTROLLER, or REPLAY: the replay itself did not run, because its host was suspended or its process was stopped."""
+    since: float
+    until: float
+
+
+class Halts:
+    """Halts that were noticed and not taken yet. Threads may call it at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lengths: dict[str, deque[float]] = {}
+        self._last_answer = 0.0
+        self._unanswered: float | None = None
+        """When the first of the requests began that failed since the last answer."""
+        self._beat: float | None = None
+        self._noticed: list[Halt] = []
+        self.ended_at = 0.0
+        """Real instant of the end of the controller's last halt."""
+
+    def ask(self, kind: str, request: Callable[[], Answer]) -> Answer:
+        """Make a request and return its answer. `kind`: requests that take about as long have the same. Raises what `request` does."""
+        began = time.time()
+        try:
+            answer = request()
+        except Exception:
+            with self._lock:
+                self._unanswered = min(began, self._unanswered or began)
+            raise
+        self._answered(kind, began, time.time())
+        return answer
+
+    def _answered(self, kind: str, began: float, now: float) -> None:
+        with self._lock:
+            since = max(self._last_answer, min(began, self._unanswered or began))
+            lengths = self._lengths.setdefault(kind, deque(maxlen=REMEMBERED))
+            usual = statistics.median(lengths) if lengths else 0.0
+            if now - since > max(HALTED_AFTER, HALTED_TIMES * usual):
+                self._noticed.append(Halt(CONTROLLER, since, now))
+                self.ended_at = now
+            else:
+                lengths.append(now - began)
+            self._last_answer, self._unanswered = now, None
+
+    def beat(self) -> None:
+        """The replay's own sign of life, about once a second."""
+        with self._lock:
+            now = time.time()
+            if self._beat is not None and now - self._beat > BEAT_MISSED_AFTER:
+                self._noticed.append(Halt(REPLAY, self._beat, now))
+            self._beat = now
+
+    def take(self, until: float) -> list[Halt]:
+        """The halts that ended before an instant, each once. Those of the replay come first: it also saw the controller late then."""
+        with self._lock:
+            taken = sorted(
+                (halt for halt in self._noticed if halt.until <= until), key=lambda halt: (halt.what != REPLAY, halt.since)
+            )
+            self._noticed = [halt for halt in self._noticed if halt not in taken]
+        return taken
