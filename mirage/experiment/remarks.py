@@ -60,6 +60,7 @@ def remarks(run: Prepared) -> list[str]:
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
+    lines += [run.workload.unread] if run.workload.unread else []
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
     if "limits_extended" in notes:
         lines.append(_extensions(run))
