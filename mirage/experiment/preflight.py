@@ -24,7 +24,7 @@ from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.instance import capacity, sizing
-from slurm_mirage.instance.instance import active_run, nodes_in
+from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
@@ -188,5 +188,5 @@ def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     # The runs of a comparison have other configurations.
     if experiment is not None and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
-    instance = read_json(instance_directory(knobs) / "instance.json")
+    instance = read_instance(instance_directory(knobs))
     return {} if instance is None else {"NODES": str(nodes_in(instance))}
