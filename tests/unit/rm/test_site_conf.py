@@ -29,6 +29,7 @@ PriorityType=priority/multifactor
 PriorityWeightAge=1000
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoragePass=secret
+JobCompLoc=https://elastic:secret@es.example.org:9200/slurm
 Prolog=/etc/slurm/prolog.sh
 GresTypes=gpu
 include nodes.conf
@@ -90,6 +91,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
     assert "NodeName=g[08-09]: NodeAddr=10.1.1.[8-9]: all nodes are daemons of one host" in left_out
     assert "PartitionName=cpu: AllowGroups=staff" in left_out
     assert "AccountingStoragePass=***" in left_out
+    assert "JobCompLoc=https://***@es.example.org:9200/slurm" in left_out
     assert "secret" not in left_out
     assert "State=" not in left_out
     assert site.accounting

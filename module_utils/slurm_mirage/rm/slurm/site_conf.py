@@ -300,8 +300,8 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
     if name == "accountingstoragetype":
         site.accounting = "slurmdbd" in value.lower()
     if name in _REASONS or name not in _TAKEN:
-        # Values can be secrets (JobCompPass): none of those is repeated.
-        shown = "***" if name.endswith("pass") else value
+        # Values can be secrets (JobCompPass, the address of a JobCompLoc): none of those is repeated.
+        shown = "***" if name.endswith("pass") else re.sub(r"://[^/@]*@", "://***@", value)
         reason = _REASONS.get(name, (REST, UNKNOWN))
         if reason[0] != REST and value.lower().rpartition("/")[2] in ("none", "default", "flat", "-1", "infinite", ""):
             reason = (REST, reason[1])
