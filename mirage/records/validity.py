@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,10 +153,12 @@ def judge(
         "broken": {kind: count for kind, count, _ in _broken(collected)},
         "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
     }
+    held_up = {"halted"}
     reasons = [
+        *_exceeded(collected, figures, thresholds, held_up),
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
         *_troubled(result, figures, thresholds, collected.jobs.height),
-        *_exceeded(collected, figures, thresholds),
+        *_exceeded(collected, figures, thresholds, _NAMES.keys() - held_up),
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
@@ -439,16 +441,16 @@ _NAMES = {
 }
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
-    """Reasons for figures above their bounds."""
+def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str]) -> list[str]:
+    """Reasons for those figures of `names` that are above their bounds."""
     lost = collected.resubmitted
     reasons = []
-    was_halted = False
-    for name, bound in bounds(collected, thresholds).items():
+    limits = bounds(collected, thresholds)
+    was_halted = (figures["halted"] or 0.0) > limits["halted"].seconds
+    for name, bound in limits.items():
         value = figures[name]
-        if value is None or value <= bound.seconds:
+        if name not in names or value is None or value <= bound.seconds:
             continue
-        was_halted = was_halted or name in ("interrupted", "halted")
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
         if name in ("interrupted", "halted"):
             advice = "repeat the run"

@@ -24,7 +24,8 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared", "suspended_apart_max",
+    "launch_cost", "clock_offset_max", "disagreements_by_kind", "copies_cancelled", "reruns_cancelled",
+    "suspended_compared", "suspended_apart_max",
 }  # fmt: skip
 
 
@@ -394,8 +395,8 @@ def test_a_slurmctld_that_did_not_answer_is_named_before_what_follows_from_it(tm
         halt | {"since": began + 130.0, "real": began + 140.0},
     ]
     assert verdict(made.collect())["reasons"][0].startswith(
-        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended for 20 s "
-        "(from 18:29:09 UTC): the time in which no job could start is 370 trace s"
+        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended "
+        "for 20 s (from 18:29:09 UTC): the time in which no job could start is 370 trace s"
     )
 
 
