@@ -17,6 +17,9 @@ options:
   user:
     description: Account of the instance. Required with O(state=started).
     type: str
+  address:
+    description: Address of this host on which the server listens. Required with O(state=started).
+    type: str
   port:
     description: First port of the instance's block. The server uses the first free UDP port. Required with O(state=started).
     type: int
@@ -50,6 +53,7 @@ EXAMPLES = r"""
   clock_answers:
     directory: /var/lib/slurm-mirage/mirage
     user: slurm-mirage
+    address: 192.0.2.10
     port: 17000
     ports: 361
 """
@@ -87,7 +91,7 @@ def start(directory: Path, parameters: dict[str, Any]) -> int:
     account = pwd.getpwnam(parameters["user"])
     ids: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
     server = subprocess.Popen(
-        [parameters["python"], "-m", PROGRAM, *(str(parameters[name]) for name in ("port", "ports", "seconds"))],
+        [parameters["python"], "-m", PROGRAM, *(str(parameters[name]) for name in ("address", "port", "ports", "seconds"))],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -111,13 +115,14 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "user": {"type": "str"},
+            "address": {"type": "str"},
             "port": {"type": "int"},
             "ports": {"type": "int", "default": 1},
             "seconds": {"type": "int", "default": 120},
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
         },
-        required_if=[("state", "started", ["user", "port"])],
+        required_if=[("state", "started", ["user", "address", "port"])],
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])

@@ -52,6 +52,7 @@ jobs:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import differs, write_atomically
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
@@ -73,7 +74,10 @@ def main() -> None:
     directory, run, dest = Path(module.params["instance"]), module.params["run"], Path(module.params["dest"])
     if module.check_mode:
         module.exit_json(changed=not dest.exists())
-    start = start_of(directory / "runs" / run / "journal.jsonl")
+    try:
+        start = start_of(directory, run)
+    except WrongUse as error:
+        module.fail_json(msg=error.module_message())
     if start is None:
         module.fail_json(msg=f"wrong use: RUN={run}: it has not begun in {directory}")
     try:

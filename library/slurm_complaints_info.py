@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: counts errors in the logs of Slurm's daemons on a host during a run."""
+"""Ansible module: counts errors in the logs of Slurm's daemons on a host during a run, and returns the farm's events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ module: slurm_complaints_info
 short_description: Gather errors from the daemons' logs during a run
 description:
   - Searches the logs of slurmctld and of the instance's slurmd on this host for errors, and counts them by kind.
+  - Returns the events of this host's farm, which are unexpected ends of daemons and full folders.
   - Run it on the head first, with O(run). The head returns the time span of the run; pass it to the other hosts as O(span).
   - Changes nothing.
 options:
@@ -32,6 +33,9 @@ options:
         required: true
       until:
         description: End of the run, in virtual seconds since the epoch. Omitted while the run is in progress.
+        type: float
+      ended:
+        description: End of the run, in real seconds since the epoch. Omitted while the run is in progress.
         type: float
   lines:
     description: Number of lines of each kind that are returned.
@@ -67,6 +71,12 @@ counts:
   returned: always
   type: dict
   sample: {time-out: 3}
+events:
+  description: The events of the farm, in order; the package's C(farm/events.py) describes them.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{event: full, path: /var/lib/slurm-mirage/mirage/log, real: 1700000000.5}]
 lines:
   description: The first lines of each kind, with the name of their log.
   returned: always
@@ -79,22 +89,24 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.farm.events import read_events
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
 from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Span, by_kind, complaints
 
 
-def span_of(folder: Path) -> tuple[dict[str, Any], int]:
-    """Return the time span of the run in `folder`, empty when it has not started, and the size of slurmctld.log at its start."""
-    start = start_of(folder / "journal.jsonl")
+def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
+    """Return the time span of a run, empty when it has not started, and the size of slurmctld.log at its start. Raises WrongUse."""
+    start = start_of(instance, run)
     if start is None:
         return {}, 0
-    result, settings = read_json(folder / "result.json"), read_json(folder / "run.json")
-    until = None
+    result, settings = (user_folders.read_json(instance, f"runs/{run}/{name}.json") for name in ("result", "run"))
+    until = ended = None
     if result and settings:
-        until = start["virtual"] + (result["ended"] - start["real"]) * settings["speed"]
-    return {"real": start["real"], "virtual": start["virtual"], "until": until}, start["controller_log_offset"]
+        ended = result["ended"]
+        until = start["virtual"] + (ended - start["real"]) * settings["speed"]
+    return {"real": start["real"], "virtual": start["virtual"], "until": until, "ended": ended}, start["controller_log_offset"]
 
 
 def first_of_each(errors: list[Complaint], most: int) -> list[str]:
@@ -120,6 +132,7 @@ def main() -> None:
                     "real": {"type": "float", "required": True},
                     "virtual": {"type": "float", "required": True},
                     "until": {"type": "float"},
+                    "ended": {"type": "float"},
                 },
             },
             "lines": {"type": "int", "default": 20},
@@ -131,11 +144,16 @@ def main() -> None:
     instance, span, offset = Path(module.params["instance"]), module.params["span"], 0
     try:
         if span is None:
-            span, offset = span_of(instance / "runs" / module.params["run"])
+            span, offset = span_of(instance, module.params["run"])
+        of_logs = Span(span["real"], span["virtual"], span["until"]) if span else None
+        errors = list(complaints(instance / "log", of_logs, offset)) if of_logs else []
+        events = read_events(instance, span["real"], span["ended"]) if span else []
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
-    errors = list(complaints(instance / "log", Span(**span), offset)) if span else []
-    module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=first_of_each(errors, module.params["lines"]))
+    except (KeyError, TypeError, ValueError) as error:
+        module.fail_json(msg=f"wrong use: RUN={module.params['run']}: its journal or result.json is damaged: {error!r}")
+    lines = first_of_each(errors, module.params["lines"])
+    module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=lines, events=events)
 
 
 if __name__ == "__main__":

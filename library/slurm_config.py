@@ -193,7 +193,13 @@ from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow
 from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
-from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import files_beside, translated
+from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import (
+    NODE_WORDS_SINCE,
+    PARTITION_WORDS_SINCE,
+    files_beside,
+    known,
+    translated,
+)
 
 
 def digest(*parts: str) -> str:
@@ -211,7 +217,8 @@ def wanted_files(
     common = directory / "etc/common.conf"
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
     built_for = release_change.line(parameters["version"])
-    files = {directory / "etc/slurm.conf": render(settings, lines, parameters["partitions"], built_for)}
+    partitions = [known(partition, PARTITION_WORDS_SINCE, parameters["version"]) for partition in parameters["partitions"]]
+    files = {directory / "etc/slurm.conf": render(settings, lines, partitions, built_for)}
     # Every daemon reads its other files from the folder of its slurm.conf (common/read_config.c, get_extra_conf_path).
     folder = directory / ("etc" if parameters["wide_steps"] else "etc/nodes")
     for name, text in files_beside(parameters["version"]).items():
@@ -312,7 +319,10 @@ def main() -> None:
     try:
         slurm_conf = directory / "etc/slurm.conf"
         before = slurm_conf.read_text() if slurm_conf.exists() else ""
-        classes = node_classes(module.params["nodes"])
+        classes = [
+            replace(some, extra=tuple(known(dict(some.extra), NODE_WORDS_SINCE, module.params["version"]).items()))
+            for some in node_classes(module.params["nodes"])
+        ]
         check_partitions(module.params["partitions"], classes)
         front_ends = front_end.classes(module.params["front_ends"])
         module.params["wide_steps"] |= bool(front_ends)

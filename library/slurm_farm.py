@@ -26,7 +26,8 @@ options:
     default: localhost
   addresses:
     description:
-      - Host names by address, in a cluster of several hosts. The daemons see them in their C(/etc/hosts); the host does not.
+      - Host names by address, in a cluster of several hosts; further names of an address follow after a space. The daemons see them
+        in their C(/etc/hosts); the host does not.
       - Slurm looks up the name of each address from which it receives a message, and a name server may not know it.
     type: dict
     default: {}
@@ -150,6 +151,10 @@ farm:
   description: State of the farm, with pid, phase, daemons (wanted, up and ready, by kind), restarts and refused kernel features.
   returned: when O(state=started) and not in check mode
   type: dict
+clock:
+  description: Content of the clock file (C(state/clock)). Empty in real time.
+  returned: when O(state=started)
+  type: str
 ended:
   description: Number of processes that were ended.
   returned: when O(state=stopped)
@@ -166,18 +171,22 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import processes
+from ansible.module_utils.slurm_mirage.base import processes, user_folders
+from ansible.module_utils.slurm_mirage.base.disk import no_space, out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import file_digest, read_json, write_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
-from ansible.module_utils.slurm_mirage.farm.daemons import KIND_ORDER
-from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
+from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
+PROGRAM = "slurm_mirage.programs.farm"
+REPAIR_TIMEOUT = 5.0  # seconds; the farm looks at its state's file once a second
 UNIT = "slurm-farm@{}.service"
 MEMORY_TIMEOUT = 60  # seconds without growth of the available memory
+FARM_TIMEOUT = 10  # seconds until the farm has written its state, or written it again after it ended
 STOP_TIMEOUT = 40.0  # seconds; the farm ends processes in up to four steps of 8 s
 STOPPED_PER_SECOND = 50  # processes, at least
 
@@ -251,17 +260,28 @@ def is_enabled(module: AnsibleModule, unit: str) -> bool:
 def running_farm(directory: Path) -> dict[str, Any] | None:
     """State of the farm; None if it does not run.
 
-    The unprivileged user writes the state file, so its process id is checked to be that of a process of the instance.
+    The unprivileged user writes the state file, so its process id is checked to be one of the instance. A running farm
+    writes the file again when somebody has changed or removed it: that is waited for.
     """
-    state = read_state(directory)
-    return state if state is not None and processes.belongs(state["pid"], str(directory)) else None
+    deadline = time.monotonic() + REPAIR_TIMEOUT
+    while True:
+        state = read_state(directory)
+        if state is not None and processes.belongs(state["pid"], str(directory)):
+            return state
+        if time.monotonic() > deadline or not any(map(is_farm, processes.of_instance(str(directory)))):
+            return None
+        time.sleep(0.1)
+
+
+def is_farm(pid: int) -> bool:
+    """Whether this process of the instance is its farm."""
+    return processes.command_line(pid)[1:4] == ["-m", PROGRAM, "run"]
 
 
 def open_log(directory: Path) -> int:
-    """Open the farm's log. It is in a folder of the unprivileged user, so root does not follow symbolic links."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    """Open the farm's log. Raises WrongUse if it is no regular file."""
     try:
-        return os.open(directory / "log/farm.log", flags, 0o644)
+        return user_folders.open_file(directory, "log/farm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
         raise RuntimeError(f"{directory}/log/farm.log cannot be written: {error.strerror}") from error
 
@@ -273,7 +293,7 @@ def launch(module: AnsibleModule, directory: Path) -> None:
         return
     with os.fdopen(open_log(directory), "ab") as log:
         subprocess.Popen(
-            [module.params["python"], "-m", "slurm_mirage.programs.farm", "run", str(directory)],
+            [module.params["python"], "-m", PROGRAM, "run", str(directory)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -303,28 +323,38 @@ def progress_of(state: dict[str, Any], specification: str) -> tuple[bool, int, i
     return (True, -state["leaving"], sum(kind["ready"] for kind in state["daemons"].values()))
 
 
-def cause_of(failing: dict[str, str]) -> tuple[str, str]:
-    """Name and last message of the failing daemon that others depend on most: slurmctld does not start without slurmdbd."""
-    return min(failing.items(), key=lambda item: KIND_ORDER.index(item[0]) if item[0] in KIND_ORDER else len(KIND_ORDER))
+def end_of_farm(directory: Path) -> str:
+    """Error message for a farm that has ended or does not start, with its own last words."""
+    if (full := next(iter(full_folders(directory).values()), None)) is not None:
+        return f"the farm does not run: {no_space(full)}"
+    if has_systemd():
+        return f"the farm does not run; see journalctl -u {UNIT.format(directory.name)}"
+    try:
+        with os.fdopen(user_folders.open_file(directory, "log/farm.log"), "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
+            lines = log.read(2000).decode(errors="replace").splitlines()
+    except (OSError, WrongUse):
+        lines = []
+    return f"the farm does not run: {lines[-1].strip() if lines else 'its log is empty'}; see {directory}/log/farm.log"
 
 
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """Wait until the farm has read its specification and its daemons are ready; returns its state.
 
-    The duration of a start is not limited. It fails if there is no progress for `seconds`.
+    The duration of a start is not limited. It fails if there is no progress for `seconds`, if no farm runs for FARM_TIMEOUT, or if a
+    daemon ends again and again.
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)
-    deadline = time.monotonic() + seconds
+    deadline, seen = time.monotonic() + seconds, time.monotonic()
     while True:
         state = read_state(directory)
         progress = progress_of(state, specification) if state else best
         if state and progress[0]:
             if is_complete(state):
                 return state
-            if state["failing"]:
-                name, message = cause_of(state["failing"])
-                raise RuntimeError(f"{name} does not start ({state['failing_count']} daemons in all): {message}")
+            if cause := failure_of(state, directory):
+                raise RuntimeError(cause)
             if (state["waiting_for_memory"] or 0) >= MEMORY_TIMEOUT:
                 raise RuntimeError(out_of_memory(state, directory))
         if progress > best or (state and state.get("waiting_for_memory") is not None):
@@ -334,7 +364,16 @@ def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
                 json.dumps({key: state[key] for key in ("phase", "daemons", "leaving")}) if state else "the farm does not run"
             )
             raise RuntimeError(f"no further daemon is there after {seconds} s: {last_state}; see {directory}/log")
+        if state is not None:
+            seen = time.monotonic()
+        elif time.monotonic() - seen > FARM_TIMEOUT:
+            raise RuntimeError(end_of_farm(directory))
         time.sleep(0.1)
+
+
+def clock_line(directory: Path) -> str:
+    """Content of the clock file; empty if there is none, as in real time. Raises WrongUse if it is no clock's."""
+    return clock.line() if (clock := instance_clock.current(directory)) else ""
 
 
 def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
@@ -348,7 +387,7 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     if state is not None and changed:
         refuse_during_run(directory)
     if module.check_mode:
-        return {"changed": changed}
+        return {"changed": changed, "clock": clock_line(directory)}
     if written != wanted:
         write_json(spec_file, wanted)
     if state is not None and state.get("identity") != wanted["identity"]:
@@ -358,7 +397,8 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         launch(module, directory)
     elif changed:
         processes.send(state["pid"], state["start_time"], signal.SIGHUP)
-    return {"changed": changed, "farm": wait_for(directory, module.params["wait"])}
+    farm = wait_for(directory, module.params["wait"])
+    return {"changed": changed, "farm": farm, "clock": clock_line(directory)}
 
 
 def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
@@ -376,7 +416,7 @@ def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         if state is not None:
             processes.end([state["pid"]], STOP_TIMEOUT + len(running) / STOPPED_PER_SECOND)
         processes.end(processes.of_instance(str(directory)), 5.0)
-        (directory / "run/farm.json").unlink(missing_ok=True)
+        user_folders.remove(directory, STATE)
     return {"changed": True, "ended": len(running)}
 
 
@@ -427,6 +467,8 @@ def main() -> None:
         module.fail_json(msg=error.module_message())
     except RuntimeError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        module.fail_json(msg=out_of_space(error, [directory, *(directory / name for name in FOLDERS)]) or str(error))
 
 
 if __name__ == "__main__":

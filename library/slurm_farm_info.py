@@ -10,7 +10,7 @@ description:
   - Returns the farm's state and, on the head, slurmctld's nodes, processors and jobs by state, the scheduler's statistics, and the
     progress of a running replay.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown. Fails if the farm does
-    not run, or if no further node has registered for this time.
+    not run, if a daemon ends again and again, or if no further node has registered for this time.
 options:
   directory:
     description: Directory of the instance.
@@ -76,6 +76,7 @@ memory:
   type: int
 """
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -83,11 +84,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import read_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
-from ansible.module_utils.slurm_mirage.farm.farm import read_state
+from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
-from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of
+from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of, read_progress
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
 from ansible.module_utils.slurm_mirage.rm.slurm.node_states import all_ready, ready
@@ -101,26 +101,48 @@ def counts_of(query: Callable[[], dict[str, int]]) -> dict[str, int]:
         return {}
 
 
+class NodeQueries(threading.Thread):
+    """Queries the number of nodes by state again and again. Without slurmctld, a query takes up to a minute."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        super().__init__(daemon=True)
+        self._slurm = slurm
+        self.nodes: dict[str, int] = {}
+
+    def run(self) -> None:
+        """The thread's work."""
+        while True:
+            began = time.monotonic()
+            self.nodes = counts_of(self._slurm.node_states)
+            # A query about many nodes takes processor time, which slurmctld and this host need for the start.
+            time.sleep(max(0.5, 4 * (time.monotonic() - began)))
+
+
 def wait_for_nodes(module: AnsibleModule, slurm: Slurm) -> dict[str, int]:
     """Wait until all nodes are ready; returns the number of nodes by state.
 
-    The module fails if no further node becomes ready within its parameter `wait` (seconds; 0: return immediately).
+    The module fails if a daemon of the farm ends again and again, or if no further node becomes ready within its parameter `wait`
+    (seconds; 0: return immediately).
     """
-    timeout = module.params["wait"]
+    timeout, directory = module.params["wait"], Path(module.params["directory"])
+    if not timeout:
+        return counts_of(slurm.node_states)
+    queries = NodeQueries(slurm)
+    queries.start()
     best, deadline = -1, time.monotonic() + timeout
     while True:
-        began = time.monotonic()
-        nodes = counts_of(slurm.node_states)
-        now = time.monotonic()
-        if not timeout or all_ready(nodes):
+        nodes = queries.nodes
+        if all_ready(nodes):
             return nodes
+        state = read_state(directory)
+        if cause := "the farm has ended" if state is None else failure_of(state, directory):
+            module.fail_json(msg=cause)
         if ready(nodes) > best:
-            best, deadline = ready(nodes), now + timeout
-        if now > deadline:
+            best, deadline = ready(nodes), time.monotonic() + timeout
+        if time.monotonic() > deadline:
             states = nodes or "slurmctld does not answer"
-            module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; see {module.params['directory']}/log")
-        # A query about many nodes takes processor time, which slurmctld and this host need for the start.
-        time.sleep(max(0.5, 4 * (now - began)))
+            module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; see {directory}/log")
+        time.sleep(0.2)
 
 
 def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]:
@@ -134,9 +156,7 @@ def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]
 
 def progress_of(directory: Path) -> dict[str, Any] | None:
     """Content of progress.json of the running replay; None if none runs."""
-    run = active_run(directory)
-    progress: dict[str, Any] | None = read_json(directory / "runs" / run / "progress.json") if run else None
-    return progress
+    return read_progress(directory, active_run(directory))
 
 
 def main() -> None:

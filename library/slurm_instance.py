@@ -136,7 +136,6 @@ import grp
 import os
 import platform
 import pwd
-import shutil
 import socket
 import stat
 from contextlib import suppress
@@ -145,7 +144,7 @@ from typing import Any
 
 import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import processes
+from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import locked_folder, read_json, write_json
 from ansible.module_utils.slurm_mirage.farm import isolation
@@ -166,6 +165,8 @@ from ansible.module_utils.slurm_mirage.instance.placement import Block
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import clock_answers, farm, replay  # noqa: F401
+
+END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 def check_loopback(address: str) -> None:
@@ -239,16 +240,15 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
     folders = [directory.parent, directory, *(directory / name for name in OWNED_BY_ROOT)]
     wanted = dict.fromkeys(folders, (0, 0)) | dict.fromkeys((directory / name for name in OWNED_BY_USER), owner)
     for folder, ids in wanted.items():
+        # The parents of all these folders are root's: no other user can replace one by a link.
         if folder.is_dir():
             status = folder.stat()
             if ids in (None, (status.st_uid, status.st_gid)) and stat.S_IMODE(status.st_mode) & 0o755 == 0o755:
                 continue
         changed = True
         if write:
-            folder.mkdir(exist_ok=True, parents=True)
-            folder.chmod(0o755)
-            if ids is not None:
-                os.chown(folder, *ids)
+            folder.parent.mkdir(exist_ok=True, parents=True)
+            user_folders.make_folder(folder.parent, folder.name, 0o755, ids)
     return changed
 
 
@@ -325,14 +325,16 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
 
 def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, Any]:
     """Remove the directory, if `write` is true. Raises WrongUse when the farm runs or `user` is not the instance's account."""
-    if user:
-        account_of(user, directory.name)
+    account = account_of(user, directory.name) if user else None
     # In check mode the farm has not been stopped before.
     if write and read_state(directory) is not None:
         raise WrongUse(f"the farm of instance {directory.name} still runs: stop it first (slurm_farm, state=stopped)")
     present = directory.exists()
+    if write and account is not None:
+        # Processes that hid from slurm_farm, by another environment, would keep the account from being removed.
+        processes.end(processes.of_user(account[0]), END_TIMEOUT)
     if present and write:
-        shutil.rmtree(directory)
+        user_folders.remove(directory.parent, directory.name)
     if write:
         with suppress(OSError):  # it contains other instances, or does not exist
             directory.parent.rmdir()

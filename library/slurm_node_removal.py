@@ -12,7 +12,8 @@ description:
   - Drains the nodes that are not in O(nodes) and checks them for jobs. If there are any, it resumes the nodes and fails with a
     message that names the jobs.
   - Resumes nodes in O(nodes) that an earlier call has drained. It recognises them by the reason of their drain.
-  - Does nothing if slurmctld does not run.
+  - Does nothing if slurmctld does not run. Does nothing either if slurmctld does not answer, as without munged, and no node in the
+    instance's slurm.conf is to be removed or changed.
 options:
   directory:
     description: Directory of the instance.
@@ -97,10 +98,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.hostlist import compress
 from ansible.module_utils.slurm_mirage.instance.instance import commands_of
-from ansible.module_utils.slurm_mirage.instance.node_removal import leave, stay, wanted_hardware
+from ansible.module_utils.slurm_mirage.instance.node_removal import all_stay, leave, stay, wanted_hardware
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_commands import NodeCommands, controller_runs
+
+QUERY_TIMEOUT = 20.0  # seconds; without munged, each query takes as long
 
 
 def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str, Any]:
@@ -108,11 +111,17 @@ def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str
     wanted = wanted_hardware(node_classes(parameters["nodes"] or []))
     if not controller_runs(directory):
         return {"changed": False, "leaving": "", "resumed": ""}
-    slurm = NodeCommands.of_instance(directory, parameters["bin"] or commands_of(directory))
-    if parameters["state"] == "staying":
-        resumed = stay(slurm, write)
-        return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
-    change = leave(slurm, directory, wanted, write, parameters["addresses"])
+    slurm = NodeCommands.of_instance(directory, parameters["bin"] or commands_of(directory), QUERY_TIMEOUT)
+    try:
+        if parameters["state"] == "staying":
+            resumed = stay(slurm, write)
+            return {"changed": bool(resumed), "leaving": "", "resumed": compress(resumed)}
+        change = leave(slurm, directory, wanted, write, parameters["addresses"])
+    except ResourceManagerError:
+        # After a failed change, the cause of the failure is reported; a later call resumes the nodes.
+        if parameters["state"] == "staying" or all_stay((directory / "etc/slurm.conf").read_text(), wanted, parameters["addresses"]):
+            return {"changed": False, "leaving": "", "resumed": ""}
+        raise
     return {
         "changed": bool(change.drain or change.resume),
         "leaving": compress(change.going),
@@ -138,7 +147,7 @@ def main() -> None:
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:
-        module.fail_json(msg=f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}")
+        module.fail_json(msg=f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}; mend it with the present NODES first")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,7 @@ pid:
   sample: 4711
 """
 
+import json
 import os
 import pwd
 import signal
@@ -82,18 +83,30 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
-from ansible.module_utils.slurm_mirage.replay.journal import replay_lines
+
+LAST_BYTES = 65536  # of a file, of which only the last line is read
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether the run is finished according to its journal."""
+def last_line(directory: Path, run: str, name: str) -> str:
+    """The last line of a file of the run; empty if it has none. Raises WrongUse and FileNotFoundError."""
+    descriptor = user_folders.open_file(directory, f"runs/{run}/{name}")
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(max(0, os.fstat(descriptor).st_size - LAST_BYTES))
+        lines = file.read(LAST_BYTES).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def is_finished(directory: Path, run: str) -> bool:
+    """Whether the run is finished according to the last line of its journal. Raises WrongUse."""
     try:
-        return replay_lines((folder / "journal.jsonl").read_bytes())[0].finished
-    except FileNotFoundError:
+        last: Any = json.loads(last_line(directory, run, "journal.jsonl"))
+    except (FileNotFoundError, ValueError, RecursionError):  # the replay itself says what is wrong with its journal
         return False
+    return isinstance(last, dict) and last.get("event") == "finished"
 
 
 def identity(user: str) -> dict[str, Any]:
@@ -108,15 +121,15 @@ def identity(user: str) -> dict[str, Any]:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
 
 
-def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start the program in its own session, with standard output and standard error in replay.log."""
+def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the program in its own session, with standard output and standard error in replay.log. Raises WrongUse."""
     user_arguments = identity(params["user"])
-    descriptor = os.open(folder / "replay.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    owner = (user_arguments["user"], user_arguments["group"]) if user_arguments else None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    descriptor = user_folders.open_file(directory, f"runs/{params['run']}/replay.log", flags, 0o644, owner)
     try:
-        if user_arguments:
-            os.fchown(descriptor, user_arguments["user"], user_arguments["group"])
         return subprocess.Popen(
-            [params["python"] or sys.executable, "-m", "slurm_mirage.programs.replay", str(folder)],
+            [params["python"] or sys.executable, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
             env={
                 "PATH": "/usr/bin:/bin",
                 "LANG": "C.UTF-8",
@@ -134,52 +147,54 @@ def launch(folder: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
         os.close(descriptor)
 
 
-def start(folder: Path, params: dict[str, Any]) -> int | None:
+def start(directory: Path, params: dict[str, Any]) -> int | None:
     """Start the replay and wait until it has locked its folder; returns its process id, or None if it has already finished.
 
     Raises WrongUse with the last line of its log if it did not start.
     """
-    process = launch(folder, params)
+    process = launch(directory, params)
     deadline = time.monotonic() + params["timeout"]
-    while lock_holder(folder / "replay.lock") != process.pid:
+    while (holder := lock_holder(directory, params["run"])) is None or holder[0] != process.pid:
         if process.poll() == 0:
             return None
         if process.returncode is not None:
-            lines = (folder / "replay.log").read_text(errors="replace").strip().splitlines()
-            raise WrongUse((lines or ["it ended without a word"])[-1].replace("wrong use: ", ""))
+            raise WrongUse(
+                (last_line(directory, params["run"], "replay.log") or "it ended without a word").replace("wrong use: ", "")
+            )
         if time.monotonic() > deadline:
             raise WrongUse(f"timeout: the replay (process {process.pid}) had not begun after {params['timeout']} s")
         time.sleep(0.02)
     return process.pid
 
 
-def stop(folder: Path, pid: int, timeout: int) -> None:
-    """Send SIGTERM to the replay and wait until it has ended. Raises WrongUse after `timeout` seconds."""
-    os.kill(pid, signal.SIGTERM)
+def stop(directory: Path, run: str, replay: tuple[int, int], timeout: int) -> None:
+    """Send SIGTERM to the replay, (process id, start time), and wait for its end. Raises WrongUse after `timeout` seconds."""
+    processes.send(*replay, signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    while lock_holder(folder / "replay.lock") == pid:
+    while lock_holder(directory, run) == replay:
         if time.monotonic() > deadline:
-            raise WrongUse(f"timeout: the replay (process {pid}) had not ended after {timeout} s")
+            raise WrongUse(f"timeout: the replay (process {replay[0]}) had not ended after {timeout} s")
         time.sleep(0.05)
 
 
 def apply(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring the replay into the wanted state; returns the module's result. Raises WrongUse."""
-    folder = Path(params["instance"]) / "runs" / params["run"]
-    pid = lock_holder(folder / "replay.lock")
+    directory, run = Path(params["instance"]), params["run"]
+    replay = lock_holder(directory, run)
+    pid = replay[0] if replay else None
     wanted = params["state"] == "started"
-    if wanted and not (folder / "plan.csv").exists():
-        raise WrongUse(f"run: {folder} holds no plan.csv")
-    changed = pid is None and not is_finished(folder) if wanted else pid is not None
+    if wanted and user_folders.status(directory, f"runs/{run}/plan.csv") is None:
+        raise WrongUse(f"run: {directory}/runs/{run} holds no plan.csv")
+    changed = pid is None and not is_finished(directory, run) if wanted else pid is not None
     if not changed:
         return {"changed": False, "running": pid is not None, **({"pid": pid} if pid else {})}
     if check_mode:
         return {"changed": True, "running": wanted}
     if wanted:
-        pid = start(folder, params)
+        pid = start(directory, params)
         return {"changed": True, "running": pid is not None, **({"pid": pid} if pid else {})}
-    assert pid is not None
-    stop(folder, pid, params["timeout"])
+    assert replay is not None
+    stop(directory, run, replay, params["timeout"])
     return {"changed": True, "running": False}
 
 

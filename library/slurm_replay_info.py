@@ -8,6 +8,7 @@ module: slurm_replay_info
 short_description: Gather the progress of a replay
 description:
   - Reads the C(progress.json) that the replay writes once a second. Changes nothing.
+  - Ends its wait when munged, slurmctld or the database ends again and again, because the replay then waits in vain.
 options:
   instance:
     description: Directory of the instance.
@@ -45,6 +46,11 @@ running:
   description: Whether the replay runs.
   returned: always
   type: bool
+failure:
+  description: Why the replay cannot go on, and what to do, if that is known; otherwise empty.
+  returned: always
+  type: str
+  sample: no space left on /var/lib/slurm-mirage/mirage/runs (0 MiB free), free some
 progress:
   description:
     - Content of C(progress.json); empty before the replay has started.
@@ -77,30 +83,62 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base.files import read_json
+from ansible.module_utils.slurm_mirage.base import user_folders
+from ansible.module_utils.slurm_mirage.base.disk import no_space
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
+from ansible.module_utils.slurm_mirage.farm.daemons import PREREQUISITES
+from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
+from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 
 ENDED = ("finished", "failed", "stopped")
+NEEDED = (*PREREQUISITES, "slurmctld")
+SIGN_WITHIN = 5.0  # seconds before the last progress of a replay in which its disk may have become full
+FAILING_FOR = 10.0  # seconds for which a daemon has to fail before the wait ends
 
 
-def state_of(folder: Path) -> dict[str, Any]:
-    """The module's result: whether the replay runs, and its progress."""
-    running = lock_holder(folder / "replay.lock") is not None
-    progress = read_json(folder / "progress.json") or {}
-    if progress and not running and progress["phase"] not in ENDED:
-        progress["message"] = "the replay was killed; the same command goes on"
-    return {"changed": False, "running": running, "progress": progress}
+def state_of(directory: Path, run: str) -> dict[str, Any]:
+    """The module's result: whether the replay runs, and its progress. Raises WrongUse."""
+    running = lock_holder(directory, run) is not None
+    progress = user_folders.read_json(directory, f"runs/{run}/progress.json") or {}
+    failure = ""
+    if progress and not running and progress.get("phase") != "finished":
+        if progress.get("phase") not in ENDED:
+            progress["message"] = "the replay was killed; the same command goes on"
+        failure = lack_of_space(directory, progress.get("real")) or failure_of_daemons(directory)
+    return {"changed": False, "running": running, "failure": failure, "progress": progress}
 
 
-def follow(folder: Path, wait: float) -> dict[str, Any]:
-    """Wait until the replay has ended, at most `wait` seconds; returns the module's result."""
+def lack_of_space(directory: Path, since: Any) -> str:
+    """Error message for a folder of the instance that is full, or was full at the last sign of the replay, `since` (real seconds)."""
+    full = [str(path) for path in full_folders(directory).values()]
+    if isinstance(since, (int, float)):
+        full += [event["path"] for event in read_events(directory, since - SIGN_WITHIN) if event["event"] == "full"]
+    return no_space(full[0]) if full else ""
+
+
+def failure_of_daemons(directory: Path) -> str:
+    """Error message for a daemon that the replay needs and that does not start."""
+    state = read_state(directory)
+    return "" if state is None else failure_of(state, directory, NEEDED)
+
+
+def follow(directory: Path, run: str, wait: float) -> dict[str, Any]:
+    """Wait until the replay has ended or cannot go on, at most `wait` seconds; returns the module's result. Raises WrongUse."""
     deadline = time.monotonic() + wait
+    well = time.monotonic()
     while True:
-        result = state_of(folder)
-        left = deadline - time.monotonic()
-        if not result["running"] or left <= 0:
+        result = state_of(directory, run)
+        if not result["running"]:
             return result
-        time.sleep(min(left, 0.2))
+        failure, now = failure_of_daemons(directory), time.monotonic()
+        if not failure:
+            well = now
+        elif now - well >= min(FAILING_FOR, wait):
+            return {**result, "failure": failure}
+        if now >= deadline:
+            return result
+        time.sleep(min(deadline - now, 0.2))
 
 
 def main() -> None:
@@ -113,11 +151,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    folder = Path(module.params["instance"]) / "runs" / module.params["run"]
     try:
-        module.exit_json(**follow(folder, module.params["wait"]))
-    except (OSError, ValueError) as error:
-        module.fail_json(msg=f"failed: cannot read {folder}/progress.json: {error}")
+        result = follow(Path(module.params["instance"]), module.params["run"], module.params["wait"])
+    except WrongUse as error:
+        module.fail_json(msg=error.module_message())
+    except OSError as error:
+        module.fail_json(msg=f"failed: {error}")
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from mirage.commands.logs import new_log
-from mirage.experiment import preflight
+from mirage import ROOT
+from mirage.commands.logs import LOGS, new_log
+from mirage.experiment import preflight, site
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
-from mirage.experiment.site import left_out
 from mirage.experiment.variables import cluster_variables
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen, about
@@ -19,7 +19,9 @@ def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run the playbook."""
     inventory = preflight.inventory(values)
     preflight.config(values)
-    for line in left_out(values):
+    full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"
+    site.write(values, full)
+    for line in site.in_short(values, str(full.relative_to(ROOT))):
         screen.say(line)
     preflight.privileges(values)
     preflight.nothing_disturbed(values, None)

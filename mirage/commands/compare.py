@@ -16,12 +16,11 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.commands.experiment import only_one
 from mirage.experiment import configuration, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.endings import Ending, Failed, Interrupted
-from mirage.experiment.playbook import end_leftovers, run_playbook
+from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
@@ -193,26 +192,33 @@ class Campaign:
     def run(self, screen: Screen) -> Ending:
         """Run what is not finished, compare, and write status.json."""
         if runs.earlier(self.folder, self.inputs) is None:
-            self._check()
-            self._announce(screen)
-            if not (self.folder / "experiment.json").exists():
-                self.folder.mkdir(parents=True, exist_ok=True)
-                write_json(self.folder / "experiment.json", self._description())
-            with only_one(self.folder):
-                end_leftovers(self.folder)
-                (self.folder / "status.json").unlink(missing_ok=True)
-                ending = self._play_all(screen)
-                if ending is not None:
-                    self._give_up(ending)
+            preflight.privileges(self.knobs)
+            own = [*(part.name() for part in self.parts), runs.calibration_of(self.folder.name)]
+            with InstanceUse(self.knobs, self.folder.name, own, [self.folder], screen) as use:
+                # Another make may have finished it while this one waited.
+                if runs.earlier(self.folder, self.inputs) is None and (ending := self._run_rest(use, screen)) is not None:
                     return ending
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
         return conclude(self.folder, [part.member for part in self.parts], whole_of(self.knobs["SEED"]), screen)
 
+    def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
+        """Run what is not finished. Returns the ending of a run that did not finish, or None."""
+        use.when_free(self._check)
+        self._announce(screen)
+        if not (self.folder / "experiment.json").exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / "experiment.json", self._description())
+        with runs.only_one(self.folder):
+            (self.folder / "status.json").unlink(missing_ok=True)
+            ending = self._play_all(use, screen)
+            if ending is not None:
+                self._give_up(ending)
+        return ending
+
     def _check(self) -> None:
         """Checks before anything is written."""
         knobs = self.knobs
-        preflight.privileges(knobs)
         at_work = preflight.running(knobs)
         own = {self.folder.name, *(part.name() for part in self.parts)}
         preflight.nothing_disturbed(knobs, at_work if at_work in own else self.folder.name)
@@ -261,10 +267,10 @@ class Campaign:
         else:
             ending.store(self.folder)
 
-    def _play_all(self, screen: Screen) -> Ending | None:
+    def _play_all(self, use: InstanceUse, screen: Screen) -> Ending | None:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
         try:
-            speed = self._speed(screen)
+            speed = self._speed(use, screen)
         except (WrongUse, Failed, Interrupted) as error:
             return self._ending_of(error, self.folder.name)
         prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
@@ -279,14 +285,14 @@ class Campaign:
             screen.say(f"{which}: about {about(estimates[part.config])}, all that is left about {about(rest)}")
             while part.ending() is None:
                 began = time.monotonic()
-                ending = self._play(part, prepared[part.config], RunScreen(screen, which))
+                ending = self._play(part, prepared[part.config], use, RunScreen(screen, which))
                 took[part.config] = time.monotonic() - began
                 screen.say(f"{which}: {ending.line} ({about(took[part.config])})")
                 if not ending.is_final:
                     return Ending(ending.word, f"{part.folder.name}: {ending.message}")
         return None
 
-    def _speed(self, screen: Screen) -> Decimal:
+    def _speed(self, use: InstanceUse, screen: Screen) -> Decimal:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
         cycles may limit the speed."""
         configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
@@ -295,11 +301,11 @@ class Campaign:
 
         def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
             variables = {**replay_variables(prepared, speed, run, results), **more}
-            run_playbook("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
+            use.play("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
 
         return speed_for(prepared, self.folder, replay, screen)
 
-    def _play(self, part: Part, prepared: Prepared, screen: Screen) -> Ending:
+    def _play(self, part: Part, prepared: Prepared, use: InstanceUse, screen: Screen) -> Ending:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
@@ -320,7 +326,7 @@ class Campaign:
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
             variables = replay_variables(prepared, speed, part.name(), part.folder)
-            run_playbook("compare", variables, self.inventory, screen, part.folder / "ansible.log")
+            use.play("compare", variables, self.inventory, screen, part.folder / "ansible.log")
             ending = verdict_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name())

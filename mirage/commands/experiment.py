@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +13,7 @@ from typing import Any
 from mirage.experiment import preflight, report, runs, site, sweep
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import Ending, Failed, Interrupted
-from mirage.experiment.playbook import run_playbook
+from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
@@ -58,13 +55,17 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
     if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
         return _shown(folder, ended, screen)
     preflight.privileges(order.knobs)
-    preflight.nothing_disturbed(order.knobs, name)
-    preflight.has_room(order.knobs)
-    preflight.no_leftover(order.knobs, folder)
-    if not folder.exists():
-        preflight.before_2038(order.knobs, prepared.estimate())
-    _announce(prepared, screen)
-    return _execute(order, prepared, folder, screen)
+    with InstanceUse(order.knobs, name, [name, runs.calibration_of(name)], [folder], screen) as use:
+        # Another make may have finished it while this one waited.
+        if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
+            return _shown(folder, ended, screen)
+        use.when_free(lambda: preflight.nothing_disturbed(order.knobs, name))
+        preflight.has_room(order.knobs)
+        preflight.no_leftover(order.knobs, folder)
+        if not folder.exists():
+            preflight.before_2038(order.knobs, prepared.estimate())
+        _announce(prepared, screen)
+        return _execute(order, prepared, folder, screen, use)
 
 
 def _announce(prepared: Prepared, screen: Screen) -> None:
@@ -86,39 +87,56 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
     parent = runs.RESULTS / name
     folders = [runs.RESULTS / f"{name}-{format_number(run.shrink)}" for run in prepared]
     wanted = order.inputs(tuple(run.shrink for run in prepared))
+    if (ended := _shown_sweep(parent, wanted, screen)) is not None:
+        return ended
+    preflight.privileges(order.knobs)
+    own = [one for folder in folders for one in (folder.name, runs.calibration_of(folder.name))]
+    with InstanceUse(order.knobs, name, own, folders, screen) as use:
+        if (ended := _shown_sweep(parent, wanted, screen)) is not None:
+            return ended
+        return _play_sweep(order, list(zip(prepared, folders, strict=True)), parent, wanted, use, screen)
+
+
+def _shown_sweep(parent: Path, wanted: dict[str, str], screen: Screen) -> Ending | None:
+    """The ending of a finished sweep, whose results are shown; None if it is new or unfinished."""
     ended = runs.earlier(parent, wanted)
-    done = [runs.earlier(folder, order.inputs((run.shrink,))) for folder, run in zip(folders, prepared, strict=True)]
     if ended is not None:
         sweep.show(parent, screen)
         report.show(parent, screen)
-        return ended
-    preflight.privileges(order.knobs)
+    return ended
+
+
+def _play_sweep(
+    order: Order, parts: list[tuple[Prepared, Path]], parent: Path, wanted: dict[str, str], use: InstanceUse, screen: Screen
+) -> Ending:
+    done = [runs.earlier(folder, order.inputs((run.shrink,))) for run, folder in parts]
+    names = {folder.name for _, folder in parts}
     active = preflight.running(order.knobs)
-    preflight.nothing_disturbed(order.knobs, active if active in {folder.name for folder in folders} else name)
+    use.when_free(lambda: preflight.nothing_disturbed(order.knobs, active if active in names else parent.name))
     preflight.has_room(order.knobs)
-    for folder in folders:
+    for _, folder in parts:
         preflight.no_leftover(order.knobs, folder)
-    left = sum(run.estimate() for run, end in zip(prepared, done, strict=True) if end is None)
+    left = sum(run.estimate() for (run, _), end in zip(parts, done, strict=True) if end is None)
     if not parent.exists():
         preflight.before_2038(order.knobs, left)
     takes = f"about {about(left)}" if order.knobs["SPEED"] == 1 else in_both_times(left, speed_of(order.knobs))
-    factors = ", ".join(format_number(run.shrink) for run in prepared)
-    screen.say(f"sweep over SHRINK={factors}: {len(prepared)} runs, {takes}")
+    factors = ", ".join(format_number(run.shrink) for run, _ in parts)
+    screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs, {takes}")
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / "experiment.json", _description(order, wanted))
     (parent / "status.json").unlink(missing_ok=True)
     results: list[tuple[Decimal, Path, Ending]] = []
-    for run, folder, end in zip(prepared, folders, done, strict=True):
+    for (run, folder), end in zip(parts, done, strict=True):
         screen.say(f"results/{folder.name}: {run.announcement()}")
-        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen)
+        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen, use)
         screen.say(f"results/{folder.name}: {ending.line}")
         results.append((run.shrink, folder, ending))
         sweep.write(parent, results)
         if not ending.is_final:
             break
     sweep.show(parent, screen)
-    total = _sweep_ending(parent, results, len(prepared))
+    total = _sweep_ending(parent, results, len(parts))
     total.store(parent)
     report.write(parent, screen)
     return total
@@ -141,18 +159,18 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
     return runs.describe(order.knobs, wanted, order.source.description)
 
 
-def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse) -> Ending:
     """Start or continue the run, and write status.json."""
     is_new = not (folder / "experiment.json").exists()
-    if not is_new:
-        where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
-        screen.say(f"results/{folder.name} goes on {where}")
-    else:
+    if is_new:
         wanted = order.inputs((prepared.shrink,))
         prepared.write(folder, {"run": folder.name} | _description(order, wanted))
-    with only_one(folder):
+    with runs.only_one(folder):
+        if not is_new:
+            where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
+            screen.say(f"results/{folder.name} goes on {where}")
         (folder / "status.json").unlink(missing_ok=True)
-        ending = _ending(order, prepared, folder, screen)
+        ending = _ending(order, prepared, folder, screen, use)
         if is_new and ending.word == "wrong use":
             # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
             shutil.rmtree(folder)
@@ -164,10 +182,10 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> 
     return ending
 
 
-def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen) -> Ending:
+def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse) -> Ending:
     def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
-        run_playbook("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
+        use.play("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
@@ -199,16 +217,3 @@ def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
     if not validity["valid"]:
         return Ending("invalid", f"{'; '.join(validity['reasons'])} (results/{folder.name})")
     return Ending("ok", f"{metrics['jobs']['submitted']} jobs, results/{folder.name}")
-
-
-@contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold the lock of a run's folder. Raises WrongUse if another program holds it."""
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise WrongUse(f"another make works on results/{folder.name} now", parameter="run") from None
-    finally:
-        os.close(lock)

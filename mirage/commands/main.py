@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import tempfile
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from mirage.commands.logs import LOGS
 from mirage.experiment.endings import Ending, Failed, Interrupted
@@ -18,6 +20,7 @@ from mirage.knobs import resolve
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
+from slurm_mirage.base.disk import out_of_space
 from slurm_mirage.base.errors import WrongUse
 
 Command = Callable[[dict[str, Value], Screen], Ending]
@@ -76,12 +79,21 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
     except (Interrupted, KeyboardInterrupt):
         return Ending("failed", "interrupted; the same command goes on")
     except Exception as error:
-        # An error in this program: the user gets one line, and the stack trace goes to a file.
+        if (message := out_of_space(error, [LOGS.parent, Path(tempfile.gettempdir())])) is not None:
+            return Ending("failed", f"{message}, then the same command goes on")
+        return _mistake(error)
+
+
+def _mistake(error: Exception) -> Ending:
+    """The ending after an error in this program: the user gets one line, and the stack trace goes to a file."""
+    words = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+    path = LOGS / "error.log"
+    try:
         LOGS.mkdir(parents=True, exist_ok=True)
-        path = LOGS / "error.log"
-        path.write_text(traceback.format_exc())
-        words = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
-        return Ending("failed", f"{words} (our mistake; details: {path})")
+        path.write_text("".join(traceback.format_exception(error)))
+    except OSError as unwritten:
+        return Ending("failed", f"{words} (our mistake; {path} cannot be written: {unwritten.strerror})")
+    return Ending("failed", f"{words} (our mistake; details: {path})")
 
 
 def main(arguments: Sequence[str]) -> int:

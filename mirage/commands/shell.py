@@ -11,7 +11,7 @@ from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.base.processes import INSTANCE_VARIABLE
+from slurm_mirage.base.processes import INSTANCE_VARIABLE, instance_user, users_of
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.instance.instance import commands_of
@@ -20,7 +20,8 @@ from slurm_mirage.instance.instance import commands_of
 def command(directory: Path, cluster: str) -> list[str]:
     """The command that enters the farm's UTS namespace, changes to its user and starts the shell. Raises Failed if no farm runs."""
     state = read_state(directory)
-    if state is None:
+    # The instance's user writes the state, and root enters the namespace of the process that it names.
+    if state is None or users_of(state["pid"]) != {instance_user(str(directory))}:
         raise Failed(f"cluster {cluster} does not run on this machine: make cluster CLUSTER={cluster} starts it")
     user = read_json(directory / "instance.json")["user"]
     environment = {
@@ -52,4 +53,6 @@ def shell(values: dict[str, Value], screen: Screen) -> Ending:
         message = "make shell enters a cluster on this machine; call it on the head, in a clone that is there"
         raise WrongUse(message, parameter="inventory")
     words = command(directory, str(values["CLUSTER"]))
+    if (work := preflight.at_work(values)) is not None:
+        screen.say(f"warning: run {work.order} goes on in this cluster; a job that is submitted here makes it invalid")
     os.execvp(words[0], words)

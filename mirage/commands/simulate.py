@@ -122,7 +122,7 @@ def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
     """The machine of NODES, CPUS or CLASSES if one of them is given, otherwise that of the log."""
     if values["TRACE"] and not any(os.environ.get(name) for name in ("NODES", "CPUS", "CLASSES")):
         processors, nodes = trace.machine()
-        screen.say(f"machine: {processors} processors, as in the log")
+        screen.say(f"machine: {processors} processors ({trace.machine_source()})")
         return Shape(((1, processors),), nodes)
     machine = machine_of(values)
     screen.say(f"machine: {machine.in_words()} ({'CLASSES' if machine.path else 'NODES, CPUS'})")

@@ -8,7 +8,8 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
-from mirage.terminal.status import host_lines, lines, read_progress
+from mirage.terminal.status import host_lines, lines
+from slurm_mirage.instance.instance import read_progress
 
 
 def status(values: dict[str, Value], screen: Screen) -> Ending:
@@ -25,6 +26,7 @@ def status(values: dict[str, Value], screen: Screen) -> Ending:
     others = {host: result for host, result in watcher.of_hosts["slurm_farm_info"].items() if result is not head}
     for line in host_lines(others):
         screen.say(line)
-    run = run or (head.get("progress") or {}).get("run")
-    phase = f"{head['farm']['phase']}" + (f", run {run} goes on" if run else "")
+    work = watcher.information["slurm_instance_lock_info"]
+    run = work["order"] or run or (head.get("progress") or {}).get("run")
+    phase = f"{head['farm']['phase']}" + (f", run {run} goes on {work['by_whom']}".rstrip() if run else "")
     return Ending("ok", f"cluster {values['CLUSTER']}: {phase}")

@@ -22,7 +22,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all
 from mirage.traces.local_time import LocalTime
-from mirage.traces.trace import Trace
+from mirage.traces.trace import LARGEST_JOB, Trace
 from mirage.workloads.characterise import characterise
 from mirage.workloads.selection import choose
 
@@ -46,7 +46,9 @@ def workload_report(values: Knobs, screen: Screen) -> Ending:
     workload = characterise(frame, processors, LocalTime.of(trace))
     workload = replace(workload, left_out={**left_out, **workload.left_out})
     drawn = pictures(workload)
-    facts = {**_facts(values, trace), "machine": f"{counted(processors, 'processor')} ({whose})"}
+    machine = "not known; NODES and CPUS name it" if processors is None else f"{counted(processors, 'processor')} ({whose})"
+    screen.say(f"machine: {machine}")
+    facts = {**_facts(values, trace), "machine": machine}
     page = workload_page.page(name, workload, drawn, facts, trace.header, trace.notes)
     data = {"name": name, "source": facts, "header": trace.header, "notes": trace.notes, **workload.as_json()}
     files: dict[str, str | bytes] = {"report.html": page, "characterisation.json": json.dumps(data, indent=1) + "\n"}
@@ -67,13 +69,15 @@ def _name(values: Knobs) -> str:
     return re.sub(r"(\.(swf|log|txt|csv))?(\.gz)?$", "", Path(str(values["TRACE"])).name).lstrip(".") or "log"
 
 
-def _processors(values: Knobs, trace: Trace) -> tuple[int, str]:
-    """Processors of the machine, and their source: the knobs, or the log."""
+def _processors(values: Knobs, trace: Trace) -> tuple[int | None, str]:
+    """Processors of the machine, and their source: the knobs, or the log. None if only the size of the largest job is known."""
     given = [name for name in ("NODES", "CPUS", "CLASSES") if os.environ.get(name)]
     if given:
         return machine_of(values).processors, " ".join(f"{name}={os.environ[name]}" for name in given)
-    in_header = trace.header.get("MaxProcs", "").startswith(tuple("123456789"))
-    return trace.machine()[0], "MaxProcs" if in_header else "the widest job's; the log does not say"
+    processors, log_source = trace.machine()[0], trace.machine_source()
+    if not values["TRACE"]:
+        return processors, "of the generated workload"
+    return (None if log_source == LARGEST_JOB else processors), log_source
 
 
 def _facts(values: Knobs, trace: Trace) -> dict[str, str]:

@@ -26,8 +26,11 @@ from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.progress import LocalProgress, local_progress, write_metrics
 from mirage.terminal.screen import Screen, about, progress_line
+from slurm_mirage.base import processes
+from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.instance.instance_lock import Busy
 
 # Variables that make sets for its children. They are removed, because a make that a role starts would use them.
 MAKE_ENVIRONMENT = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
@@ -36,6 +39,8 @@ SLURM_ENVIRONMENT = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 WRONG_USE = "wrong use:"
 # Seconds between two polls of the replay by Ansible, if this program polls the replay itself.
 LOOK = 60
+# Seconds for which the end of killed processes is waited for.
+_ENDS_WITHIN = 5.0
 # A play with fewer tasks has no line of its own in a pipe or file.
 FEWEST_TASKS = 2
 
@@ -74,6 +79,8 @@ class Watcher:
     # Names of all hosts, and of those on which the failure occurred.
     hosts: set[str] = field(default_factory=set)
     failed_hosts: set[str] = field(default_factory=set)
+    # Whether the failure was that another run has the lock of the instance.
+    is_busy: bool = False
     _item_failure: str = ""
     _phase: Phase | None = None
 
@@ -155,6 +162,7 @@ class Watcher:
             if self.failure.startswith(WRONG_USE):
                 return
             self.failure, self.failed_hosts = failure, set()
+            self.is_busy = bool((data.get("res") or {}).get("busy"))
         self.failed_hosts.add(str(data.get("host")))
 
     def failure_message(self) -> str:
@@ -216,8 +224,8 @@ def run_playbook(
 ) -> Watcher:
     """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
 
-    Raises WrongUse when a task failed with a `wrong use:` message, Failed when it failed otherwise, and
-    Interrupted when the user asked to stop.
+    Raises WrongUse when a task failed with a `wrong use:` message (Busy if another run has the lock of the instance), Failed when
+    it failed otherwise, and Interrupted when the user asked to stop.
     """
     import ansible_runner  # takes a third of a second, and other targets do not need it
 
@@ -256,26 +264,36 @@ def run_playbook(
         write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure_message() or _last_error(output)
+        if is_full(log.parent):
+            raise Failed(f"{no_space(log.parent)}, then the same command goes on")
+        if "No space left on device" in message:
+            raise Failed(f"{_lack_of_space(message, is_local)}, then the same command goes on (all of it: {log})")
         if message.startswith(WRONG_USE):
-            raise WrongUse(message.removeprefix(WRONG_USE).strip())
+            raise (Busy if watcher.is_busy else WrongUse)(message.removeprefix(WRONG_USE).strip())
         raise Failed(f"{message} (all of it: {log})")
     return watcher
 
 
 def end_leftovers(results: Path) -> None:
-    """End the processes of Ansible that a killed program has left, if they work on runs in the folder `results`.
+    """End the processes of Ansible that a killed program has left, if they work on the run or on runs in the folder `results`.
 
     They would continue, and collect a run's records during the next run. The caller holds the lock of the folder, so no running
     program works on it.
     """
+    ended: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
             arguments = (process / "cmdline").read_bytes().split(b"\0")
             files = [
                 Path(os.fsdecode(word[1:])) for word in arguments if word.startswith(b"@") and word.endswith(b"/env/extravars")
             ]
-            if any(f"{results}/" in path.read_text() for path in files):
+            texts = [path.read_text() for path in files]
+            if any(f'"{results}"' in text or f"{results}/" in text for text in texts):
+                ended[int(process.name)] = processes.start_time(int(process.name)) or 0
                 os.kill(int(process.name), signal.SIGKILL)
+    deadline = time.monotonic() + _ENDS_WITHIN
+    while any(processes.is_alive(*one) for one in ended.items()) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _end_workers(folder: str) -> None:
@@ -297,6 +315,13 @@ def _keep_output(stdout: Path, log: Path) -> str:
     with log.open("a") as stream:
         stream.write(output)
     return output
+
+
+def _lack_of_space(message: str, is_local: bool) -> str:
+    """The message for a full disk, from that of a module of Ansible's that names the file that could not be written."""
+    paths = re.findall(r"/[^'\"\s,:]+", message)
+    path = next((path for path in paths if path.startswith(f"{INSTANCES}/")), paths[-1] if paths else "a disk")
+    return no_space(path) if is_local and paths else f"no space left on {path}: free some"
 
 
 def _last_error(output: str) -> str:

@@ -16,12 +16,14 @@ from mirage.experiment.runs import calibration_of, run_of, text_of
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME, TABLE
 from mirage.terminal.screen import about
+from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in
+from slurm_mirage.instance.instance_lock import Work, busy, work_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
@@ -75,25 +77,42 @@ def running(knobs: dict[str, Value]) -> str | None:
     return None
 
 
+def at_work(knobs: dict[str, Value]) -> Work | None:
+    """What goes on in CLUSTER on this machine, preparation and collection included; None without a run, or for other hosts.
+
+    Without root only a replay is known.
+    """
+    if not is_here(knobs):
+        return None
+    with suppress(OSError):
+        return work_in(instance_directory(knobs))
+    return None
+
+
 def has_journal(knobs: dict[str, Value], run: str) -> bool:
     """Whether the replay of `run` can continue where it stopped. On other hosts this is not checked, and assumed."""
-    return not is_here(knobs) or (instance_directory(knobs) / "runs" / run / "journal.jsonl").exists()
+    if not is_here(knobs):
+        return True
+    return user_folders.status(instance_directory(knobs), f"runs/{run}/journal.jsonl") is not None
 
 
 def nothing_disturbed(knobs: dict[str, Value], own_run: str | None) -> None:
     """Check that no other run is active in CLUSTER, and that the knobs do not change the cluster of an active run.
 
-    own_run: the run that this command continues, if any.
+    own_run: the run that this command continues; None: this command has no run, and a run that is being prepared is active, too.
+    Raises Busy for another run.
     """
-    run = running(knobs)
+    if own_run is None:
+        work = at_work(knobs)
+        run = run_of(work.run) if work else None
+    else:
+        run = running(knobs)
     if run is None:
         return
     cluster = knobs["CLUSTER"]
     if own_run is not None and own_run != run:
-        raise WrongUse(
-            f"run {run} goes on in cluster {cluster}; wait for it, end it (make teardown CLUSTER={cluster}), or name another one",
-            parameter="cluster",
-        )
+        work = at_work(knobs)
+        raise busy(instance_directory(knobs), Work(run, work.content if work else None))
     for name, value in _shape_of(run, knobs).items():
         if text_of(knobs[name]) != value:
             has = "other CLASSES" if name == "CLASSES" else f"{name}={value}"
@@ -145,14 +164,15 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
     own = run or folder.name
     for name in (own, calibration_of(own)):
         kept = instance_directory(knobs) / "runs" / name
-        if is_here(knobs) and not folder.exists() and kept.exists():
+        if is_here(knobs) and not folder.exists() and os.path.lexists(kept):
             raise WrongUse(f"results/{own} is gone, but {kept} is not; remove that too, or give another RUN", parameter="run")
 
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     """Values of SHAPE that `run` was started with. If it was started from another clone, only NODES is known."""
     experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
-    if experiment is not None:
+    # The runs of a comparison have other configurations.
+    if experiment is not None and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
     instance = read_json(instance_directory(knobs) / "instance.json")
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -181,6 +182,8 @@ class Prepared:
             raise WrongUse(
                 "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
             )
+        if knobs["DRIFT"] != 0 and knobs["PERIOD"] == 0:
+            raise WrongUse("is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out", parameter="drift", value=knobs["DRIFT"])
         chosen = workload(knobs, trace, shrink)
         return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 
@@ -262,11 +265,15 @@ class Prepared:
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
         """Create results/RUN with its inputs in one step. run: name of the run on the head, by default that of the folder."""
         new = folder.parent / f".new-{folder.name}"
-        new.mkdir(parents=True, exist_ok=True)
-        self._write_into(new, run or folder.name, experiment)
-        if folder.exists():
-            folder.rmdir()
-        new.rename(folder)
+        try:
+            new.mkdir(parents=True, exist_ok=True)
+            self._write_into(new, run or folder.name, experiment)
+            if folder.exists():
+                folder.rmdir()
+            new.rename(folder)
+        except OSError:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
 
     def write_again(self, folder: Path, run: str = "") -> None:
         """Replace the inputs in the folder, after the speed was chosen or the run got another name."""
@@ -275,7 +282,7 @@ class Prepared:
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
         self.workload.jobs.write_csv(folder / "workload.csv")
-        site.write(self.knobs, folder)
+        site.write(self.knobs, folder / site.LEFT_OUT)
         submissions.write_plan(folder / "plan.csv", self.plan(run))
         selection = {
             "excluded": self.workload.excluded,

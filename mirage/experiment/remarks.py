@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 import polars as pl
@@ -11,6 +12,7 @@ from mirage.experiment.prepare import SLACK, Prepared, speed_of
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.terminal.screen import about
 from mirage.workloads.workload import Workload
+from slurm_mirage.jobs.plan import NEVER
 
 # A warning is printed if shrinking leaves less than this share of the distinct time limits, or fewer than FEW_LIMITS of at least
 # MANY_LIMITS.
@@ -37,6 +39,8 @@ WAITS_AND_REQUESTS = {
     "following": "submitted after the end of the preceding job: {} jobs (DEPENDENCIES=think)",
     "following_outside": "preceding job outside the selection, submitted at their own times: {} jobs",
     "think_time_unknown": "think time unknown, submitted at their own times: {} jobs",
+    "held": "held in the log until they were cancelled: {} jobs wait until then here as well",
+    "eligible_later": "eligible later than submitted in the log (held for a time, --begin): {} jobs, which may start earlier here",
     "partitions_played": "partition as in the log: {} jobs",
     "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
     "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
@@ -52,7 +56,7 @@ WAITS_AND_REQUESTS = {
 
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
-    notes, lines = run.workload.notes, site.left_out(run.knobs)
+    notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
@@ -61,6 +65,7 @@ def remarks(run: Prepared) -> list[str]:
         lines.append(_extensions(run))
     if (count := notes.get("to_be_cancelled")) is not None:
         lines.append(f"cancelled as in the log: {count} jobs")
+    lines += never_started(run.workload) + not_played(notes)
     counts = {**notes, **run.requests.counts}
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
@@ -78,9 +83,55 @@ def sizes_and_presets(chosen: Workload) -> list[str]:
     if chosen.presets():
         running, queued = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
         lines.append(f"preset, as they were when the selection begins: {running} running, {queued} queued")
+    if running := notes.get("left_running"):
+        processors, queued = notes["left_running_processors"], notes.get("left_queued", 0)
+        lines.append(
+            f"warning: when the selection begins, {running} jobs of the log run on {processors} processors and {queued} wait; "
+            "this run begins without them, PRESET=all plays them (PRESET=running: those that run)"
+        )
     if (count := notes.get("preset_unknown")) is not None:
         lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
     return lines
+
+
+def never_started(chosen: Workload) -> list[str]:
+    """Remark on the jobs that never started in the log but may start here, and on the work that they add at most."""
+    col = pl.col
+    work = pl.min_horizontal("runtime_virtual", "cancel_after_virtual") * col("processors")
+    may_start = ~col("ran") & (col("dependency") != NEVER)
+    added, own, count = chosen.jobs.select(
+        work.filter(may_start).sum().alias("added"), work.filter("ran").sum().alias("own"), may_start.sum().alias("count")
+    ).row(0)
+    if not count:
+        return []
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    share = f"{100 * added / (added + own):.2g} %" if added + own > 0 else "0 %"
+    return [
+        f"never started in the log: {jobs}; where processors are free here they run until they are cancelled, which is at most "
+        f"{share} of the work (processors x run time)"
+    ]
+
+
+NAMES_OF_REQUESTS = {
+    "gres": "GPUs or other GRES",
+    "constraint": "a constraint",
+    "licence": "a licence",
+    "reservation": "a reservation",
+    "node_count": "a number of nodes",
+    "exclusive": "whole nodes",
+    "begin": "a begin time",
+    "heterogeneous": "several components (each is a job here)",
+}
+"""Requests that are not played (`sacct_requests.KINDS`), in words."""
+
+
+def not_played(notes: Mapping[str, int]) -> list[str]:
+    """Remark on requests in a log of sacct that are not played."""
+    counts = {words: notes.get(f"not_played_{kind}", 0) for kind, words in NAMES_OF_REQUESTS.items()}
+    kinds = ", ".join(f"{words}: {count}" for words, count in counts.items() if count)
+    if not kinds:
+        return []
+    return [f"requests that are not played, in {notes['not_played']} jobs ({kinds}): only their processors, memory and time are"]
 
 
 def _extensions(run: Prepared) -> str:

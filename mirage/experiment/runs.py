@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import platform
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from importlib.metadata import version
@@ -180,3 +183,16 @@ def _began(journal: Path) -> dict[str, Any] | None:
         return None
     with journal.open("rb") as stream:
         return replay_lines(stream.readline())[0].start
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run's folder in results/. Raises WrongUse if another program holds it."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise WrongUse(f"another make works on results/{folder.name} now", parameter="run") from None
+    finally:
+        os.close(lock)

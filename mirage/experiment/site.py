@@ -1,27 +1,54 @@
-"""Reports SLURM_CONF settings that were ignored or did not take effect."""
+"""Reports what of SLURM_CONF was not taken over, how its nodes are called, and which settings did not take effect."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 from mirage.experiment import configuration
 from mirage.knobs.parse import Value
-from slurm_mirage.rm.slurm.records import configuration_of
-from slurm_mirage.rm.slurm.site_conf import not_in_force
+from mirage.knobs.slurm_source import SlurmSource
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm.in_force import not_in_force
+from slurm_mirage.rm.slurm.records import configuration_of, version_in
+from slurm_mirage.rm.slurm.setting_names import release_of
+from slurm_mirage.rm.slurm.site_conf import SiteConf, summary, too_new
+from slurm_mirage.rm.slurm.site_words import GROUPS
 
 LEFT_OUT = "slurm_conf_left_out.txt"
 
 
-def left_out(knobs: dict[str, Value]) -> list[str]:
-    """Lines of the file that the emulated cluster does not use, each with the reason."""
+def in_short(knobs: dict[str, Value], where: str) -> list[str]:
+    """Lines for the terminal: how nodes are called, and what of the file is not used, the most important first.
+
+    where: the file that `write` writes, as the user finds it
+    """
     site = configuration.site_of(knobs)
-    return [] if site is None else [f"SLURM_CONF: not taken over: {line}" for line in site.left_out]
+    if site is None:
+        return []
+    told = summary([*site.left_out, *too_new(site, _release(knobs))])
+    lines = [*_renamed(site), *(f"not taken over, {line}" for line in told)]
+    return [f"SLURM_CONF: {line}" for line in [*lines, *([f"all of this in full: {where}"] if lines else [])]]
 
 
-def write(knobs: dict[str, Value], folder: Path) -> None:
-    """Write these lines to a file in the run's folder."""
-    if lines := left_out(knobs):
-        (folder / LEFT_OUT).write_text("".join(f"{line}\n" for line in lines))
+def write(knobs: dict[str, Value], file: Path) -> None:
+    """Write each part of the file that is not used, with its reason, and the new names of nodes, if there are any."""
+    site = configuration.site_of(knobs)
+    if site is None or not (site.left_out or site.renamed):
+        return
+    left_out = [*site.left_out, *too_new(site, _release(knobs))]
+    lines = []
+    for group in GROUPS:
+        found = [item for item in left_out if item.group == group]
+        if found:
+            lines += [f"Not taken over, {group}:", *(f"  {item}" for item in found), ""]
+    if site.renamed:
+        lines += ["Names of nodes:", *(f"  {old}: {new}" for old, new in site.renamed.items())]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines) + "\n")
 
 
 def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:
@@ -35,5 +62,37 @@ def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:
         return []
     ours = {key.lower() for key in configuration.of(knobs).settings}
     kept = {key: value for key, value in site.settings.items() if key.lower() not in ours}
-    lines = [f"SLURM_CONF: {line}" for line in not_in_force(kept, shown)]
-    return lines or [f"SLURM_CONF: {len(kept)} settings taken over, all in force as written"]
+    lines = [str(item) for item in too_new(site, version_in(shown) or "")] + not_in_force(kept, shown)
+    return [f"SLURM_CONF: {line}" for line in lines] or [f"SLURM_CONF: {len(kept)} settings taken over, all in force as written"]
+
+
+def _renamed(site: SiteConf) -> list[str]:
+    """How nodes got other names, with an example of each way."""
+    zeros = [(old, new) for old, new in site.renamed.items() if re.sub(r"0+(\d+)\Z", r"\1", old) == new]
+    others = [(old, new) for old, new in site.renamed.items() if (old, new) not in set(zeros)]
+    total = sum(some.count for some in site.nodes)
+    lines = []
+    for renamed, how in (
+        (zeros, "without leading zeros in the last number"),
+        (others, "with a number, or beside one of that name"),
+    ):
+        if renamed:
+            old, new = renamed[0]
+            lines.append(f"{len(renamed)} of {total} nodes are called otherwise here, {how}: {old} is {new}")
+    return lines
+
+
+def _release(knobs: dict[str, Value]) -> str:
+    """The release of the cluster's Slurm: that of SLURM_SOURCE, or of this host's packages; empty if that is not known."""
+    source = knobs.get("SLURM_SOURCE")
+    if isinstance(source, SlurmSource):
+        return source.version
+    program = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        return ""
+    said = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
+    try:
+        release_of(said)
+    except WrongUse:
+        return ""
+    return said

@@ -281,7 +281,11 @@ def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
         CYCLE: _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }[name]
     if name == CYCLE:
-        return f"{alone:.3f} s real with {demand.most_waiting} waiting"
+        measured = alone / _OUTLIER
+        return (
+            f"{measured:.3f} s real with {demand.most_waiting} waiting, times {_OUTLIER:g}: the longest cycle of a run took up to "
+            "that much longer"
+        )
     if predicted(demand, cost, speed)[name] < 2 * alone * speed:
         return f"{alone:.3f} s real a job"
     events, span = densest(demand, cost, speed)

@@ -55,10 +55,13 @@ class Machine:
         return json.dumps(self.options(), sort_keys=True)
 
     def in_words(self) -> str:
-        """`360 nodes of 16 CPUs`, or for several classes `8 nodes of 32 CPUs, 100 of 16`."""
-        first, *others = self.classes
-        nodes = "1 node" if first.count == 1 else f"{first.count} nodes"
-        return ", ".join([f"{nodes} of {first.cpus} CPUs", *(f"{item.count} of {item.cpus}" for item in others)])
+        """`360 nodes of 16 CPUs`, or for nodes of several sizes `8 nodes of 32 CPUs, 100 of 16`."""
+        counts: dict[int, int] = {}
+        for node_class in self.classes:
+            counts[node_class.cpus] = counts.get(node_class.cpus, 0) + node_class.count
+        (cpus, count), *others = counts.items()
+        nodes = "1 node" if count == 1 else f"{count} nodes"
+        return ", ".join([f"{nodes} of {cpus} CPUs", *(f"{number} of {size}" for size, number in others)])
 
 
 def read(path: str) -> Machine:

@@ -124,6 +124,15 @@ TABLE = (
         variable="mirage_port",
     ),
     Knob(
+        "BUSY",
+        "refuse",
+        one_of("refuse", "wait"),
+        "refuse or wait",
+        "what to do while another run goes on in CLUSTER: refuse this one, or wait for its end",
+        _RUN,
+        group=CLUSTER,
+    ),
+    Knob(
         "NODES",
         "360",
         at_least(1, most=MAX_NODES),

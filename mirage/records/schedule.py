@@ -42,7 +42,7 @@ class Schedule:
     suspensions: job, suspend, resume; None if not known
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     processors, nodes: of the machine; None if not known
-    machine: who says so: "the log's header", "the widest job" (which is a guess), "experiment.json" or nobody ("")
+    machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
     format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
@@ -95,9 +95,9 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
-    source = "the log's header" if "MaxProcs" in trace.header else "the widest job"
     at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
-    return Schedule(frame_from_swf(frame), None, *trace.machine(), source, trace.format, trace.notes, left_out, at_once)
+    machine = (*trace.machine(), trace.machine_source())
+    return Schedule(frame_from_swf(frame), None, *machine, trace.format, trace.notes, left_out, at_once)
 
 
 def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:

@@ -22,6 +22,8 @@ from polars import col
 from mirage.records.collect import Collected
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.farm.daemons import KIND_ORDER
+from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
@@ -29,6 +31,9 @@ from slurm_mirage.rm.slurm.daemon_log import OTHER
 from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
+_NAMED = 3  # jobs that a reason names
+SHOWN = 5
+"""Names of daemons in a reason."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ def read_complaints(folder: Path) -> dict[str, Any]:
     """Reads complaints.json of a run; empty if it was not collected.
 
     `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
-    first of them.
+    first of them; `events` has the list of the farm's events by host (slurm_mirage/farm/events.py).
     """
     complaints: dict[str, Any] = read_json(folder / "complaints.json") or {}
     return complaints
@@ -150,19 +155,22 @@ def judge(
         "host_cpu_saturated": _saturated(samples, thresholds),
         "messages": _messages(result.get("messages"), complaints or {}),
         "released": result.get("released"),
+        "daemons_ended": _ended(complaints or {}),
         "broken": {kind: count for kind, count, _ in _broken(collected)},
         "bounds": {name: _rounded(bound.seconds) for name, bound in bounds(collected, thresholds).items()},
     }
-    held_up = {"halted"}
+    causes = _causes(complaints or {})
     reasons = [
-        *_exceeded(collected, figures, thresholds, held_up),
+        *_exceeded(collected, figures, thresholds, HALTED),
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
+        *_foreign(collected),
         *_troubled(result, figures, thresholds, collected.jobs.height),
-        *_exceeded(collected, figures, thresholds, _NAMES.keys() - held_up),
+        *_exceeded(collected, figures, thresholds, _NAMES.keys() - HALTED, has_cause=bool(causes)),
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
-    return {"valid": not reasons, "reasons": reasons, **figures}
+    # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
+    return {"valid": not reasons, "reasons": [*causes, *reasons] if reasons else [], **figures}
 
 
 # ---- the figures ----
@@ -181,6 +189,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
         "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
+        "foreign_jobs": collected.foreign.height,
         "requeued": evidence.filter(col("restarts") > 0).height,
         "copies_cancelled": collected.copies_cancelled,
         "reruns_cancelled": collected.reruns_cancelled,
@@ -314,6 +323,14 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     return started.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
 
 
+def _ended(complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Number of unexpected ends of daemons of all hosts, by kind of daemon; None if they were not collected."""
+    if "events" not in complaints:
+        return None
+    events = [event for of_host in complaints["events"].values() for event in of_host]
+    return dict(Counter(event["kind"] for event in events if event["event"] == "ended"))
+
+
 # ---- reasons ----
 
 
@@ -371,6 +388,16 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
     ]
 
 
+def _foreign(collected: Collected) -> list[str]:
+    """Reason for jobs that the run did not submit, with the first of them."""
+    if collected.foreign.is_empty():
+        return []
+    count = collected.foreign.height
+    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    more = ["..."] if count > _NAMED else []
+    return [f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"]
+
+
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
     """Reasons from the replay, the nodes and the daemons."""
     reasons = []
@@ -393,6 +420,43 @@ def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds:
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
         )
     return reasons
+
+
+def _causes(complaints: Mapping[str, Any]) -> list[str]:
+    """What went wrong on the hosts during the run: full folders and unexpected ends of daemons. These cause other reasons."""
+    full: list[str] = []
+    ended: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    events = complaints.get("events", {})
+    for host, of_host in events.items():
+        where = f" on {host}" if len(events) > 1 else ""
+        for event in of_host:
+            if event["event"] == "full":
+                full.append(f"no space was left on {event['path']}{where} at {_time_of_day(event)}: free some, and repeat the run")
+            else:
+                ended.setdefault(event["kind"], []).append((where, event))
+    return [*dict.fromkeys(full), *(_of_ended(kind, ended[kind]) for kind in sorted(ended, key=_order))]
+
+
+def _order(kind: str) -> int:
+    """Place of a kind of daemon: others depend on the first ones."""
+    return ("farm", *KIND_ORDER).index(kind) if kind in KIND_ORDER else 0
+
+
+def _of_ended(kind: str, ended: list[tuple[str, Mapping[str, Any]]]) -> str:
+    """Reason that names the ends of daemons of one kind, and how the first of them ended."""
+    names = list(dict.fromkeys(event["daemon"] for _, event in ended))
+    several = f" of {', '.join(names[:SHOWN])}{' ...' if len(names) > SHOWN else ''}" if names != [kind] else ""
+    where, first = ended[0]
+    memory = any(event["out_of_memory"] for _, event in ended)
+    what_to_do = "take fewer NODES, or a host with more memory" if memory else "repeat the run"
+    return (
+        f"{kind}{several} ended {_counted(len(ended), 'time')} "
+        f"({how_it_ended(first)}, at {_time_of_day(first)}{where}): {what_to_do}"
+    )
+
+
+def _time_of_day(event: Mapping[str, Any]) -> str:
+    return f"{datetime.fromtimestamp(event['real'], UTC):%H:%M:%S} UTC"
 
 
 @dataclass(frozen=True)
@@ -441,8 +505,15 @@ _NAMES = {
 }
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str]) -> list[str]:
-    """Reasons for those figures of `names` that are above their bounds."""
+HALTED = frozenset({"halted"})
+"""The figure that stands before all others: they follow from it."""
+
+
+def _exceeded(
+    collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
+) -> list[str]:
+    """Reasons for those figures of `names` that are above their bounds. `has_cause`: something else than SPEED and SHRINK caused
+    them (see `_causes`)."""
     lost = collected.resubmitted
     reasons = []
     limits = bounds(collected, thresholds)
@@ -452,7 +523,7 @@ def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thre
         if name not in names or value is None or value <= bound.seconds:
             continue
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
-        if name in ("interrupted", "halted"):
+        if has_cause or name in ("interrupted", "halted"):
             advice = "repeat the run"
         elif name == "clock_offset_max":
             advice = f"have the hosts keep time by NTP, or {_remedy(collected, value / bound.seconds if bound.seconds else 0.0)}"

@@ -54,7 +54,8 @@ def page(
 def summary(workload: Characterisation) -> list[str]:
     """The workload in a few sentences."""
     figures = workload.figures
-    sentences = [f"{counted(figures['jobs'], 'job')} for {counted(figures['processors'], 'processor')}"]
+    machine = "" if figures["processors"] is None else f" for {counted(figures['processors'], 'processor')}"
+    sentences = [f"{counted(figures['jobs'], 'job')}{machine}"]
     if figures["span"]:
         sentences[0] += f", submitted within {duration(figures['span'])}"
     dates = _dates(workload)

@@ -7,6 +7,7 @@ The controller is queried only while no run is active.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import threading
 import time
@@ -18,16 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS
+from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.trace_time import TraceTime, trace_time
+from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import host_memory
-from slurm_mirage.instance.instance import active_run, commands_of
+from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay.monitor import ProcessorTime
 from slurm_mirage.rm.api import ResourceManagerError
-from slurm_mirage.rm.slurm.commands import Slurm
 
 SPAN = 600.0
 """Seconds for which points are kept."""
@@ -52,7 +54,7 @@ class Asker(threading.Thread):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
-        self._manager = Slurm.of_instance(directory, commands_of(directory))
+        self._manager = slurm_of(directory)
         self._wanted = threading.Event()
         self.answer: Answer = {}
 
@@ -118,7 +120,7 @@ class LiveState:
         run = active_run(self.directory)
         self.run_is_active = run is not None
         if run is not None and run != self._run:
-            self.past = read_points(self.directory / "runs" / run / "samples.csv", time.time() - SPAN)
+            self.past = read_points(self.directory, run, time.time() - SPAN)
         self._run = run or self._run or _latest_run(self.directory)
         progress = self._progress()
         if progress is not None and not self.run_is_active:
@@ -153,10 +155,9 @@ class LiveState:
             self.past.popleft()
 
     def _progress(self) -> Mapping[str, Any] | None:
-        progress: Mapping[str, Any] | None = None
-        with suppress(OSError, ValueError):
-            progress = read_json(self.directory / "runs" / self._run / "progress.json") if self._run else None
-        return progress
+        with suppress(OSError):
+            return read_progress(self.directory, self._run)
+        return None
 
     def _trace_time(self, progress: Mapping[str, Any]) -> str | None:
         """The current time in the log of the run, as text; None if unknown."""
@@ -211,14 +212,23 @@ def results_of(run: str) -> Path:
 
 def _latest_run(directory: Path) -> str | None:
     """Name of the run with the latest progress.json; None without any."""
-    written = [(path.stat().st_mtime, path.parent.name) for path in directory.glob("runs/*/progress.json")]
+    written = []
+    for run in user_folders.entries(directory, "runs") if directory.is_dir() else ():
+        with suppress(WrongUse):  # what is no folder is no run
+            status = user_folders.status(directory, f"runs/{run}/progress.json")
+            if status is not None:
+                written.append((status.st_mtime, run))
     return max(written)[1] if written else None
 
 
-def read_points(samples: Path, since: float) -> deque[Point]:
+def read_points(directory: Path, run: str, since: float) -> deque[Point]:
     """The points of a run's samples.csv from the instant `since` on (real seconds since the epoch); empty without the file."""
     points: deque[Point] = deque()
-    with suppress(FileNotFoundError), samples.open(newline="") as stream:
+    try:
+        descriptor = user_folders.open_file(directory, f"runs/{run}/samples.csv")
+    except (FileNotFoundError, WrongUse):
+        return points
+    with os.fdopen(descriptor, newline="", errors="replace") as stream, suppress(csv.Error):
         for row in csv.DictReader(stream):
             # An incomplete last line lacks columns; files of earlier releases have no processors.
             with suppress(ValueError, TypeError):

@@ -13,16 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
 from slurm_mirage.farm.farm import read_state
 from slurm_mirage.farm.pacing import Rate
-from slurm_mirage.instance.instance import active_run, commands_of
+from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay import prometheus
 from slurm_mirage.rm.api import Nodes, ResourceManagerError
 from slurm_mirage.rm.registry import records_of
-from slurm_mirage.rm.slurm.commands import Slurm
 
 # Smallest number of seconds between two reads of the state, by the module that runs.
 EVERY = {
@@ -36,7 +35,7 @@ QUERY_TIMEOUT = 10.0  # seconds to wait for the controller's answer about the no
 def nodes_of(directory: Path) -> Nodes | None:
     """The nodes of the instance in `directory`; None if its controller does not answer in time."""
     try:
-        return Slurm.of_instance(directory, commands_of(directory), query_timeout=QUERY_TIMEOUT).nodes()
+        return slurm_of(directory, QUERY_TIMEOUT).nodes()
     except (ResourceManagerError, WrongUse):
         return None
 
@@ -95,8 +94,7 @@ class LocalProgress:
         return registration_line(nodes.ready, nodes.count, rate.note(nodes.ready, time.monotonic()))
 
     def _replay(self, _rate: Rate) -> str | None:
-        run = active_run(self.directory)
-        progress = read_json(self.directory / "runs" / run / "progress.json") if run else None
+        progress = read_progress(self.directory, active_run(self.directory))
         if not progress:
             return None
         write_metrics(self.results, progress)

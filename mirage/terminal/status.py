@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mirage.terminal.figures import Row, daemons, rows
-from slurm_mirage.base.files import read_json
 
 
 def lines(farm_info: Mapping[str, Any], progress: Mapping[str, Any] | None) -> list[str]:
@@ -24,9 +22,3 @@ def host_lines(farms: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def line(row: Row) -> str:
     """A row as text, without a bar."""
     return f"{row.label + ':' if row.label else '':<10}{row.text}"
-
-
-def read_progress(instance: Path, run: str | None) -> Mapping[str, Any] | None:
-    """progress.json of `run` in the instance's directory; None if no run is active."""
-    progress: Mapping[str, Any] | None = read_json(instance / "runs" / run / "progress.json") if run else None
-    return progress

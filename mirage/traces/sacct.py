@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.traces import log_text, swf
+from mirage.traces import log_text, sacct_requests, swf
 from mirage.traces.sacct_table import DURATION, MEMORY, date, read_table
 
 # Slurm's final job states as SWF's status.
@@ -32,7 +32,12 @@ _USED = (
     "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
 )  # fmt: skip
 # Source columns of the frame's additional columns.
-_ADDED = {"suspended": ("Suspended",), "nodes": ("AllocNodes", "NNodes", "AllocTRES")}
+_ADDED = {
+    "suspended": ("Suspended",),
+    "nodes": ("AllocNodes", "NNodes", "AllocTRES"),
+    "held": ("Eligible", "Reason"),
+    "eligible": ("Eligible",),
+}
 _ARRAYS = ("array_job", "array_task", "array_limit")
 # sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
 # it may be an option of the job script.
@@ -53,6 +58,9 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     nodes: allocated nodes; -1 if none or unknown
     array_job, array_task, array_limit: 7 and 3 for JobID 7_3, and the most tasks that may run at once; null for other jobs
     dependency: the value of sbatch's --dependency; null for other jobs
+    held: whether the job was cancelled while it waited and never could start (`sacct_requests.held`)
+    eligible: seconds from the submission until the job became eligible; -1 if unknown or never
+    not_played: kinds of requests that a replay does not play (`sacct_requests.KINDS`), a list; only if a job has one
 
     Raises WrongUse, with the line number, for a line that cannot be read unambiguously.
     """
@@ -80,6 +88,8 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
     for columns in (_ARRAYS, ("dependency",)):
         if frame[columns[0]].null_count() == frame.height:
             frame = frame.drop(columns)
+    if frame["not_played"].list.len().sum() == 0:
+        frame = frame.drop("not_played")
     return frame, _header(known), {reason: count for reason, count in notes.items() if count}
 
 
@@ -138,7 +148,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     older versions, the end as the start); `several`: the line stands for all waiting tasks of an array.
     """
     col = pl.col
-    rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in rows.columns)
+    there = rows.columns
+    rows = rows.with_columns(pl.lit("").alias(c) for c in (*_USED, "Eligible") if c not in there)
     state = col("State").str.extract(r"^([A-Z_]+|\?)")
     # A truncated state (OUT_OF_ME+) is the state with that prefix.
     cut = {word[:9]: word for word in _STATES}
@@ -161,6 +172,9 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             submit=date("Submit"),
             start=date("Start"),
             end=date("End"),
+            eligible=date("Eligible"),
+            not_played=sacct_requests.not_played(there),
+            **({"Reason": col("Reason")} if "Reason" in there else {}),
             suspended=_duration("Suspended").fill_null(0),
             elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
             limit=pl.coalesce(_number("TimelimitRaw") * 60, _duration("Timelimit")),
@@ -176,7 +190,8 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
         )
     )
     nothing = col("start").is_null() | (col("elapsed").fill_null(0) <= 0)
-    return facts.with_columns(unused=(col("status") == 5) & nothing).collect()
+    unused = (col("status") == 5) & nothing
+    return facts.with_columns(unused=unused, held=sacct_requests.held(there, unused, col("eligible"))).collect()
 
 
 def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
@@ -200,7 +215,8 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     }
     values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
     nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
-    return facts.select(*values, "suspended", *_ARRAYS, "dependency", nodes=nodes)
+    eligible = (col("eligible") - col("submit")).fill_null(-1)
+    return facts.select(*values, "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes, eligible=eligible)
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:

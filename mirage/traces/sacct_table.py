@@ -24,7 +24,7 @@ DURATION = r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0
 MEMORY = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)([nc]?)"
 """Number, unit (default M), and n (per node) or c (per processor), printed before Slurm 21.08; else for the whole job."""
 _NO_DATE = ("Unknown", "None", "")
-_DATES = ("Submit", "Start", "End")
+_DATES = ("Submit", "Eligible", "Start", "End")
 
 # Regular expressions of the columns whose form sacct(1) defines. All of them are used to find the fields of a line in which a `|`
 # inside free text has shifted the columns; those in _USED are checked in every line.
@@ -53,8 +53,8 @@ _USED = (
     "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes",
     "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
 )  # fmt: skip
-# SubmitLine is read as well, but two ways to repair a line may differ in it.
-_TAKEN = (*_USED, "SubmitLine")
+# These are read as well, but two ways to repair a line may differ in them.
+_TAKEN = (*_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation")
 _REQUIRED = (
     ("JobID", "JobIDRaw"),
     ("Submit",),

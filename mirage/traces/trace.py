@@ -11,6 +11,11 @@ import polars as pl
 from mirage.traces import log_text, sacct, swf
 from slurm_mirage.base.errors import WrongUse
 
+HEADER = "the log's header"
+PEAK_USE = "estimated: the most processors in use at once; the log does not name its machine"
+LARGEST_JOB = "estimated: the largest job; the log does not name its machine"
+"""Sources of a machine's number of processors (`Trace.machine_source`)."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -32,11 +37,21 @@ class Trace:
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
 
-        Defaults: without MaxProcs the processors of the largest job, without MaxNodes None.
+        Defaults: without MaxProcs the larger of the processors of the largest job and `peak_use`; without MaxNodes None.
         """
-        widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max())
-        processors = _number(self.header.get("MaxProcs")) or max(1, int(widest.item()))
-        return processors, _number(self.header.get("MaxNodes"))
+        return _number(self.header.get("MaxProcs")) or self._estimate()[0], _number(self.header.get("MaxNodes"))
+
+    def machine_source(self) -> str:
+        """Source of the number of processors that `machine` returns: HEADER, PEAK_USE or LARGEST_JOB."""
+        return HEADER if _number(self.header.get("MaxProcs")) else self._estimate()[1]
+
+    def _estimate(self) -> tuple[int, str]:
+        """Estimate of the machine's processors, and its source."""
+        widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
+        peak = peak_use(self.frame)
+        if peak > (widest or 0):
+            return peak, PEAK_USE
+        return max(1, int(widest or 0)), LARGEST_JOB
 
 
 def read_trace(path: Path | str) -> Trace:
@@ -58,6 +73,21 @@ def _kind(data: bytes, name: str) -> str:
     line = data.count(b"\n", 0, content.start(1)) + 1
     start = content[1][:30].decode("utf-8", "replace")
     raise WrongUse(f"{name} line {line}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
+
+
+def peak_use(frame: pl.DataFrame) -> int:
+    """The most processors that the recorded jobs of an SWF frame had allocated at the same time; 0 without recorded waits.
+
+    A job has its processors from its start for its run time; suspensions are not added. At an instant at which one job ends and
+    another starts, the first has returned its processors.
+    """
+    col = pl.col
+    ran = frame.lazy().filter((col("wait") >= 0) & (col("submit") >= 0) & (col("run_time") > 0) & (col("allocated_processors") > 0))
+    start, size = col("submit") + col("wait"), col("allocated_processors")
+    starts = ran.select(at=start, change=size)
+    ends = ran.select(at=start + col("run_time"), change=-size)
+    in_use = pl.concat([starts, ends]).sort("at", "change").select(col("change").cum_sum().max())
+    return int(in_use.collect().item() or 0)
 
 
 def _number(value: str | None) -> int | None:

@@ -77,9 +77,10 @@ class Characterisation:
         }
 
 
-def characterise(frame: pl.DataFrame, processors: int, local: LocalTime | None = None) -> Characterisation:
+def characterise(frame: pl.DataFrame, processors: int | None, local: LocalTime | None = None) -> Characterisation:
     """Computes the tables and figures of the jobs in an SWF frame, in any order, on a machine of `processors` processors.
 
+    If the machine is not known (None), offered load and utilisation are not known either.
     Values of -1 and other impossible values are unknown. Each table uses the jobs that have all the values it needs. Raises
     WrongUse if there is no job.
     """
@@ -107,7 +108,8 @@ def characterise(frame: pl.DataFrame, processors: int, local: LocalTime | None =
     }
     figures = figures_of(jobs, tables, processors)
     begin = jobs.select(pl.col("submit").min()).item()
-    return Characterisation(figures, missing_from(jobs, tables, clock), left_out, begin, clock, **tables)
+    missing = missing_from(jobs, tables, clock, has_machine=processors is not None)
+    return Characterisation(figures, missing, left_out, begin, clock, **tables)
 
 
 def _jobs(frame: pl.DataFrame) -> pl.DataFrame:

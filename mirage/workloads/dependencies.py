@@ -9,6 +9,8 @@ complete. Jobs are therefore submitted with the outcome of a dependency, not wit
 * A job that was cancelled while it waited for a condition that was not fulfilled never starts: `never`.
 * `after` (the others have started, or started some minutes ago) is kept.
 
+A job that was held in the log until it was cancelled never starts either, also without dependencies (DEPENDENCIES=none).
+
 SWF has a preceding job and a think time instead: the replay submits such a job that long after the end of the preceding job.
 
 In the plan a dependency is text: `never`, or `afterany:12:14,after:15+2` with job numbers of the log, with `?` instead of `,` if
@@ -225,7 +227,19 @@ def waiting(window: pl.DataFrame, depend: str, factor: float) -> tuple[pl.DataFr
     resolved = pl.Series("dependency", [""] * window.height, pl.String)
     if depend == "keep":
         resolved, counts = resolve(window, factor)
+    held = _held(window)
+    resolved = pl.select(pl.when(held).then(pl.lit(NEVER)).otherwise(resolved).alias("dependency")).to_series()
+    if held.any():
+        counts["held"] = window.filter(held).height
     return window.with_columns(resolved, follows=no_job, think_virtual=no_time), counts
+
+
+def _held(window: pl.DataFrame) -> pl.Series:
+    """Whether each job was held in the log until it was cancelled (column `held` of sacct), and has no dependency there."""
+    if "held" not in window.columns:
+        return pl.repeat(False, window.height, eager=True)
+    depends = pl.col("dependency").is_not_null() if "dependency" in window.columns else pl.lit(False)
+    return window.select(pl.col("held") & ~depends).to_series()
 
 
 def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[str, int]]:

@@ -9,7 +9,7 @@ _STEPS = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 28 * 86400)
 _MOST = 100
 
 
-def load_over_time(jobs: pl.DataFrame, processors: int) -> pl.DataFrame:
+def load_over_time(jobs: pl.DataFrame, processors: int | None) -> pl.DataFrame:
     """Offered load and utilisation in intervals of equal length, from the first to the last submission.
 
     `jobs` has the columns submit, wait, run_time, size, service (size x run time), null where unknown.
@@ -17,12 +17,13 @@ def load_over_time(jobs: pl.DataFrame, processors: int) -> pl.DataFrame:
     Returns the columns begin, end (seconds of the log), offered (service units of the jobs submitted in the interval) and
     utilisation (recorded processor seconds in use; null if no job has a recorded wait), both as shares of the machine's processor
     seconds in the interval. The last interval is up to half an interval longer or shorter, as it ends with the last submission.
-    There are no rows if no service units are known, or if all jobs were submitted at the same instant.
+    There are no rows if the machine (`processors`) or the service units are not known, or if all jobs were submitted at the same
+    instant.
     """
     schema = dict.fromkeys(["begin", "end", "offered", "utilisation"], pl.Float64)
     known = jobs.filter(pl.col("submit").is_not_null() & pl.col("service").is_not_null())
     first, last = jobs.select(pl.col("submit").min(), pl.col("submit").max().alias("last")).row(0)
-    if known.is_empty() or not last > first:
+    if processors is None or known.is_empty() or not last > first:
         return pl.DataFrame(schema=schema)
     span = last - first
     step = next((length for length in _STEPS if span <= _MOST * length), span / _MOST)

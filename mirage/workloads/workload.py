@@ -17,7 +17,7 @@ from mirage.traces import swf
 from mirage.traces.trace import Trace
 from mirage.workloads import dependencies, requests
 from mirage.workloads.presets import CANCELLED, QUEUED, RUNNING, never_ran, presets
-from mirage.workloads.selection import Selection, take
+from mirage.workloads.selection import Selection, Taken, take
 from slurm_mirage.base.errors import WrongUse
 
 # Tolerance for rounding errors when limits are rounded up to whole minutes.
@@ -162,6 +162,8 @@ def prepare(
         "limits_extended": submitted.filter("limit_extended").height,
         **waiting,
         **dependencies.arrays(limited),
+        **_not_played(limited),
+        **(_left_behind(taken) if preset == "none" else {}),
     }
     # The reduced requested times of preset jobs are not requests of users, so they are not counted.
     requested_times = taken.jobs.filter(pl.col("requested_time") > 0)["requested_time"].n_unique()
@@ -173,6 +175,32 @@ def prepare(
         shrink_percent,
         size_factor,
     )
+
+
+def _left_behind(taken: Taken) -> dict[str, int]:
+    """Jobs that ran or waited in the log when the selection begins and are not played, and the processors of the running ones."""
+    before = taken.before.filter(pl.col("wait") >= 0)
+    state = presets(before, taken.instant, "all")[0].with_columns(processors=_processors().clip(0))
+    running = state.filter(pl.col("preset") == RUNNING)
+    return {
+        "left_running": running.height,
+        "left_running_processors": running["processors"].sum(),
+        "left_queued": state.height - running.height,
+    }
+
+
+def _not_played(jobs: pl.DataFrame) -> dict[str, int]:
+    """Number of jobs by kind of request in the log of sacct that is not played (`sacct_requests.KINDS`), and with any of them."""
+    counts = {}
+    if "eligible" in jobs.columns:
+        # sacct prints whole seconds. A job with a dependency becomes eligible later as well, and is delayed by the dependency here.
+        depends = pl.col("dependency") != ""
+        counts["eligible_later"] = jobs.filter((pl.col("eligible") > 1) & ~depends).height
+    if "not_played" in jobs.columns:
+        kinds = jobs["not_played"].explode().value_counts(name="count").drop_nulls()
+        counts |= {f"not_played_{kind}": count for kind, count in sorted(kinds.iter_rows())}
+        counts["not_played"] = jobs.filter(pl.col("not_played").list.len() > 0).height
+    return counts
 
 
 def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:

@@ -39,8 +39,8 @@ FIGURES = {
 }
 
 
-def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: int) -> dict[str, float | None]:
-    """The values of FIGURES."""
+def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: int | None) -> dict[str, float | None]:
+    """The values of FIGURES. processors: of the machine; None if not known."""
     col = pl.col
     sizes, requests, users = tables["sizes"], tables["requests"], tables["users"].filter(col("user").is_not_null())
     middle = tables["distribution"].row(tables["distribution"].height // 2, named=True)
@@ -50,10 +50,11 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
     span = col("submit").max() - col("submit").min()
     estimated = jobs.filter(col("run_time").is_not_null() & col("requested_time").is_not_null())
     accuracy = estimated.select(col("run_time") / col("requested_time")).to_series()
+    machine = pl.lit(processors, pl.Int64)
     values = jobs.select(
         jobs=pl.len(),
         span=span,
-        processors=pl.lit(processors),
+        processors=machine,
         size_mean=col("size").mean(),
         size_max=col("size").max(),
         run_time_mean=col("run_time").mean(),
@@ -61,11 +62,11 @@ def figures_of(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], processors: 
         interval_mean=_over(span, submitted.sum() - 1),
         wait_mean=col("wait").mean(),
         service_hours=pl.when(ran.any()).then(col("service").sum() / 3600),
-        offered_load=pl.when((ran & submitted).any()).then(_over(col("service").filter(submitted).sum(), processors * span)),
+        offered_load=pl.when((ran & submitted).any()).then(_over(col("service").filter(submitted).sum(), machine * span)),
         utilisation=pl.when(recorded.any()).then(
             _over(
                 col("service").filter(recorded).sum(),
-                processors * (end.filter(recorded).max() - col("submit").filter(recorded).min()),
+                machine * (end.filter(recorded).max() - col("submit").filter(recorded).min()),
             )
         ),
     ).row(0, named=True)
@@ -102,8 +103,9 @@ def _share(part: pl.Series, whole: pl.Series) -> float | None:
     return float(part.sum() or 0) / total if total > 0 else None
 
 
-def missing_from(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], local: LocalTime) -> dict[str, str]:
-    """Sentences that say which data the log lacks, by name of the table or figure."""
+def missing_from(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], local: LocalTime, *, has_machine: bool) -> dict[str, str]:
+    """Sentences that say which data the log lacks, by name of the table or figure. has_machine: whether its size is known."""
+    no_machine = "Load and utilisation are unknown: the log does not name its machine. NODES and CPUS name it."
     known = {name: jobs.height - jobs[name].null_count() for name in jobs.columns}
     submitted = tables["hours"]["jobs"].sum() > 0
     reasons = {
@@ -118,8 +120,9 @@ def missing_from(jobs: pl.DataFrame, tables: dict[str, pl.DataFrame], local: Loc
         and "Use of the requested time is unknown: it needs run times and requested times.",
         "wait": not known["wait"] and "The log has no waiting times.",
         "offered": tables["load"].is_empty()
-        and "Load over time is unknown: it needs sizes, run times and different submission times.",
-        "utilisation": not tables["load"]["utilisation"].count()
+        and ("Load over time is unknown: it needs sizes, run times and different submission times." if has_machine else no_machine),
+        "utilisation": has_machine
+        and not tables["load"]["utilisation"].count()
         and "Recorded utilisation is unknown: it needs waiting times, sizes and run times.",
         "users": not known["user"] and "The log does not name the users of the jobs.",
     }

@@ -41,6 +41,28 @@ def test_secrets_are_not_readable_by_others(cluster: Cluster) -> None:
     assert (key.mode, key.user) == (0o600, cluster.user)
 
 
+def as_nobody(cluster: Cluster, command: str) -> str:
+    """Run a Slurm command as another user of the host; returns what it says. The test fails if it works."""
+    prefix = f"SLURM_CONF={cluster.directory}/etc/slurm.conf setpriv --reuid nobody --regid nogroup --clear-groups"
+    result = cluster.host.run(f"cd / && {prefix} timeout 60 {command}")
+    assert result.rc not in (0, 124), f"{command}: {result.stdout}"
+    return str(result.stderr)
+
+
+@pytest.mark.parametrize("command", ["sbatch --output=/dev/null --wrap true", "squeue", "sinfo", "scontrol show config", "sdiag"])
+def test_other_users_of_the_host_cannot_use_the_cluster(cluster: Cluster, command: str) -> None:
+    """They do not reach munged, so they have no credential."""
+    assert "Permission denied" in as_nobody(cluster, command)
+    assert cluster.run("squeue --noheader") == ""
+
+
+def test_a_job_of_root_is_refused(cluster: Cluster) -> None:
+    """slurmd is not root and could not start it: it would stay in the queue, held."""
+    result = cluster.host.run(f"SLURM_CONF={cluster.directory}/etc/slurm.conf sbatch --chdir=/ --output=/dev/null --wrap true")
+    assert result.rc != 0
+    assert cluster.run("squeue --noheader") == ""
+
+
 def listening(cluster: Cluster) -> set[str]:
     """Return the addresses on which processes of the instance's user listen."""
     lines = cluster.host.check_output("ss --listening --tcp --udp --numeric --processes --no-header --extended").splitlines()

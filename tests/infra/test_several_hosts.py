@@ -57,11 +57,19 @@ def test_all_hosts_have_the_same_secret_key(hosts: Hosts) -> None:
     assert len({key.sha256sum for key in keys}) == 1
 
 
-def test_slurmd_listen_on_the_address_of_their_host_only(hosts: Hosts) -> None:
-    for name in hosts.compute:
-        lines = hosts.on[name].check_output("ss --listening --tcp --numeric --no-header --processes").splitlines()
-        listening = {line.split()[3].rpartition(":")[0] for line in lines if '"slurmd"' in line}
-        assert listening == {hosts.addresses[name]}
+def test_daemons_listen_on_the_address_of_their_host_only(hosts: Hosts) -> None:
+    for name, host in hosts.on.items():
+        lines = host.check_output("ss --listening --tcp --udp --numeric --no-header --extended").splitlines()
+        mark = f"uid:{host.user(hosts.cluster.user).uid} "
+        assert {line.split()[4].rpartition(":")[0] for line in lines if mark in line} == {hosts.addresses[name]}
+
+
+def test_other_users_of_the_hosts_cannot_use_the_cluster(hosts: Hosts) -> None:
+    """They do not reach munged, so they have no credential."""
+    command = f"SLURM_CONF={hosts.cluster.directory}/etc/slurm.conf setpriv --reuid nobody --regid nogroup --clear-groups squeue"
+    for host in hosts.on.values():
+        result = host.run(f"cd / && {command}")
+        assert result.rc != 0 and "Permission denied" in result.stderr
 
 
 def test_only_the_hosts_of_the_cluster_reach_its_ports(hosts: Hosts) -> None:

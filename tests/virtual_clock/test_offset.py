@@ -37,7 +37,7 @@ def ahead(under: Callable[..., Under], seconds: float) -> Under:
 @pytest.mark.parametrize("seconds", [3.0, -0.05, 864_000.0])
 def test_the_offset_of_a_shifted_clock_is_measured(under: Callable[..., Under], seconds: float) -> None:
     shifted = ahead(under, seconds)
-    command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", "20000", "10000", "600"]
+    command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", "127.0.0.1", "20000", "10000", "600"]
     environment = shifted.environment()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None

@@ -1,18 +1,26 @@
-"""Expands and compresses Slurm host lists such as n[1-3,7],fat2."""
+"""Expands and compresses Slurm host lists such as n[1-3,7],rack[1-2]-n[01-16],fat2."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator
 
-_PART = re.compile(r"(?P<prefix>[^\[\],]+)(\[(?P<ranges>[\d,-]+)\])?(,|\Z)")
+MOST_NAMES = 1_000_000
+"""The most names that a host list may stand for: far more than the nodes of any cluster."""
+
+# A name, or several that differ in the numbers between brackets: n1, n[1-3,7], rack[1-2]-n[01-16]-ib.
+_PART = re.compile(r"(?P<pattern>([^\[\],\s]|\[\d+(-\d+)?(,\d+(-\d+)?)*\])+)(,|\Z)")
+_PIECE = re.compile(r"\[([\d,-]+)\]|([^\[\]]+)")
 _NAME = re.compile(r"(?P<prefix>.*?)(?P<number>0|[1-9]\d*)?\Z", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
     """Return the names in the host list `text`, in its order.
 
-    Ranges may have leading zeros (n[08-11]). Raises ValueError when `text` is not a host list.
+    Ranges may have leading zeros (n[08-11]), and a name may have several of them (rack[1-2]-n[1-16]): the last one counts first.
+    Raises ValueError when `text` is not a host list, or stands for more than MOST_NAMES names.
     """
     names: list[str] = []
     position = 0
@@ -20,15 +28,29 @@ def expand(text: str) -> list[str]:
         part = _PART.match(text, position)
         if part is None:
             raise ValueError(f"{text!r} is not a host list")
-        names += [part["prefix"] + number for number in _numbers(part["ranges"])] if part["ranges"] else [part["prefix"]]
+        pieces = [_ranges(ranges) if ranges else [(plain, plain)] for ranges, plain in _PIECE.findall(part["pattern"])]
+        count = math.prod(sum(1 if low == high else int(high) - int(low) + 1 for low, high in piece) for piece in pieces)
+        if len(names) + count > MOST_NAMES:
+            raise ValueError(f"{text[:40]!r} stands for more than {MOST_NAMES} names")
+        names += map("".join, itertools.product(*(list(_texts(piece)) for piece in pieces)))
         position = part.end()
     return names
 
 
-def _numbers(ranges: str) -> Iterator[str]:
-    for item in ranges.split(","):
-        first, _, last = item.partition("-")
-        yield from (str(number).zfill(len(first)) for number in range(int(first), int(last or first) + 1))
+def _ranges(text: str) -> list[tuple[str, str]]:
+    """First and last number of each range between brackets, as written."""
+    ranges = [(first, last or first) for first, _, last in (item.partition("-") for item in text.split(","))]
+    if any(int(first) > int(last) for first, last in ranges):
+        raise ValueError(f"[{text[:40]}] has a range that ends before it begins")
+    return ranges
+
+
+def _texts(ranges: list[tuple[str, str]]) -> Iterator[str]:
+    for first, last in ranges:
+        if first == last:
+            yield first
+        else:
+            yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
 
 
 def compress(names: Iterable[str]) -> str:

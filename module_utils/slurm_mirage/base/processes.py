@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 """Environment variable of every daemon and job of an instance; its value is the instance's directory."""
@@ -69,6 +70,14 @@ def parents() -> dict[int, int]:
     return {pid: int(fields[1]) for pid in pids if (fields := _stat_fields(pid))}
 
 
+def ancestors(pid: int) -> list[int]:
+    """Return the ids of the parent of process `pid`, of the parent's parent, and so on."""
+    found: list[int] = []
+    while (fields := _stat_fields(found[-1] if found else pid)) and int(fields[1]) > 0:
+        found.append(int(fields[1]))
+    return found
+
+
 def environment(pid: int) -> dict[str, str]:
     """Return the initial environment of process `pid`; empty when it cannot be read or the process title has overwritten it."""
     words = _read(pid, "environ").decode(errors="replace").split("\0")
@@ -80,21 +89,59 @@ def command_line(pid: int) -> list[str]:
     return _read(pid, "cmdline").decode(errors="replace").split("\0")[:-1]
 
 
+def users_of(pid: int) -> set[int]:
+    """Return the real, effective and saved user ids of process `pid`; empty when there is no such process.
+
+    The owner of /proc/PID is not one of them: it is root for a process that has changed its user.
+    """
+    for line in _read(pid, "status").splitlines():
+        if line.startswith(b"Uid:"):
+            return {int(number) for number in line.split()[1:4]}
+    return set()
+
+
+def instance_user(directory: str) -> int:
+    """Return the user id of the instance in `directory`: the owner of its folder `run`, which only root gives to a user."""
+    try:
+        return Path(directory, "run").lstat().st_uid
+    except FileNotFoundError:
+        return Path(directory).stat().st_uid
+
+
+def as_user(directory: Path) -> dict[str, Any]:
+    """Return the arguments of subprocess.Popen that run a program as the user of the instance in `directory`.
+
+    The program gets a session of its own: it must not write to the terminal of root. Empty if the caller is not root, or if the
+    instance does not exist.
+    """
+    if os.geteuid() != 0:
+        return {}
+    try:
+        status = (directory / "run").lstat()
+    except FileNotFoundError:
+        return {}
+    if status.st_uid == 0:
+        return {}
+    return {"user": status.st_uid, "group": status.st_gid, "extra_groups": [], "start_new_session": True}
+
+
 def belongs(pid: int, directory: str) -> bool:
     """Return whether process `pid` belongs to the instance in `directory`.
 
-    It does when INSTANCE_VARIABLE in its environment is `directory` and it sees the same directory there: a container on this host
-    may have an instance of the same name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their
-    title; they are recognised by their name and their user, which no other instance shares.
+    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, as the farm does
+    before it becomes that user), and it sees the same directory there: a container on this host may have an instance of the same
+    name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by
+    their name and their user, which no other instance shares.
     """
     mark = f"{INSTANCE_VARIABLE}={directory}".encode()
     try:
-        if mark not in _read(pid, "environ").split(b"\0"):
-            if _read(pid, "comm").strip() not in (b"slurmstepd", b"slurmscriptd"):
-                return False
-            if Path(f"/proc/{pid}").stat().st_uid != Path(directory, "run").stat().st_uid:
-                return False
-        return Path(f"/proc/{pid}/root{directory}").samefile(directory)
+        allowed = {instance_user(directory)}
+        if mark in _read(pid, "environ").split(b"\0"):
+            allowed.add(0)
+        elif _read(pid, "comm").strip() not in (b"slurmstepd", b"slurmscriptd"):
+            return False
+        users = users_of(pid)
+        return bool(users) and users <= allowed and Path(f"/proc/{pid}/root{directory}").samefile(directory)
     except OSError:
         return False
 
@@ -113,6 +160,16 @@ def of_instance(directory: str) -> set[int]:
         members |= children
         has_grown = bool(children)
     return members - set(_ancestry(os.getpid(), parent))
+
+
+def of_user(user: int) -> set[int]:
+    """Return the ids of all processes of a user that see the same file system as the caller: a container may have the same ids."""
+    found = set()
+    for pid in parents():
+        with suppress(OSError):
+            if user in users_of(pid) and Path(f"/proc/{pid}/root").samefile("/"):
+                found.add(pid)
+    return found
 
 
 def _ancestry(pid: int, parent: dict[int, int]) -> Iterator[int]:

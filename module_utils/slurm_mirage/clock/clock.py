@@ -104,12 +104,17 @@ class Clock:
     def read(cls, path: str | Path, shrink: float = 100.0) -> Clock:
         """Read a clock file. Raises WrongUse when it is missing or malformed."""
         try:
-            text = Path(path).read_bytes().decode("ascii")
+            return cls.parse(Path(path).read_bytes(), path, shrink)
         except OSError as error:
             raise WrongUse(f"clock file {path}: {error.strerror}") from error
+
+    @classmethod
+    def parse(cls, content: bytes, path: str | Path, shrink: float = 100.0) -> Clock:
+        """Return the clock in the content of the clock file `path`. Raises WrongUse when it is malformed."""
+        try:
+            match = _LINE.fullmatch(content.decode("ascii"))
         except UnicodeDecodeError as error:
             raise WrongUse(f"clock file {path}: not a text file") from error
-        match = _LINE.fullmatch(text)
         if match is None:
             raise WrongUse(f"clock file {path}: may be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED")
         try:

@@ -54,20 +54,20 @@ def answer_time(answer: bytes, number: bytes) -> int | None:
     return int(now_ns) if kind == ANSWER and answered_number == number else None
 
 
-def listen(port: int, ports: int) -> socket.socket:
-    """Return a UDP socket bound to the first free port of `ports` ports from `port` on. Raises RuntimeError when none is free.
+def listen(address: str, port: int, ports: int) -> socket.socket:
+    """Return a UDP socket bound to the first free port of `address`, of `ports` ports from `port` on.
 
-    It listens on every address, because the other hosts may reach this host by any of them.
+    Raises RuntimeError when none is free.
     """
     for candidate in range(port, port + ports):
         server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            server.bind(("", candidate))
+            server.bind((address, candidate))
             return server
         except OSError as error:
             server.close()
             reason = error.strerror
-    raise RuntimeError(f"no UDP port from {port} to {port + ports - 1} is free: {reason}")
+    raise RuntimeError(f"no UDP port from {port} to {port + ports - 1} of {address} is free: {reason}")
 
 
 def serve(server: socket.socket, seconds: float) -> None:

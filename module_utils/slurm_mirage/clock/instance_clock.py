@@ -14,15 +14,17 @@ import math
 import time
 from pathlib import Path
 
+from ..base import user_folders
 from ..base.files import differs, write_atomically
 from .clock import Clock
 
+FILE = "state/clock"
 VARIABLE = "SLURM_MIRAGE_CLOCK"
 
 
 def clock_file(directory: Path) -> Path:
     """Return the path of the clock file of the instance in `directory`. The file may not exist."""
-    return directory / "state/clock"
+    return directory / FILE
 
 
 def library(directory: Path) -> Path:
@@ -32,8 +34,16 @@ def library(directory: Path) -> Path:
 
 def current(directory: Path) -> Clock | None:
     """Return the instance's virtual clock; None when it runs in real time. Raises WrongUse when the file is malformed."""
-    path = clock_file(directory)
-    return Clock.read(path) if path.exists() else None
+    content = read_line(directory)
+    return Clock.parse(content, clock_file(directory)) if content is not None else None
+
+
+def read_line(directory: Path) -> bytes | None:
+    """Return the content of the clock file, one line; None when there is none. Raises WrongUse when it is no regular file."""
+    try:
+        return user_folders.read_bytes(directory, FILE, user_folders.SMALL)
+    except FileNotFoundError:
+        return None
 
 
 def both_times(directory: Path) -> dict[str, float] | None:

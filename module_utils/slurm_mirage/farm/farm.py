@@ -6,7 +6,7 @@ clock. The farm starts a limited number of them in parallel, no faster than the 
 the daemons of a killed farm, and stops only what belongs to its instance.
 
 It reads DIRECTORY/etc/farm.json (see `daemons.Spec`), reads it again on SIGHUP and then restarts the daemons whose digest has
-changed, and writes DIRECTORY/run/farm.json (see `Farm.state`). When started as root it isolates itself (see `Spawner.isolate`) and
+changed, and writes DIRECTORY/run/farm.json (see `Farm.state`) and DIRECTORY/log/events.jsonl (see `events`). When started as root it isolates itself (see `Spawner.isolate`) and
 continues as the instance's user. The main loop handles only daemons whose state may have changed; a loop over thousands of daemons
 would be slow.
 """
@@ -16,19 +16,22 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-import re
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import processes
-from ..base.files import read_json, write_json
+from ..base import processes, user_folders
+from ..base.disk import no_space, out_of_space
+from ..base.errors import WrongUse
+from ..base.files import write_json
 from . import isolation
 from .daemons import KIND_ORDER, PREREQUISITES, Daemon, Spec
+from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
+from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
 from .pid_namespaces import HOLDER_COMMAND
 from .spawner import DIGEST_VARIABLE, Spawner
@@ -43,6 +46,14 @@ FAILING_AFTER_START = 3.0  # seconds after a start during which a daemon that fa
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which earlier failures of a daemon are forgotten, and an unready daemon no longer delays others
 ADOPTED_BATCH = 200  # adopted daemons checked each second: they are no children, so the kernel does not report when they end
+STATE = "run/farm.json"
+COUNTS = ("wanted", "up", "ready")
+STATE_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("pid", "start_time", "leaving", "slurmctld_pid", "restarts", "failing_count"), int),
+    **dict.fromkeys(("daemons", "failing", "refused"), dict),
+    **dict.fromkeys(("phase", "identity", "specification"), str),
+    **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
+}
 LEAVING_ORDER = ("slurmctld", "slurmd", *reversed(PREREQUISITES))
 
 
@@ -75,9 +86,14 @@ class Farm:
         self.phase = "starting"
         self.clock_is_set = False  # whether the clock has been set as specified
         self.failing: dict[str, str] = {}
+        self.trouble = ""  # why no daemon can be started
+        self.events = EventLog(directory)
+        self.full_folders = FullFolders(directory)
+        self.out_of_memory = OutOfMemory()
         self.started = processes.start_time(os.getpid())
         self.identity = self.spec.identity
         self.written: dict[str, Any] = {}
+        self.written_status: tuple[int, int, int] | None = None
         self.write_after = 0.0
 
     # --- main loop -------------------------------------------------------------------------------------------------
@@ -86,6 +102,9 @@ class Farm:
         """Supervise the daemons until SIGTERM or SIGINT; returns the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self.spawner.isolate(self.spec)
+        if (self.directory / "run/farm.json").exists():
+            # A farm that is stopped removes the file.
+            self.events.add("ended", daemon="farm", kind="farm", exit=None, signal=None, out_of_memory=False, words="")
         self._adopt_daemons()
         self._count()
         self._enqueue(self.daemons.values())
@@ -127,7 +146,7 @@ class Farm:
             if daemon is None or daemon.digest != digest or daemon.pid:
                 stale.append(pid)
                 continue
-            daemon.adopted, daemon.started_at = True, float("-inf")
+            daemon.adopted, daemon.started_at, daemon.log_sizes = True, float("-inf"), self._log_sizes(daemon)
             self._note_started(daemon, pid, digest)
             self.adopted.append((pid, daemon.start_time))
         processes.end(stale, STOP_TIMEOUT)
@@ -196,7 +215,7 @@ class Farm:
         self.spawner.end_namespaces()
         for pids_of_kind in prerequisites:
             processes.end(pids_of_kind, STOP_TIMEOUT)
-        (self.directory / "run/farm.json").unlink(missing_ok=True)
+        user_folders.remove(self.directory, STATE)
 
     # --- starting and reaping --------------------------------------------------------------------------------------
 
@@ -226,15 +245,26 @@ class Farm:
             self.queues[daemon.kind].append(daemon)
         if self.departing or self.leaving:
             return
-        if not self.clock_is_set:
-            self.spawner.set_clock(self.spec.clock)
-            self.clock_is_set = True
+        if not (self.clock_is_set or self._set_clock()):
+            return
         for kind, queue in self.queues.items():
             while queue and self._may_start(kind):
                 self._start(queue.popleft())
         self.spawner.restore_hostname()
         if self.phase == "starting" and not (self.starting or self.later or any(self.queues.values())):
             self.phase = "running"
+
+    def _set_clock(self) -> bool:
+        """Set the virtual clock; returns whether that succeeded. On an error, `trouble` says why."""
+        self.trouble = ""
+        try:
+            self.spawner.set_clock(self.spec.clock)
+        except OSError as error:
+            self.trouble = out_of_space(error, [self.directory / "state"]) or f"the virtual clock cannot be set: {error}"
+        except WrongUse as error:
+            self.trouble = f"the virtual clock cannot be read, run `make teardown`: {error}"
+        self.clock_is_set = not self.trouble
+        return self.clock_is_set
 
     def _may_start(self, kind: str) -> bool:
         """Return whether a daemon of this kind may be started now: its prerequisites are ready, and for slurmd the limits hold."""
@@ -256,6 +286,7 @@ class Farm:
     def _start(self, daemon: Daemon) -> None:
         """Start a daemon. On an error (no such program, too many processes) it is queued for another attempt."""
         daemon.started_at, daemon.ready, daemon.adopted, daemon.is_queued = time.monotonic(), False, False, False
+        daemon.log_sizes = self._log_sizes(daemon)
         try:
             pid = self.spawner.start(daemon)
         except OSError as error:
@@ -279,7 +310,7 @@ class Farm:
                 self._note_ended(ended[0], os.waitstatus_to_exitcode(ended[1]))
         for pid in [pid for pid in self.leaving if self.by_pid[pid].adopted]:
             if not processes.is_alive(pid, self.by_pid[pid].start_time):
-                self._note_ended(pid, 0)
+                self._note_ended(pid, None)
         if self.adopted and time.monotonic() - self.adopted_looked >= 1.0:
             self.adopted_looked = time.monotonic()
             self._check_adopted()
@@ -292,10 +323,13 @@ class Farm:
             if processes.is_alive(pid, start_time):
                 self.adopted.append((pid, start_time))
             else:
-                self._note_ended(pid, 0)
+                self._note_ended(pid, None)
 
-    def _note_ended(self, pid: int, code: int) -> None:
-        """Handle the end of a process: a daemon is queued for a restart; others, such as a reparented slurmstepd, are ignored."""
+    def _note_ended(self, pid: int, code: int | None) -> None:
+        """Handle the end of a process: a daemon is queued for a restart; others, such as a reparented slurmstepd, are ignored.
+
+        code: exit code, or the negative number of the signal that ended it; None if it is not known
+        """
         daemon = self.by_pid.pop(pid, None)
         if daemon is None:
             return
@@ -305,7 +339,7 @@ class Farm:
         self.unready.pop(pid, None)
         daemon.pid, daemon.ready = 0, False
         if self.leaving.pop(pid, None) is None:
-            self._note_failure(daemon, f"exit {code}: {self._last_error(daemon)}")
+            self._note_failure(daemon, self._record_end(daemon, code))
         if is_wanted:
             self._enqueue([daemon])
 
@@ -317,14 +351,34 @@ class Farm:
         if daemon.failures > 2:
             self.failing[daemon.name] = reason
 
-    def _last_error(self, daemon: Daemon) -> str:
-        """Return the last fatal or error message in the logs of a daemon, which most likely says why it ended."""
-        pattern = re.compile(r"(?:(?:fatal|error): |\[ERROR\] ).*")
-        for path in (f"log/{daemon.name}.stderr", f"log/{daemon.name}.log", f"log/slurmd.{daemon.name}.log"):
-            with suppress(OSError):
-                if messages := pattern.findall(Path(path).read_text(errors="replace")[-8000:]):
-                    return str(messages[-1])
-        return "no error in its log"
+    def _record_end(self, daemon: Daemon, code: int | None) -> str:
+        """Record the unexpected end of a daemon as an event; returns how it ended."""
+        ended = {
+            "daemon": daemon.name,
+            "kind": daemon.kind,
+            "exit": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "out_of_memory": code == -signal.SIGKILL and self.out_of_memory.look(),
+            "words": "" if code == -signal.SIGKILL else self._last_words(daemon),
+        }
+        self.events.add("ended", **ended)
+        return how_it_ended(ended)
+
+    def _last_words(self, daemon: Daemon) -> str:
+        """Return the last error message of a daemon that has ended; if it has none, the reason may be a full disk."""
+        # The file of the standard error is begun anew at each start.
+        stderr = self.directory / f"log/{daemon.name}.stderr"
+        words = last_words([(stderr, 0), *daemon.log_sizes.items()])
+        full = next(iter(full_folders(self.directory).values()), None)
+        return no_space(full) if words == NO_WORDS and full else words
+
+    def _log_sizes(self, daemon: Daemon) -> dict[Path, int]:
+        """Return the daemon's log file and its size now."""
+        path = self.directory / (f"log/slurmd.{daemon.name}.log" if daemon.kind == "slurmd" else f"log/{daemon.name}.log")
+        try:
+            return {path: path.stat().st_size}
+        except OSError:
+            return {path: 0}
 
     # --- state -----------------------------------------------------------------------------------------------------
 
@@ -342,7 +396,7 @@ class Farm:
         leaving: number of daemons that have to end before others start; rate: slurmd that become ready per second, or null;
         waiting_for_memory: seconds for which no slurmd could be started and the available memory has not grown, or null; restarts:
         number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count: number of
-        all; refused: reason by isolation measure that the kernel refused
+        all; trouble: why no daemon can be started, or empty; refused: reason by isolation measure that the kernel refused
         """
         kinds = [kind for kind in KIND_ORDER if self.wanted[kind]]
         controller = self.daemons.get("slurmctld")
@@ -362,6 +416,7 @@ class Farm:
             "restarts": self.restarts,
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
             "failing_count": sum(1 for _ in self._failing()),
+            "trouble": self.trouble,
             "refused": self.spawner.refused,
         }
 
@@ -377,16 +432,57 @@ class Farm:
         if time.monotonic() < self.write_after and self.phase == self.written.get("phase"):
             return
         self.write_after = time.monotonic() + (0.25 if self.starting or self.leaving else 1.0)
-        path = self.directory / "run/farm.json"
-        if (state := self.state()) != self.written or not path.exists():
+        self.out_of_memory.look()
+        for path in self.full_folders.look():
+            self.events.add("full", path=str(path))
+        self.events.write()
+        if (state := self.state()) != self.written or self._file_status() != self.written_status:
             with suppress(OSError):  # on a full disk the file is outdated, and the farm continues
-                write_json(path, state)
-                self.written = state
+                write_json(self.directory / STATE, state)
+                self.written, self.written_status = state, self._file_status()
+
+    def _file_status(self) -> tuple[int, int, int] | None:
+        """Inode, size and time of the last change of the state's file, by which a change by another process is known."""
+        with suppress(OSError):
+            status = (self.directory / STATE).lstat()
+            return status.st_ino, status.st_size, status.st_ctime_ns
+        return None
+
+
+def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str] = ()) -> str:
+    """Return why the farm in `state` cannot start a daemon, and what to do; empty when none fails.
+
+    Of several failing daemons it is the one that others depend on most: slurmctld does not start without slurmdbd. With `kinds`,
+    only daemons of these names count.
+    """
+    if state.get("trouble"):
+        return str(state["trouble"])
+    failing = {name: reason for name, reason in state["failing"].items() if not kinds or name in kinds}
+    if not failing:
+        return ""
+    name = min(failing, key=lambda name: KIND_ORDER.index(name) if name in KIND_ORDER else len(KIND_ORDER))
+    others = f" (of {state['failing_count']} daemons)" if state["failing_count"] > 1 else ""
+    what_to_do = advice(failing[name], directory) or f"; see {directory}/log"
+    return f"{name}{others} does not start: {failing[name]}{what_to_do}"
 
 
 def read_state(directory: Path) -> dict[str, Any] | None:
-    """Return the state of the farm of the instance in `directory` (see `Farm.state`); None when no farm runs."""
-    state: dict[str, Any] | None = read_json(directory / "run/farm.json")
-    if state is None or not processes.is_alive(state["pid"], state["start_time"]):
+    """Return the state of the farm of the instance in `directory` (see `Farm.state`); None when no farm runs.
+
+    The file belongs to the instance's user: one that cannot be read, or that has something else in it, is no farm's state.
+    """
+    try:
+        state = user_folders.read_json(directory, STATE)
+    except (WrongUse, PermissionError):
+        return None
+    if state is None or not _is_state(state) or not processes.is_alive(state["pid"], state["start_time"]):
         return None
     return state
+
+
+def _is_state(state: dict[str, Any]) -> bool:
+    """Whether this has the keys of a farm's state, with values of their types."""
+    if any(not isinstance(state.get(key), kind) for key, kind in STATE_TYPES.items()):
+        return False
+    counts = [kind.get(key) if isinstance(kind, dict) else None for kind in state["daemons"].values() for key in COUNTS]
+    return state["pid"] > 0 and all(isinstance(count, int) for count in counts)

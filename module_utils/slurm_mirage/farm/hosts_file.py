@@ -12,32 +12,59 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..base import user_folders
+from ..base.errors import WrongUse
 from . import isolation
 
 ETC_HOSTS = Path("/etc/hosts")
+FILE = "state/hosts"
+LARGEST = 16 << 20  # bytes
 
 
 class HostsFile:
-    """The file `path` that replaces /etc/hosts for the daemons. Create it before `mount`: it reads the host's own file."""
+    """The file FILE of an instance, which replaces /etc/hosts for the daemons.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Create this before `mount`: it reads the host's own file. FILE belongs to the instance's user. `mount` is called by root.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._own = ETC_HOSTS.read_text(errors="replace") if ETC_HOSTS.exists() else ""
 
     def mount(self, names: Mapping[str, str], user: str) -> None:
         """Write the file, give it to the account `user`, and let this process and its children see it as /etc/hosts.
 
-        Needs CAP_SYS_ADMIN. Raises OSError.
+        Needs CAP_SYS_ADMIN. Raises OSError, also if the file is not a regular one.
         """
-        self.write(names)
+        owner = None
         if os.getuid() == 0:
             account = pwd.getpwnam(user)
-            os.chown(self.path, account.pw_uid, account.pw_gid)
-        isolation.bind_mount(self.path, ETC_HOSTS)
+            owner = account.pw_uid, account.pw_gid
+        isolation.unshare_mounts()
+        try:
+            descriptor = self._open(owner)
+            try:
+                self._write(descriptor, names)
+                isolation.bind_mount(descriptor, ETC_HOSTS)
+            finally:
+                os.close(descriptor)
+        except WrongUse as error:
+            raise OSError(str(error)) from error
 
     def write(self, names: Mapping[str, str]) -> None:
         """Write the host names `names`, by address. The file is changed in place, so that running daemons see the change."""
+        descriptor = self._open(None)
+        try:
+            self._write(descriptor, names)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, owner: tuple[int, int] | None) -> int:
+        return user_folders.open_file(self._directory, FILE, os.O_RDWR | os.O_CREAT, 0o644, owner)
+
+    def _write(self, descriptor: int, names: Mapping[str, str]) -> None:
         lines = [f"{address} {name}\n" for address, name in sorted(names.items())]
-        text = f"{self._own.rstrip()}\n# The cluster's.\n{''.join(lines)}"
-        if not self.path.exists() or self.path.read_text(errors="replace") != text:
-            self.path.write_text(text)
+        content = f"{self._own.rstrip()}\n# The cluster's.\n{''.join(lines)}".encode()
+        if os.pread(descriptor, LARGEST, 0) != content:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, content, 0)

@@ -109,11 +109,15 @@ def mount_proc() -> None:
     _checked(_libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
 
 
-def bind_mount(source: Path, target: Path) -> None:
-    """Let this process and its children see the file `source` as `target`. They still see what the host mounts later."""
+def unshare_mounts() -> None:
+    """Let what this process mounts be seen by itself and its children only. They still see what the host mounts later."""
     _checked(_libc.unshare(CLONE_NEWNS))
     _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
-    _checked(_libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND, None))
+
+
+def bind_mount(descriptor: int, target: Path) -> None:
+    """Mount an open file over `target`. It must have been opened after `unshare_mounts`."""
+    _checked(_libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(target), None, MS_BIND, None))
 
 
 def try_real_time() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import processes
+from ..base.errors import WrongUse
 from ..clock import instance_clock
 from . import isolation
 from .daemons import VIRTUAL_TIME_KINDS, Daemon, Spec
@@ -31,7 +32,7 @@ class Spawner:
         self.refused: dict[str, str] = {}
         self._clock: dict[str, str] = {}
         self._hostnames = hostnames
-        self._hosts_file = HostsFile(directory / "state/hosts")
+        self._hosts_file = HostsFile(directory)
         self._namespaces = PidNamespaces(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
@@ -73,7 +74,10 @@ class Spawner:
     def update_hosts_file(self, addresses: Mapping[str, str]) -> None:
         """Let the daemons see the host names `addresses`, by address, in their /etc/hosts."""
         if addresses and HOST_NAMES not in self.refused:
-            self._hosts_file.write(addresses)
+            try:
+                self._hosts_file.write(addresses)
+            except (OSError, WrongUse) as error:
+                self.refused[HOST_NAMES] = str(error)
 
     def set_clock(self, clock: Mapping[str, Any]) -> None:
         """Set the virtual clock as in the specification (`Spec.clock`). Call it while no daemon with another clock runs."""
@@ -94,7 +98,9 @@ class Spawner:
 
     def start(self, daemon: Daemon) -> int:
         """Start a daemon; returns its process id. Raises OSError."""
-        Path(daemon.ready_file).unlink(missing_ok=True)
+        ready_file = Path(daemon.ready_file)
+        ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
+        ready_file.unlink(missing_ok=True)
         self._enter(daemon.hostname)
         if not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)

@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..base import user_folders
 from ..base.errors import WrongUse
 from ..base.files import differs, read_json, write_atomically
 from ..base.run_lock import lock_holder
 from .placement import Block, following
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
+RUN_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 OWNED_BY_USER = ("state", "spool", "log", "run", "runs", "home")
 OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage")
 FIRST_PORT = 17000
@@ -201,10 +203,25 @@ class Ports:
 
 def active_run(directory: Path) -> str | None:
     """Return the name of the run whose replay runs in the instance in `directory`; None when no replay runs."""
-    for path in directory.glob("runs/*/replay.lock"):
-        if lock_holder(path) is not None:
-            return path.parent.name
+    for run in user_folders.entries(directory, "runs") if directory.is_dir() else ():
+        with suppress(WrongUse, OSError):  # what the user put there is no run
+            if RUN_PATTERN.match(run) and lock_holder(directory, run) is not None:
+                return run
     return None
+
+
+def read_progress(directory: Path, run: str | None) -> dict[str, Any] | None:
+    """Return the content of progress.json of a run of the instance in `directory`.
+
+    None without a run, before it has begun, and if the file, which belongs to the instance's user, is not what a replay writes.
+    """
+    if run is None:
+        return None
+    try:
+        progress = user_folders.read_json(directory, f"runs/{run}/progress.json")
+    except (WrongUse, PermissionError):
+        return None
+    return progress if progress is not None and isinstance(progress.get("phase"), str) else None
 
 
 def refuse_during_run(directory: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import WrongUse
-from ..base.hostlist import compress
+from ..base.hostlist import compress, expand
 from ..rm.slurm.node_classes import NodeClass
 from ..rm.slurm.node_commands import REASON, Hardware, Node, NodeCommands, PlacedJob
 from ..rm.slurm.node_options import arrangement, word
@@ -65,6 +65,25 @@ def plan(present: Iterable[Node], wanted: Mapping[str, Hardware], addresses: Seq
         drain=frozenset(node.name for node in nodes if node.name in going and not node.drained),
         drained_by_us=frozenset(node.name for node in nodes if node.drained and node.reason.startswith(REASON)),
     )
+
+
+def configured_nodes(slurm_conf: str) -> list[Node]:
+    """The nodes in the text of a slurm.conf that `rm.slurm.conf.render` wrote. None of them counts as drained."""
+    nodes = []
+    for line in slurm_conf.splitlines():
+        if line.startswith("NodeName="):
+            words = dict(text.partition("=")[::2] for text in line.split())
+            names, cpus = words.pop("NodeName"), int(words.pop("CPUs"))
+            extra = tuple(words.items())
+            hardware = Hardware(cpus, *arrangement(cpus, extra), word(extra, "Gres"))
+            nodes += [Node(name, hardware, False, "", words.get("NodeAddr", "")) for name in expand(names)]
+    return nodes
+
+
+def all_stay(slurm_conf: str, wanted: Mapping[str, Hardware], addresses: Sequence[str] = ()) -> bool:
+    """Whether every node in the text of a slurm.conf stays as it is when the configuration has the `wanted` ones (see `plan`)."""
+    change = plan(configured_nodes(slurm_conf), wanted, addresses)
+    return not (change.going or change.reshaped or change.moving)
 
 
 def _stays(address: str, addresses: Sequence[str]) -> bool:

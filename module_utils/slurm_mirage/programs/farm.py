@@ -3,7 +3,8 @@
     python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise the daemons until SIGTERM (the systemd unit starts this)
     python3 -m slurm_mirage.programs.farm status DIRECTORY   print the state as JSON
 
-Exit code: 0; 1 when another farm runs in DIRECTORY; 2 for wrong arguments; 3 from `status` when no farm runs.
+Exit code: 0; 1 when another farm runs in DIRECTORY, or its lock is no regular file; 2 for wrong arguments; 3 from `status` when no
+farm runs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import sys
 from pathlib import Path
 
+from ..base import user_folders
+from ..base.errors import WrongUse
 from ..farm.farm import Farm, read_state
 
 
@@ -27,10 +30,12 @@ def main(arguments: list[str]) -> int:
         state = read_state(directory)
         print(json.dumps(state or {"phase": "stopped"}, indent=1))
         return 0 if state else 3
-    # The instance's user owns the folder: O_NOFOLLOW keeps root from following a link of that user.
-    lock = os.open(directory / "run/farm.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
+        lock = user_folders.open_file(directory, "run/farm.lock", os.O_WRONLY | os.O_CREAT)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except WrongUse as error:
+        print(f"farm: {error}", file=sys.stderr)
+        return 1
     except BlockingIOError:
         print(f"farm: another farm runs in {directory}", file=sys.stderr)
         return 1

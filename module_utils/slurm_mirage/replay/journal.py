@@ -6,12 +6,14 @@ was torn by a crash can only be the last one; it is dropped, and the job in it i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base import user_folders
 from ..base.errors import WrongUse
 
 Event = dict[str, Any]
@@ -132,18 +134,28 @@ def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int
     return history, len(whole)
 
 
-def start_of(path: Path) -> Event | None:
-    """The start event of a journal, without reading the rest; None without a journal of a run that has begun. Raises WrongUse."""
-    if not path.exists():
+_LONGEST_START = 16 << 20
+"""Bytes of the start event, which names the jobs that the cluster had before."""
+
+
+def start_of(directory: Path, run: str) -> Event | None:
+    """The start event in the journal of a run in the instance in `directory`, without reading the rest.
+
+    None without a journal of a run that has begun. Raises WrongUse.
+    """
+    try:
+        descriptor = user_folders.open_file(directory, f"runs/{run}/journal.jsonl")
+    except FileNotFoundError:
         return None
-    with path.open("rb") as stream:
-        return replay_lines(stream.readline())[0].start
+    with os.fdopen(descriptor, "rb") as stream:
+        return replay_lines(stream.readline(_LONGEST_START))[0].start
 
 
 class Journal:
     """An open journal: its history, and appending to it. One process at a time may have it open."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self.history, whole = replay_lines(_read_all(self._descriptor), str(path))
@@ -153,9 +165,13 @@ class Journal:
             raise
 
     def append(self, event: str, **values: Any) -> None:
-        """Add an event; on return it is on disk and part of the history."""
+        """Add an event; on return it is on disk and part of the history. Raises OSError, as on a full disk, with nothing added."""
         line = {"event": event, **values}
-        os.write(self._descriptor, (json.dumps(line) + "\n").encode())
+        text = (json.dumps(line) + "\n").encode()
+        size = os.fstat(self._descriptor).st_size
+        if os.write(self._descriptor, text) != len(text):
+            os.ftruncate(self._descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         os.fsync(self._descriptor)
         self.history.apply(line)
 

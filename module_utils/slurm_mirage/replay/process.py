@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..base.errors import WrongUse
 from ..base.processes import start_time
-from ..base.run_lock import lock_holder
+from ..base.run_lock import signed_by
 from ..base.run_settings import RunSettings
 from ..rm.api import SUBMIT_TIMEOUT
 
@@ -106,9 +106,9 @@ def take_lock(path: Path, waker: Waker) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            holder = lock_holder(path)
+            holder = signed_by(descriptor)
             if holder is not None:
-                raise WrongUse(f"{path.parent}: is being replayed by process {holder}") from None
+                raise WrongUse(f"{path.parent}: is being replayed by process {holder[0]}") from None
             if time.monotonic() > deadline:
                 raise WrongUse(f"{path.parent}: a submission of an earlier replay has not ended") from None
             waker.wait(0.1)
@@ -117,5 +117,5 @@ def take_lock(path: Path, waker: Waker) -> int:
 
 
 def sign_lock(descriptor: int) -> None:
-    """Write into the lock file which process holds it: from now on `lock_holder` returns this process."""
+    """Write into the lock file which process holds it: from now on `signed_by` returns this process."""
     os.pwrite(descriptor, f"{os.getpid()} {start_time(os.getpid())}\n".encode(), 0)

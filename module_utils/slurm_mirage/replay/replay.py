@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
 from ..base.processes import INSTANCE_VARIABLE
@@ -87,7 +88,7 @@ class Replay:
             raise
         except Exception as error:
             log.error("%s", error, exc_info=not isinstance(error, (Failed, WrongUse)))
-            self._end("failed", str(error))
+            self._end("failed", out_of_space(error, [self.folder]) or str(error))
             raise
         finally:
             if monitor is not None:
@@ -103,7 +104,10 @@ class Replay:
             log.error("partitions stay closed until the run goes on: %s", error)
         self.status.phase, self.status.message = phase, message
         if self.history.start:
-            self.journal.append(phase, real=time.time(), message=message)
+            try:
+                self.journal.append(phase, real=time.time(), message=message)
+            except OSError as error:  # the disk is full; the next replay needs no line about the end of this one
+                log.error("the journal cannot be written: %s", error)
 
     def say_finished(self) -> None:
         """Write the phase `finished` to progress.json, if the replay was killed after it had written it to the journal only."""

@@ -43,6 +43,8 @@ UNCLEAR_ATTEMPTS = 5
 WAITING = "waiting for the resource manager: "
 PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
+LAUNCH_SUFFIX = ".launch"
+"""Names of jobs that measure what a launch costs, before the first job of the plan."""
 NEVER_BEGINS = 30 * 86400
 """Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
@@ -324,7 +326,7 @@ class Submitter:
             return 0.0
 
         def submission(runtime: float) -> Submission:
-            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
+            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}{LAUNCH_SUFFIX}")
             return self._submission(row, self.folder / "launch.log")
 
         def measure() -> float:

@@ -35,7 +35,7 @@ def free_port() -> int:
 @pytest.fixture
 def server_port() -> Iterator[int]:
     """UDP port of a running clock server."""
-    command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", str(free_port()), "50", "600"]
+    command = [sys.executable, "-m", "slurm_mirage.programs.clock_answers", "127.0.0.1", str(free_port()), "50", "600"]
     environment = dict(os.environ)
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None
@@ -114,10 +114,11 @@ def test_listen_uses_the_first_free_port() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", 0))
         taken = other.getsockname()[1]
-        with clock_offset.listen(taken, 50) as server:
+        with clock_offset.listen("127.0.0.1", taken, 50) as server:
             assert taken < server.getsockname()[1] < taken + 50
-        with pytest.raises(RuntimeError, match=f"no UDP port from {taken} to {taken} is free"):
-            clock_offset.listen(taken, 1)
+            assert server.getsockname()[0] == "127.0.0.1", "no other address of the host"
+        with pytest.raises(RuntimeError, match=f"no UDP port from {taken} to {taken} of 127.0.0.1 is free"):
+            clock_offset.listen("127.0.0.1", taken, 1)
 
 
 # ---- the check against a bound ----
@@ -160,7 +161,7 @@ def instance() -> Iterator[dict[str, Any]]:
         shutil.chown(directory / "run", USER)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "module_utils/slurm_mirage", directory / "lib/slurm_mirage", ignore=ignored)
-    yield {"directory": str(directory), "user": USER, "port": free_port(), "ports": 50}
+    yield {"directory": str(directory), "user": USER, "address": "127.0.0.1", "port": free_port(), "ports": 50}
     processes.end(processes.of_instance(str(directory)), 10)
     shutil.rmtree(directory)
 
@@ -189,7 +190,7 @@ def test_the_error_says_why_the_server_does_not_start(call: Caller, instance: di
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", instance["port"]))
         refused = call("clock_answers", **{**instance, "ports": 1})
-    assert f"no UDP port from {instance['port']} to {instance['port']} is free" in refused["msg"]
+    assert f"no UDP port from {instance['port']} to {instance['port']} of 127.0.0.1 is free" in refused["msg"]
     nobody = call("clock_answers", **{**instance, "user": "there-is-no-such"})
     assert nobody["msg"] == "wrong use: user=there-is-no-such: there is no such account"
 

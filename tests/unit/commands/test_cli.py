@@ -91,6 +91,7 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("experiment", {"TRACE": "two.swf", "OFFSET": "2"}, "OFFSET: 2 may be up to 1"),
         ("experiment", {"TRACE": "two.swf", "JOBS": "3"}, "JOBS: 3 may be up to 2"),
         ("experiment", {"TRACE": "two.swf", "PERIOD": "1", "DRIFT": "-2"}, "DRIFT: -2"),
+        ("experiment", {"TRACE": "two.swf", "DRIFT": "-5"}, "DRIFT=-5: is added to PERIOD, which is 0"),
         ("experiment", {"TRACE": "two.swf", "RUN": "bench"}, "RUN: results/bench"),
         ("experiment", {"TRACE": "two.swf", "NODES": "3", "CPUS": "1", "SHRINK": "100:50:10"}, "job 2 needs 4"),
         ("cluster", {"CLUSTER": "Upper"}, "CLUSTER: 'Upper'"),

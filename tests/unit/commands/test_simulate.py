@@ -100,7 +100,7 @@ def test_a_log_without_waits_has_one_column(log: Path, monkeypatch: pytest.Monke
 
 
 def test_the_machine_is_the_logs_unless_another_one_is_given(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "machine: 4 processors, as in the log" in run(monkeypatch, TRACE=str(log))[1]
+    assert "machine: 4 processors (the log's header)" in run(monkeypatch, TRACE=str(log))[1]
     ending, printed = run(monkeypatch, TRACE=str(log), NODES="12", CPUS="1", POLICY="fcfs")
     assert ending.word == "ok" and "machine: 12 nodes of 1 CPUs" in printed
     # On three times the processors nobody waits.

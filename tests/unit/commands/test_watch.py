@@ -182,12 +182,13 @@ def test_what_the_cluster_is_at(goes_on: bool, progress: dict[str, Any] | None, 
 
 
 def test_samples_that_are_torn_old_or_of_an_earlier_release(tmp_path: Path) -> None:
-    path = tmp_path / "samples.csv"
-    assert not live_state.read_points(path, 0.0)
+    path = tmp_path / "runs/one/samples.csv"
+    path.parent.mkdir(parents=True)
+    assert not live_state.read_points(tmp_path, "one", 0.0)
     path.write_text(SAMPLES.format(100.0, 900.0))
-    assert list(live_state.read_points(path, 500.0)) == [Point(900.0, 12.0, 172.0)]
+    assert list(live_state.read_points(tmp_path, "one", 500.0)) == [Point(900.0, 12.0, 172.0)]
     path.write_text("real,pending\n900.0,3\n")
-    assert list(live_state.read_points(path, 500.0)) == [Point(900.0, 3.0, None)]
+    assert list(live_state.read_points(tmp_path, "one", 500.0)) == [Point(900.0, 3.0, None)]
 
 
 def test_sparkline() -> None:

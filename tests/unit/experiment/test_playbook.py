@@ -333,7 +333,7 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
 
 
 def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
-    """Processes with the words of an ansible-playbook, on runs of this campaign and on those of another."""
+    """Processes with the words of an ansible-playbook, on this run, on runs of this campaign, and on those of another."""
     started = []
     for run in ("mine/fifo-1", "mine/calibration", "mine-too/fifo-1", "mine"):
         variables = tmp_path / run.replace("/", "-") / "env/extravars"
@@ -344,8 +344,9 @@ def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
     started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-e", f"@{tmp_path}/env/extravars"]))
     try:
         playbook.end_leftovers(tmp_path / "results/mine")
-        assert [process.wait(timeout=10) for process in started[:2]] == [-signal.SIGKILL] * 2
-        assert [process.poll() for process in started[2:]] == [None] * 3
+        on_mine = [started[0], started[1], started[3]]
+        assert [process.wait(timeout=10) for process in on_mine] == [-signal.SIGKILL] * 3
+        assert [process.poll() for process in (started[2], started[4])] == [None] * 2
     finally:
         for process in started:
             process.kill()

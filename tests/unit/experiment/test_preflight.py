@@ -126,7 +126,7 @@ def test_a_calibration_belongs_to_its_run(tmp_path: Path, monkeypatch: pytest.Mo
     lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
     assert preflight.running(values) == "r"
     preflight.nothing_disturbed(values, "r")
-    with pytest.raises(WrongUse, match=r"^cluster: run r goes on in cluster c"):
+    with pytest.raises(WrongUse, match=r"^cluster=c: run r goes on in it; wait for its end \(BUSY=wait\)"):
         preflight.nothing_disturbed(values, "other")
     preflight.no_leftover(values, made(tmp_path / "results/r"))
     (tmp_path / "results/r").rmdir()

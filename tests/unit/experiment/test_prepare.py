@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of
-from mirage.experiment.remarks import remarks, shrink_in_words
+from mirage.experiment.remarks import never_started, remarks, shrink_in_words
 from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
 from mirage.traces.trace import Trace
@@ -79,12 +79,32 @@ def test_presets_are_due_at_once_and_the_others_at_their_own_times(given: dict[s
 
 def test_presets_and_sizes_are_told() -> None:
     run = prepared(BUSY, OFFSET=2, PRESET="running", SIZES="scale")
-    assert run.announcement() == "3 jobs, and 2 preset, longest 67 min, about 2 h 12 min"
+    assert run.announcement() == "3 jobs, and 2 preset, longest 67 min, about 67 min"
     told = remarks(run)
     assert told[:2] == [
-        "sizes of jobs: 10 times those of the log, to the nearest processor (SIZES=scale)",
+        "sizes of jobs: 2.5 times those of the log, to the nearest processor (SIZES=scale)",
         "preset, as they were when the selection begins: 2 running, 0 queued",
     ]
+
+
+def test_a_selection_that_begins_while_jobs_run_suggests_presets() -> None:
+    (line,) = [line for line in remarks(prepared(BUSY, OFFSET=2)) if line.startswith("warning: when the selection begins")]
+    assert "2 jobs of the log run on 2 processors and 0 wait" in line and "PRESET=all" in line
+    for more in ({"OFFSET": 2, "PRESET": "all"}, {"OFFSET": 0}):
+        assert not [line for line in remarks(prepared(BUSY, **more)) if "selection begins, " in line and "warning" in line]
+
+
+def test_what_jobs_that_never_started_add_is_told() -> None:
+    ran = "1 0 0 100 6 -1 -1 6 200 -1 1 1 1 -1 -1 -1 -1 -1\n"
+    never = "{} 0 {} -1 -1 -1 -1 2 100 -1 5 1 1 -1 -1 -1 -1 -1\n"
+
+    def told(text: str) -> list[str]:
+        return never_started(prepared(Trace(parse_swf(text.encode(), "log")[0], {}, {}, "swf", "")).workload)
+
+    assert told(ran) == []
+    (line,) = told(ran + never.format(2, 50) + never.format(3, 9000))
+    # 2 x 50 s until the cancellation and 2 x 100 s requested, beside 6 x 100 s.
+    assert line.startswith("never started in the log: 2 jobs;") and "at most 33 % of the work" in line
 
 
 def test_a_selection_from_the_knobs() -> None:

@@ -22,6 +22,7 @@ from slurm_mirage.base.files import file_digest
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.clock.instance_clock import clock_file
 from slurm_mirage.farm.daemons import Spec
+from slurm_mirage.farm.events import how_it_ended, read_events
 from slurm_mirage.farm.farm import read_state
 
 PACKAGE = Path(__file__).parents[3] / "module_utils"
@@ -145,11 +146,76 @@ def test_a_killed_daemon_is_restarted(bed: Bed) -> None:
 def test_a_failing_daemon_is_reported_with_its_last_error(bed: Bed) -> None:
     bed.specify(count=1, name="bad{i}")
     bed.program.write_text(
-        DAEMON.replace("echo 'fatal", f"echo 'fatal: no such luck' > {bed.directory}/log/slurmd.bad1.log; echo 'fatal")
+        DAEMON.replace("echo 'fatal", f"echo 'fatal: no such luck' >> {bed.directory}/log/slurmd.bad1.log; echo 'fatal")
     )
     bed.start()
     until(lambda: bool(bed.state().get("failing")))
     assert bed.state()["failing"] == {"bad1": "exit 3: fatal: no such luck"}
+
+
+def test_the_unexpected_ends_of_daemons_are_events(bed: Bed) -> None:
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    began = time.time()
+    victim = bed.daemons()["n2"]
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: bed.is_up(2) and bed.replaced("n2", victim))
+    # A daemon that is restarted for another configuration has not ended unexpectedly.
+    bed.specify(count=2, digest="2")
+    bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: bed.is_up(2))
+    (event,) = read_events(bed.directory, began)
+    assert (event["daemon"], event["kind"], event["exit"], event["signal"]) == ("n2", "slurmd", None, 9)
+    assert how_it_ended(event) == "killed by signal 9, by somebody or by the kernel"
+    assert read_events(bed.directory, time.time()) == []
+
+
+def test_the_end_of_a_farm_is_an_event_of_the_next_one(bed: Bed) -> None:
+    bed.specify(count=1)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    assert read_events(bed.directory, 0) == []
+    before = bed.daemons()["n1"]
+    bed.farm.kill()
+    bed.farm.wait()
+    os.kill(before, signal.SIGKILL)
+    bed.start()
+    until(lambda: bed.is_up(1))
+    assert [event["daemon"] for event in read_events(bed.directory, 0)] == ["farm"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to mount a small file system")
+def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
+    for name in ("log", "state"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=0777", "tmpfs", str(bed.directory / name)], check=True)
+    try:
+        bed.specify(count=1)
+        bed.start()
+        until(lambda: bed.is_up(1))
+        for name in ("state", "log"):
+            with suppress(OSError), (bed.directory / name / "filler").open("wb", buffering=0) as stream:
+                while True:
+                    stream.write(b"x" * 4096)
+        time.sleep(2.5)
+        (bed.directory / "log/filler").unlink()
+        until(lambda: len(read_events(bed.directory, 0)) == 2)
+        assert {event["path"] for event in read_events(bed.directory, 0)} == {str(bed.directory / name) for name in ("state", "log")}
+    finally:
+        bed.farm.terminate()
+        bed.farm.wait(60)
+        for name in ("log", "state"):
+            subprocess.run(["umount", str(bed.directory / name)], check=True)
+
+
+def test_a_clock_that_cannot_be_read_is_a_trouble_and_not_the_end_of_the_farm(bed: Bed) -> None:
+    clock_file(bed.directory).write_text("garbage")
+    bed.specify_all(bed.entry(1), speed=2.0)
+    bed.start()
+    until(lambda: "virtual clock cannot be read" in bed.state().get("trouble", ""))
+    clock_file(bed.directory).unlink()
+    until(lambda: bed.is_up(1))
+    assert bed.state()["trouble"] == ""
 
 
 def test_sighup_applies_a_changed_specification(bed: Bed) -> None:

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.instance.node_removal import Change, check, plan, wanted_hardware
+from slurm_mirage.instance.node_removal import Change, all_stay, check, configured_nodes, plan, wanted_hardware
+from slurm_mirage.rm.slurm.conf import Nodes, render
 from slurm_mirage.rm.slurm.node_classes import NodeClass
 from slurm_mirage.rm.slurm.node_commands import REASON, Hardware, Node, PlacedJob, parse_jobs, parse_nodes
 
 FOUR = Hardware(4, 4, 1, 1)
+GPU_EXTRA = (("CoresPerSocket", "8"), ("ThreadsPerCore", "2"), ("Gres", "gpu:v100:4"))
 # As Slurm 22.05.8 answers.
 NODES = (
     "NodeName=n1 CoresPerSocket=1 CPUAlloc=0 CPUTot=4 CPULoad=0.50 AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) "
@@ -35,6 +37,24 @@ def test_what_slurmctld_says_of_nodes() -> None:
         node("gpu2", REASON, Hardware(32, 2, 8, 2, "gpu:v100:4")),
         node("n3", "broken fan = repair"),
     ]
+
+
+WRITTEN = render(
+    {"ClusterName": "x"},
+    [Nodes("n", 1, 3, 4, "127.0.0.1", 17001), Nodes("gpu", 2, 1, 32, "127.0.0.1", 17004, GPU_EXTRA)],
+    [{"name": "batch"}],
+)
+
+
+def test_the_nodes_of_a_slurm_conf_as_it_is_written() -> None:
+    found = {one.name: (one.hardware, one.address) for one in configured_nodes(WRITTEN)}
+    wanted = wanted_hardware([NodeClass("n", 1, 3, 4, ()), NodeClass("gpu", 2, 1, 32, GPU_EXTRA)])
+    assert found == {name: (hardware, "127.0.0.1") for name, hardware in wanted.items()}
+    assert all_stay(WRITTEN, wanted, ["127.0.0.1"])
+    assert all_stay(WRITTEN, wanted_hardware([NodeClass("n", 1, 9, 4, ())]) | wanted), "more nodes"
+    assert not all_stay(WRITTEN, wanted_hardware([NodeClass("n", 1, 3, 4, ())]))
+    assert not all_stay(WRITTEN, wanted | wanted_hardware([NodeClass("n", 1, 3, 8, ())]))
+    assert not all_stay(WRITTEN.replace("127.0.0.1", "10.0.0.1"), wanted, ["10.0.0.2"])
 
 
 def test_what_slurmctld_says_of_jobs() -> None:

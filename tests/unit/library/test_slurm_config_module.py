@@ -288,7 +288,7 @@ def test_time_outs_of_the_role_follow_the_speed(tmp_path: Path) -> None:
     fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
     assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
     assert {"MessageTimeout=1200", "TCPTimeout=60", "KillWait=20", "SlurmctldTimeout=2400"} <= set(fast)
-    assert f"AuthInfo=socket={tmp_path}/run/munge.socket,cred_expire=120" in fast
+    assert f"AuthInfo=socket={tmp_path}/run/private/munge.socket,cred_expire=120" in fast
     (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
 

@@ -25,7 +25,7 @@ USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
 DAEMON = """#!/bin/sh
 case $0 in
 *munged) for word; do case $word in --socket=*) echo > "${word#*=}" ;; esac; done ;;
-*mariadbd) echo > run/mariadb.socket ;;
+*mariadbd) echo > run/private/mariadb.socket ;;
 *slurmctld) echo > run/slurmctld.pid ;;
 *slurmdbd) echo > run/slurmdbd.pid ;;
 *slurmd) echo > "run/slurmd.$3.pid" ;;
@@ -187,7 +187,7 @@ def test_accounting_is_added_and_removed(call: Caller, params: dict[str, Any]) -
         environments = {pid: processes.environment(pid) for pid in processes.of_instance(str(directory))}
         (slurmdbd,) = (pid for pid, environment in environments.items() if "MYSQL_UNIX_PORT" in environment)
         assert environments[slurmdbd]["SLURM_CONF"] == f"{directory}/etc/slurm.conf"
-        assert environments[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/mariadb.socket"
+        assert environments[slurmdbd]["MYSQL_UNIX_PORT"] == f"{directory}/run/private/mariadb.socket"
         assert call("slurm_farm", **accounting)["changed"] is False
         (directory / "etc/slurmdbd.conf").write_text("DbdPort=2")
         assert call("slurm_farm", **accounting)["changed"] is True

@@ -45,9 +45,9 @@ def params(tmp_path: Path) -> Iterator[dict[str, Any]]:
     (folder / "run.json").write_text(json.dumps(settings))
     user = pwd.getpwuid(os.geteuid()).pw_name
     yield {"instance": str(tmp_path), "run": "first", "user": user, "package_path": str(ROOT / "module_utils")}
-    pid = lock_holder(folder / "replay.lock")
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)
+    replay = lock_holder(tmp_path, "first")
+    if replay is not None:
+        os.kill(replay[0], signal.SIGKILL)
 
 
 def info(params: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def end(pid: int) -> None:
 
 def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, Any]) -> None:
     assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
-    assert call("slurm_replay_info", **info(params)) == {"changed": False, "running": False, "progress": {}, "invocation": ANY}
+    assert call("slurm_replay_info", **info(params)) == {"changed": False, "running": False, "failure": "", "progress": {}, "invocation": ANY}
     started = call("slurm_replay", **params)
     assert started["changed"] and started["running"]
     assert os.getsid(started["pid"]) == started["pid"], "it is detached"
@@ -74,7 +74,8 @@ def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, A
     assert seen["running"] and seen["progress"]["phase"] == "waiting"
 
     assert call("slurm_replay", check=True, state="stopped", **params)["changed"]
-    assert lock_holder(Path(params["instance"], "runs", "first", "replay.lock")) == started["pid"], "a check changes nothing"
+    replay = lock_holder(Path(params["instance"]), "first")
+    assert replay is not None and replay[0] == started["pid"], "a check changes nothing"
     assert call("slurm_replay", state="stopped", **params)["changed"]
     assert not call("slurm_replay", state="stopped", **params)["changed"]
     seen = call("slurm_replay_info", **info(params, wait=60))

@@ -10,6 +10,7 @@ import pytest
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import schedule
+from mirage.traces.trace import LARGEST_JOB
 from mirage.workloads.selection import Selection
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
@@ -30,7 +31,7 @@ def test_schedules_of_logs(tmp_path: Path) -> None:
     assert (swf.format, swf.processors, swf.machine, swf.suspensions) == ("swf", 100, "the log's header", None)
     assert swf.notes == {}
     assert swf.jobs.select("start", "end").row(0) == (5, 15)
-    assert (sacct.format, sacct.processors, sacct.machine) == ("sacct", 8, "the widest job")
+    assert (sacct.format, sacct.processors, sacct.machine) == ("sacct", 8, LARGEST_JOB)
     assert sacct.jobs.select("start", "end").row(0) == (30, 150)
 
 

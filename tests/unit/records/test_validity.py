@@ -24,8 +24,8 @@ MEMBERS = {
     "valid", "reasons", "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost", "clock_offset_max", "disagreements_by_kind", "copies_cancelled", "reruns_cancelled",
-    "suspended_compared", "suspended_apart_max",
+    "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
+    "suspended_apart_max", "daemons_ended", "foreign_jobs",
 }  # fmt: skip
 
 
@@ -78,6 +78,17 @@ def test_good_run_is_valid(tmp_path: Path) -> None:
 
 
 # ---- what must not happen ----
+
+
+def test_jobs_that_the_run_did_not_submit_make_it_invalid_and_are_named(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    for number in range(1, 6):
+        made.stranger(f"job {number}", 900 + number, submit=100.0, end=200.0)
+    found = verdict(made.collect())
+    assert (found["valid"], found["foreign_jobs"]) == (False, 5)
+    [reason] = found["reasons"]
+    names = "job 1 901 somebody, job 2 902 somebody, job 3 903 somebody, ..."
+    assert reason == f"5 jobs that this run did not submit ran or waited in the cluster ({names})"
 
 
 def lost(made: RunFolder) -> None:
@@ -171,6 +182,54 @@ def test_complaints_of_the_daemons(tmp_path: Path) -> None:
     (tmp_path / "complaints.json").write_text(json.dumps({"head": "h1", "counts": {"h1": {"munge": 9}, "c1": {"munge": 2}}}))
     of_hosts = judge(run, samples(), pl.DataFrame(), {"messages": {"munge": 1}}, 64, 4, complaints=read_complaints(tmp_path))
     assert of_hosts["messages"] == {"munge": 3}
+
+
+KILLED = {"event": "ended", "real": 3661.5, "daemon": "munged", "kind": "munged", "exit": None, "signal": 9}
+KILLED |= {"out_of_memory": False, "words": ""}
+
+
+def slow_run(folder: Path) -> Collected:
+    made = RunFolder(folder, 2.0)
+    for job in range(20):
+        made.played(made.job(due=50.0 * job, runtime=100.0, lag=20.0), start=50.0 * job + 20.1, launch=0.03)
+    return made.collect()
+
+
+def judged(run: Collected, *events: dict[str, Any], **more: list[dict[str, Any]]) -> dict[str, Any]:
+    told = {"head": "h", "counts": {}, "events": {"h": list(events), **more}}
+    return judge(run, samples(), pl.DataFrame(), FINISHED, 64, 4, complaints=told)
+
+
+def test_the_end_of_a_daemon_is_named_before_its_effects(tmp_path: Path) -> None:
+    run = slow_run(tmp_path)
+    assert any("lower SPEED" in reason for reason in judged(run)["reasons"])
+    found = judged(run, KILLED)
+    assert found["daemons_ended"] == {"munged": 1}
+    assert found["reasons"][0] == (
+        "munged ended 1 time (killed by signal 9, by somebody or by the kernel, at 01:01:01 UTC): repeat the run"
+    )
+    assert len(found["reasons"]) > 1 and not any("SPEED" in reason for reason in found["reasons"])
+
+
+def test_the_causes_of_an_invalid_run(tmp_path: Path) -> None:
+    run = slow_run(tmp_path)
+    nodes = [KILLED | {"daemon": f"n{number}", "kind": "slurmd"} for number in range(1, 8)]
+    controller = KILLED | {"daemon": "slurmctld", "kind": "slurmctld", "signal": None, "exit": 1, "words": "fatal: no"}
+    full = {"event": "full", "real": 60.0, "path": "/x/log"}
+    found = judged(run, *nodes, controller, full, c1=[KILLED | {"out_of_memory": True}])["reasons"][:4]
+    assert found == [
+        "no space was left on /x/log on h at 00:01:00 UTC: free some, and repeat the run",
+        "munged ended 1 time (killed by the kernel, which had no memory left, at 01:01:01 UTC on c1): "
+        "take fewer NODES, or a host with more memory",
+        "slurmctld ended 1 time (exit 1: fatal: no, at 01:01:01 UTC on h): repeat the run",
+        "slurmd of n1, n2, n3, n4, n5 ... ended 7 times (killed by signal 9, by somebody or by the kernel, at 01:01:01 UTC on h): "
+        "repeat the run",
+    ]
+
+
+def test_the_end_of_a_daemon_that_disturbed_nothing_is_no_reason(tmp_path: Path) -> None:
+    found = judged(good_run(tmp_path).collect(), KILLED)
+    assert (found["valid"], found["reasons"], found["daemons_ended"]) == (True, [], {"munged": 1})
 
 
 def test_nodes_that_did_not_respond(tmp_path: Path) -> None:
@@ -546,7 +605,7 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
-        unsubmitted=0,
+        unsubmitted=0, foreign=pl.DataFrame(),
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 

@@ -123,7 +123,7 @@ def test_the_server_is_the_instances_own() -> None:
     options = lines(database(Path("/i")).mariadb_cnf(), " = ")
     assert options["skip_networking"] == "1"
     assert {options[name] for name in ("datadir", "socket", "pid_file", "log_error", "tmpdir")} == {
-        "/i/database", "/i/run/mariadb.socket", "/i/run/mariadbd.pid", "/i/log/mariadbd.log", "/i/run",
+        "/i/database", "/i/run/private/mariadb.socket", "/i/run/mariadbd.pid", "/i/log/mariadbd.log", "/i/run",
     }  # fmt: skip
     assert options["innodb_buffer_pool_size"] == "64M"
 

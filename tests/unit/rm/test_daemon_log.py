@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ STAMP = "[2027-03-01T10:00:00.123]"
         ("agent msg_type=4005 ran for 127 seconds", "time-out"),
         ("error: A node ping cycle took more than 300 seconds. Node RPC requests like ping ...", "time-out"),
         ("error: Munge encode failed: Timed-out", "munge"),
+        ("error: Configured MaxJobCount may lead to job_state being larger then maximum buffer size and not saved, based on", None),
         ("error: If munged is up, restart with --num-threads=10", None),
         (
             "error: slurm_unpack_received_msg: [[localhost]:1] auth_g_verify: MESSAGE_EPILOG_COMPLETE has authentication error: X",
@@ -78,9 +80,21 @@ def test_any_line_has_at_most_one_kind(text: str) -> None:
 
 
 def stamped(virtual: float, text: str) -> str:
-    return f"[{time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(virtual))}.000] {text}\n"
+    return f"[{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(virtual))}.000] {text}\n"
 
 
+@pytest.fixture
+def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process in the time zone that is the parameter; the daemons' logs are in UTC in any zone."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("time_zone")
+@pytest.mark.parametrize("time_zone", ["UTC", "Asia/Tokyo", "America/Chicago"], indirect=True)
 def test_only_complaints_of_the_run_count(tmp_path: Path) -> None:
     began, refused = 2_000_000_000.0, "error: connect: Connection refused"
     controller = tmp_path / "slurmctld.log"

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.hostlist import expand
 from slurm_mirage.rm.slurm import conf as slurm_conf
-from slurm_mirage.rm.slurm import site_conf
+from slurm_mirage.rm.slurm import site_conf, site_words
 from slurm_mirage.rm.slurm.conf import Nodes
+from slurm_mirage.rm.slurm.node_options import gres_of, split_gres
+from slurm_mirage.rm.slurm.setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE
 
 SITE = r"""
 # A comment, and a value with a \# in it.
@@ -81,7 +84,7 @@ def test_partitions(site: site_conf.SiteConf) -> None:
 
 
 def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) -> None:
-    left_out = "\n".join(site.left_out)
+    left_out = "\n".join(map(str, site.left_out))
     assert "ClusterName=wombat: the instance has its own" in left_out
     assert "Prolog=/etc/slurm/prolog.sh: jobs only sleep" in left_out
     assert "NodeName=g[08-09]: NodeAddr=10.1.1.[8-9]: all nodes are daemons of one host" in left_out
@@ -100,11 +103,14 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a1\nnonsense\n", r"line 2: 'nonsense' is no Key=Value"),
         ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
         ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
-        ("NodeName=a1,a01\nPartitionName=p Nodes=ALL\n", "leading zeros"),
         ("NodeName=a[1\n", "not a list of names"),
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
-        ("NodeName=a1\nPartitionName=p\n", "has no nodes"),
-        ("include other.conf\n", r"other\.conf: cannot be read"),
+        ("NodeName=a1\nPartitionName=p\n", "has no PartitionName line with nodes"),
+        ("NodeName=a[1-1000]-[1-2000]\n", "not a list of names"),
+        ("include other.conf\n", r"other\.conf' cannot be read"),
+        ("include a**\n", r"a\*\*' cannot be read \(No such file"),
+        ("include a\0b\n", r"a\\x00b' cannot be read \(not the name of a file"),
+        (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
         ("include slurm.conf\n", "is included by itself"),
     ],
 )
@@ -127,27 +133,217 @@ def test_anything_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPa
 def test_our_own_file_is_taken_over(tmp_path: Path) -> None:
     """What slurm_conf writes for a cluster is read as that cluster."""
     nodes = [Nodes("n", 1, 5, 4, "127.0.0.1", 17001, (("RealMemory", "100"),)), Nodes("fat", 1, 1, 8, "127.0.0.1", 17006)]
-    text = slurm_conf.render({"SchedulerType": "sched/builtin", "SlurmctldPort": 17000}, nodes, [{"name": "p", "MaxTime": "1:00"}])
+    text = slurm_conf.render(
+        {"SchedulerType": "sched/builtin", "SlurmctldPort": 17000}, nodes, [{"name": "p", "MaxTime": "1:00", "Default": True}]
+    )
     (tmp_path / "slurm.conf").write_text(text)
     site = site_conf.read(tmp_path / "slurm.conf")
     assert [(some.names, some.cpus) for some in site.nodes] == [("n[1-5]", 4), ("fat1", 8)]
     assert site.settings == {"SchedulerType": "sched/builtin"}
-    assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Nodes": "ALL"}]
+    assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Default": "YES", "Nodes": "ALL"}]
 
 
-SHOWN = """Configuration data as of 2026-03-01T10:00:00
-SchedulerParameters     = bf_max_job_test=500,bf_window=2880,bf_max_time=3600
-PriorityDecayHalfLife   = 7-00:00:00
-PriorityWeightAge       = 1000
-KillWait                = 30 sec
+def read(tmp_path: Path, text: str, **files: str) -> site_conf.SiteConf:
+    for name, content in {"slurm": text, **files}.items():
+        (tmp_path / f"{name}.conf").write_text(content)
+    return site_conf.read(tmp_path / "slurm.conf")
+
+
+NODES_AND_PARTITION = "NodeName=a[1-4] CPUs=8\nPartitionName=p Nodes=ALL Default=YES\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        ("rack-d07-[24,27]-[01]", ["rack-d07-24-1", "rack-d07-27-1"]),
+        ("a[1-2]-[1-3]", ["a1-[1-3]", "a2-[1-3]"]),
+        ("n[001-120]", ["n[1-120]"]),
+        ("r1i0n[0-35],r1i1n[0-3]", ["r1i0n[0-35]", "r1i1n[0-3]"]),
+        ("holy0110[1-8],holy0120[1-8]", ["holy[1101-1108]", "holy[1201-1208]"]),
+        # Names that differ in zeros only, a number without a name, names without a number.
+        ("n1,n01,n001", ["n1", "n0-1", "n00-1"]),
+        ("[01-04]", ["n[1-4]"]),
+        ("1a,login-ib", ["n1a1", "login-ib1"]),
+    ],
+)
+def test_names_of_nodes(tmp_path: Path, names: str, classes: list[str]) -> None:
+    site = read(tmp_path, f"NodeName={names} CPUs=2 NodeAddr=10.0.0.1 NodeHostname=x\nPartitionName=p Nodes={names}\n")
+    assert [some.names for some in site.nodes] == classes
+    wanted = {name for some in site.nodes for name in expand(some.names)}
+    assert set(expand(site.partitions[0]["Nodes"])) == wanted == {site.renamed.get(name, name) for name in expand(names)}
+
+
+@given(st.sets(st.from_regex(r"[a-c0-1][a-c0-1-]{0,4}", fullmatch=True), min_size=1))
+def test_any_names_become_as_many_nodes_of_names_that_slurm_takes(
+    tmp_path_factory: pytest.TempPathFactory, names: set[str]
+) -> None:
+    text = f"NodeName={','.join(sorted(names))}\nPartitionName=p Nodes={','.join(sorted(names))}\n"
+    site = read(tmp_path_factory.mktemp("names"), text)
+    assert sum(some.count for some in site.nodes) == len(names)
+    assert len(set(expand(site.partitions[0]["Nodes"]))) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("gres", "kept", "left_out"),
+    [
+        ("gpu:a100:4(S:0-1)", "gpu:a100:4", ["gpu:a100:4(S:0-1)"]),
+        ("gpu:v100:4(IDX:0-1,3),craynetwork:4", "gpu:v100:4,craynetwork:4", ["gpu:v100:4(IDX:0-1,3)"]),
+        ("gpu:2,shard:8,mps:200", "gpu:2", ["shard:8", "mps:200"]),
+        ("gpu:tesla_v100-pcie-16gb:2", "gpu:tesla_v100-pcie-16gb:2", []),
+        ("big-node:1,lscratch:10k", "big-node:1,lscratch:10K", []),
+        ("gpu:v100:2,gpu:v100:1", "gpu:v100:3", []),
+        ("gpu:2,gpu:v100:2", "gpu:2", ["gpu:v100:2"]),
+        ("bandwidth:lustre:no_consume:4G,gpu:1", "gpu:1", ["bandwidth:lustre:no_consume:4G"]),
+        ("gpu:100", "", ["gpu:100"]),
+        ("gpu:0,,", "", []),
+        ("gpu:x:y:z", "", ["gpu:x:y:z"]),
+    ],
+)
+def test_gres(tmp_path: Path, gres: str, kept: str, left_out: list[str]) -> None:
+    site = read(tmp_path, f"GresTypes=gpu\nNodeName=a[1-4] Gres={gres}\nPartitionName=p Nodes=ALL\n")
+    assert dict(site.nodes[0].extra).get("Gres", "") == kept
+    assert [item.what for item in site.left_out if item.group == site_words.RESOURCES] == [f"Gres={item}" for item in left_out]
+    assert all(item.count == 4 for item in site.left_out if item.group == site_words.RESOURCES)
+
+
+@given(st.text("gpu:a1,(S-)0k", max_size=20))
+def test_what_is_kept_of_any_gres_can_be_emulated(text: str) -> None:
+    gres_of((("Gres", split_gres(text)[0]),))
+
+
+def test_included_files(tmp_path: Path) -> None:
+    """A pattern, a file of the site's that is beside the first one here, %c, one in the other, and a backslash at a file's end."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/b.conf").write_text("NodeName=b1 \\\n  CPUs=4 # of four\n")
+    (tmp_path / "parts/a.conf").write_text("nodename=a1 CPUS=2\nInclude more.conf\n")
+    text = "clustername=wombat\nINCLUDE parts/*.conf\nInclude /etc/nowhere/%c.conf\nPartitionName=p Nodes=ALL\n"
+    site = read(tmp_path, text, wombat="NodeName=w1 CPUs=8\\", more="NodeName=m1")
+    assert [(some.names, some.cpus) for some in site.nodes] == [("a1", 2), ("m1", 1), ("b1", 4), ("w1", 8)]
+
+
+def test_node_sets_have_nodes_and_features(tmp_path: Path) -> None:
+    text = (
+        "NodeName=a1 Feature=x\nNodeName=a[2-3]\nNodeSet=s Feature=x Nodes=a3\nPartitionName=p Nodes=s\nPartitionName=q Nodes=All\n"
+    )
+    assert [partition["Nodes"] for partition in read(tmp_path, text).partitions] == ["a[1,3]", "ALL"]
+
+
+def test_a_partition_without_nodes_is_left_out(tmp_path: Path) -> None:
+    site = read(tmp_path, NODES_AND_PARTITION + "PartitionName=empty\n")
+    assert [partition["name"] for partition in site.partitions] == ["p"]
+    assert any(item.line == "PartitionName=empty" and item.group == site_words.SCHEDULING for item in site.left_out)
+
+
+def test_the_largest_open_partition_is_the_default_where_the_file_has_none(tmp_path: Path) -> None:
+    nodes = "NodeName=a[1-4]\n"
+    partitions = "PartitionName=s Nodes=a1\nPartitionName=l Nodes=a[1-3] Default=NO\nPartitionName=m Nodes=ALL State=DOWN\n"
+    site = read(tmp_path, f"{nodes}{partitions}PartitionName=h Nodes=ALL Hidden=YES\n")
+    assert [partition["name"] for partition in site.partitions if partition.get("Default") == "YES"] == ["l"]
+    assert any(str(item).startswith("no partition is the default: l is, the largest one") for item in site.left_out)
+    site = read(tmp_path, f"{nodes}{partitions}PartitionName=d Nodes=a1 default=yes\n")
+    assert [partition["name"] for partition in site.partitions if "default" in partition] == ["d"]
+
+
+def test_processors_that_do_not_agree_are_those_that_slurm_takes(tmp_path: Path) -> None:
+    site = read(
+        tmp_path, "NodeName=a1 CPUs=24 Sockets=2 CoresPerSocket=8 ThreadsPerCore=2\nPartitionName=p Nodes=ALL Default=YES\n"
+    )
+    assert site.nodes[0].cpus == 32
+    assert [item.what for item in site.left_out] == ["CPUs=24"]
+
+
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("CacheGroups=0", {}),
+        ("SchedulerPort=7321", {}),
+        ("FastSchedule=1", {}),
+        ("NoSuchSetting=1", {}),
+        ("PrEpPlugins=prep/own", {}),
+        ("PreemptType=preempt/qos\nPreemptMode=REQUEUE", {}),
+        (
+            "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE",
+            {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"},
+        ),
+        ("PreemptMode=GANG", {"PreemptMode": "GANG"}),
+        ("SchedulerType=sched/wiki2", {}),
+        ("SelectType=select/cray_aries\nSelectTypeParameters=CR_CPU,NHC_NO", {"SelectTypeParameters": "CR_CPU"}),
+        ("AccountingStorageEnforce=all", {}),
+        ("AccountingStorageEnforce=limits,WCKeys,qos", {"AccountingStorageEnforce": "limits,qos"}),
+        (
+            "SchedulerParameters=bf_max_job_user=9,defer,bf_max_job_user_part=2,max_rpc_cnt=8,bf_max_job_assoc=1,bf_max_job_part=7",
+            {"SchedulerParameters": "defer,bf_max_job_part=7"},
+        ),
+        ("SchedulerParameters=max_job_bf=50", {"SchedulerParameters": "bf_max_job_test=50"}),
+        (
+            "SchedulerParameters=bf_max_job_array_resv=5,default_queue_depth=9",
+            {"SchedulerParameters": "bf_max_job_array_resv=5,default_queue_depth=9"},
+        ),
+    ],
+)
+def test_what_slurmctld_would_not_start_with_or_one_user_would_be_held_back_by(
+    tmp_path: Path, line: str, settings: dict[str, str]
+) -> None:
+    site = read(tmp_path, f"{line}\n{NODES_AND_PARTITION}")
+    assert site.settings == settings
+    whole = line.replace("max_job_bf", "bf_max_job_test").splitlines() == [f"{key}={value}" for key, value in settings.items()]
+    assert bool(site.left_out) is not (whole and "Enforce" not in line)
+
+
+def test_the_reason_names_the_release_that_retired_a_setting(tmp_path: Path) -> None:
+    site = read(tmp_path, f"CacheGroups=0\nControlMachine=h\nMemLimitEnforce=no\n{NODES_AND_PARTITION}")
+    assert [str(item) for item in site.left_out] == [
+        "CacheGroups=0: retired in Slurm 21.08, now GroupUpdateTime",
+        "ControlMachine=h: retired in Slurm 18.08, now SlurmctldHost",
+        "MemLimitEnforce=no: retired in Slurm 20.02, now JobAcctGatherParams=OverMemoryKill",
+    ]
+
+
+GROUPS_TEXT = """
+TopologyPlugin=topology/tree
+MCSPlugin=mcs/none
+GresTypes=gpu
+SlurmctldDebug=info
+NodeName=a[1-4] CPUs=8 CoreSpecCount=1 State=FUTURE
+NodeName=b1 CoreSpecCount=2 State=UNKNOWN NodeAddr=x
+DownNodes=a[1-2] State=DOWN
+PartitionName=p Nodes=ALL AllowGroups=x QOS=long State=DOWN
+PartitionName=q Nodes=a1 AllowGroups=y State=UP AllowQos=ALL Default=YES
 """
 
 
-def test_what_is_not_in_force_is_told() -> None:
-    written = {
-        "SchedulerParameters": "bf_window=2880,bf_max_job_test=500",
-        "KillWait": "30",
-        "PriorityWeightAge": "900",
-        "Own": "1",
-    }
-    assert site_conf.not_in_force(written, SHOWN) == ["PriorityWeightAge=900: in force is 1000"]
+def test_what_is_left_out_is_told_in_groups(tmp_path: Path) -> None:
+    told = site_conf.summary(read(tmp_path, GROUPS_TEXT).left_out)
+    expected = [
+        "decides about scheduling: TopologyPlugin=topology/tree: no topology",
+        "decides about scheduling: AllowGroups of 2 partitions: all jobs belong to one user",
+        "decides about scheduling: QOS of partition p: the site's QOS",
+        "decides about scheduling: State=DOWN of partition p: all partitions are up",
+        "changes resources: CoreSpecCount of 5 nodes: nothing is set aside",
+        "changes resources: State=FUTURE of 4 nodes: all nodes are there",
+        "changes resources: DownNodes=a[1-2] State=DOWN: all nodes are there",
+        "has no part in scheduling here: 4 more",
+    ]
+    assert len(told) == len(expected)
+    assert all(line.startswith(begin) for line, begin in zip(told, expected, strict=True)), told
+
+
+def test_words_that_a_release_does_not_have_yet_are_told(tmp_path: Path) -> None:
+    text = "PreemptParameters=reclaim_licenses\nNodeName=a1 TRESWeights=CPU=1\nPartitionName=p Nodes=ALL MaxCPUsPerSocket=4\n"
+    site = read(tmp_path, text)
+    assert site_conf.too_new(site, "") == site_conf.too_new(site, "23.02.1") == []
+    assert [str(item) for item in site_conf.too_new(site, "16.05.6")] == [
+        "PreemptParameters=reclaim_licenses: it is there from Slurm 23.02 on",
+        "PartitionName=p: MaxCPUsPerSocket=4: it is there from Slurm 23.02 on",
+        "NodeName=a1: TRESWeights=CPU=1: it is there from Slurm 17.02 on",
+    ]
+
+
+def test_each_word_is_in_one_table() -> None:
+    named = [*site_words.TAKEN, *RETIRED, *(name for _, _, names in site_words.OVERRIDDEN for name in names)]
+    assert len({name.lower() for name in named}) == len(named)
+    assert set(SINCE) <= set(site_words.TAKEN)
+    for since, taken in ((PARTITION_WORDS_SINCE, site_words.PARTITION_TAKEN), (NODE_WORDS_SINCE, site_words.NODE_TAKEN)):
+        assert {word.lower() for word in since} <= set(taken)
+    assert not set(site_words.NODE_TAKEN) & set(site_words.NODE_OVERRIDDEN)
+    assert not set(site_words.PARTITION_TAKEN) & set(site_words.PARTITION_OVERRIDDEN)

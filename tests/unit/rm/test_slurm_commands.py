@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -141,6 +142,13 @@ def test_queue() -> None:
     assert [job.active for job in jobs] == [True, True, False]
 
 
+def test_owners_of_jobs_in_the_queue() -> None:
+    assert slurm_commands.parse_queue_owners("12|1795199569|slurm-c|a|b\n13|N/A|nobody|wrap\n") == [
+        {"job_id": 12, "name": "a|b", "user": "slurm-c", "submit": 1795199569},
+        {"job_id": 13, "name": "wrap", "user": "nobody", "submit": None},
+    ]
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "state", "held"),
     [
@@ -163,7 +171,7 @@ def test_completed_job() -> None:
     job = records.parse_completed(COMPLETED.rstrip("\n"))
     assert job is not None
     assert job == CompletedJob(
-        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029
+        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029, "slurm-proto"
     )
     waited = records.parse_completed(COMPLETED.replace("NodeList=n1", "NodeList=(null)").replace("CANCELLED", "NODE_FAIL"))
     assert waited is not None and (waited.ran, waited.ended_for_good) == (False, False)
@@ -354,6 +362,16 @@ def test_programs_are_run_with_nothing_of_the_callers_environment(tmp_path: Path
     with pytest.raises(Unclear) as caught:
         Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit(Submission("n", "c", 1, None, 1, "", "/srv"))
     assert str(caught.value) == "sbatch: PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE"
+
+
+def test_a_command_run_through_another_program_has_the_same_environment(tmp_path: Path) -> None:
+    program = tmp_path / "sinfo"
+    program.write_text("#!/bin/sh\nenv | cut -d= -f1 | sort | tr '\\n' ' ' >&2\nps -o ni= -p $$ >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(Unclear) as caught:
+        Slurm("/etc/slurm.conf", str(tmp_path), "/srv", become=("env", "SECRET=1", "nice", "-n", "3")).nodes()
+    words = "PATH PWD SLURM_CONF SLURM_MIRAGE_INSTANCE SLURM_TIME_FORMAT TZ"
+    assert str(caught.value).split() == ["sinfo:", *words.split(), str(os.nice(0) + 3)]
 
 
 def test_sbatch_that_was_killed_may_have_submitted(tmp_path: Path) -> None:

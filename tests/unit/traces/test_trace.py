@@ -6,9 +6,12 @@ import gzip
 import hashlib
 from pathlib import Path
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mirage.traces import trace
+from mirage.traces import swf, trace
 from slurm_mirage.base.errors import WrongUse
 
 SWF = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
@@ -71,3 +74,30 @@ def test_other_content_is_refused(tmp_path: Path, content: str, message: str) ->
 def test_the_machine_of_a_log(tmp_path: Path, header: str, machine: tuple[int, int | None]) -> None:
     (tmp_path / "log").write_text(header + SWF)
     assert trace.read_trace(tmp_path / "log").machine() == machine
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(-1, 20), st.integers(-1, 20), st.integers(-1, 9)),
+        max_size=20,
+    )
+)
+def test_peak_use_agrees_with_a_slow_count(jobs: list[tuple[int, int, int, int]]) -> None:
+    rows = [
+        dict.fromkeys(swf.COLUMNS, -1) | {"submit": submit, "wait": wait, "run_time": run, "allocated_processors": size}
+        for submit, wait, run, size in jobs
+    ]
+    frame = pl.DataFrame(rows, schema=swf.SCHEMA, strict=False)
+    known = [(submit + wait, run, size) for submit, wait, run, size in jobs if wait >= 0 and run > 0 and size > 0]
+    in_use = [sum(size for start, run, size in known if start <= second < start + run) for second in range(80)]
+    assert trace.peak_use(frame) == max(in_use)
+
+
+def test_the_machine_of_a_log_without_header_is_estimated(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(SWF + SWF.replace("1 0 5", "2 3 4"))
+    read = trace.read_trace(tmp_path / "log")
+    assert (read.machine(), read.machine_source()) == ((8, None), trace.PEAK_USE)
+    (tmp_path / "log").write_text(SWF)
+    assert trace.read_trace(tmp_path / "log").machine_source() == trace.LARGEST_JOB
+    (tmp_path / "log").write_text("; MaxProcs: 9\n" + SWF)
+    assert trace.read_trace(tmp_path / "log").machine_source() == trace.HEADER

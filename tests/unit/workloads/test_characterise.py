@@ -232,6 +232,14 @@ def test_missing_data_of_a_log_are_named() -> None:
     assert workload.begin is None
 
 
+def test_load_is_not_known_without_the_machine() -> None:
+    jobs = frame(*({"submit": second, "wait": 0, "run_time": 9, "allocated_processors": 2} for second in range(5)))
+    unknown, known = characterise(jobs, None), characterise(jobs, 4)
+    different = {name for name in FIGURES if unknown.figures[name] != known.figures[name]}
+    assert different == {"processors", "offered_load", "utilisation"}
+    assert unknown.load.is_empty() and "NODES and CPUS name it" in unknown.missing["offered"]
+
+
 @pytest.mark.parametrize("jobs", [[], [{"status": 3, "allocated_processors": 1}]])
 def test_a_log_without_jobs_is_refused(jobs: list[dict[str, Any]]) -> None:
     with pytest.raises(WrongUse, match="trace: holds no job"):

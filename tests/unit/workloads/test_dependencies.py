@@ -199,6 +199,45 @@ def test_minutes_after_a_start_are_shrunk() -> None:
     assert chosen.jobs["dependency"][1] == "after:1+2"
 
 
+@pytest.mark.parametrize("depend", ["keep", "none"])
+def test_jobs_that_were_held_until_they_were_cancelled_never_start(depend: str) -> None:
+    with_columns = {"Eligible": f"{DAY}10:00:00", "Reason": "None"}
+    held_by_user = NEVER_RAN | {"Reason": "JobHeldUser"}
+    never_eligible = NEVER_RAN | {"Eligible": "Unknown"}
+    depends = never_eligible | {"SubmitLine": "sbatch --dependency=afterok:1 j.sh"}
+    trace = log(
+        with_columns, with_columns | held_by_user, with_columns | never_eligible, with_columns | depends, with_columns | NEVER_RAN
+    )
+    chosen = prepared(trace, depend)
+    # Whether the job with a dependency waits is decided by the dependency, and by the knob.
+    assert chosen.jobs["dependency"].to_list() == ["", "never", "never", "afterany:1" if depend == "keep" else "", ""]
+    assert chosen.notes["held"] == 2
+    # Without these columns nothing is known of it.
+    assert "held" not in prepared(log({}, NEVER_RAN), depend).notes
+
+
+def test_requests_that_are_not_played_are_counted() -> None:
+    columns = {"ReqTRES": "cpu=4,gres/gpu=2", "Constraints": "", "Reservation": "", "Licenses": "", "Eligible": f"{DAY}10:00:00"}
+    plain = columns | {"ReqTRES": "cpu=4"}
+    trace = log(
+        columns,
+        plain,
+        plain | {"Constraints": "skylake", "Licenses": "matlab:1"},
+        plain | {"SubmitLine": "sbatch -N2 --exclusive --gpus-per-node=1 j.sh", "Eligible": f"{DAY}11:05:00"},
+        plain | {"SubmitLine": "sbatch j.sh --nodesize"},
+    )
+    notes = prepared(trace).notes
+    assert {name: count for name, count in notes.items() if name.startswith(("not_played", "eligible"))} == {
+        "not_played": 3,
+        "not_played_constraint": 1,
+        "not_played_exclusive": 1,
+        "not_played_gres": 2,
+        "not_played_licence": 1,
+        "not_played_node_count": 1,
+        "eligible_later": 1,
+    }
+
+
 def test_the_example() -> None:
     trace = read_trace(EXAMPLE)
     chosen = prepared(trace)

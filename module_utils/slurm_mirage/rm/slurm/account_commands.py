@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from ...base import processes
 from ...base.files import read_json, write_json
 from ...clock import instance_clock
 from ..api import ResourceManagerError, Unavailable
@@ -107,6 +108,7 @@ class AccountCommands:
                 errors="replace",
                 check=False,
                 stdin=subprocess.DEVNULL,
+                **processes.as_user(self._directory),
             )
         except OSError as error:
             raise ResourceManagerError(f"{command[0]}: cannot be started: {error.strerror}") from error

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from ...base import processes
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
@@ -102,7 +103,20 @@ def _queued_job(job_id: str, code: str, start: str, reason: str, processors: str
     )
 
 
-QUEUE_FORMAT = "%i|%t|%S|%r|%C|%j"
+# %i of a job array's element (12_3) or of a part of a heterogeneous job (12+0) is no number.
+QUEUE_FORMAT = "%A|%t|%S|%r|%C|%j"
+
+
+def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
+    """Answer of squeue in OWNERS_FORMAT: job_id, user, submit and name of each job."""
+    found: list[dict[str, str | int | None]] = []
+    for line in text.splitlines():
+        job_id, submit, user, name = line.split("|", 3)
+        found.append({"job_id": int(job_id), "name": name, "user": user, "submit": int(submit) if submit.isdigit() else None})
+    return found
+
+
+OWNERS_FORMAT = "%A|%V|%u|%j"
 
 
 def parse_controller(text: str) -> Controller:
@@ -175,7 +189,9 @@ Commands = TypeVar("Commands", bound="Slurm")
 
 
 class Slurm(ResourceManager):
-    """The commands of one cluster, run as the calling user.
+    """The commands of one cluster, run as the calling user, or as the user that the words `become`, such as sudo, change to.
+
+    If the caller is root, they run as the instance's user.
 
     `keep_open` is a file descriptor that a running sbatch holds: whoever locks that file knows that no submission of a
     predecessor is under way. `query_timeout` is in real seconds.
@@ -184,13 +200,21 @@ class Slurm(ResourceManager):
     records = SlurmRecords()
 
     def __init__(
-        self, slurm_conf: str, programs: str, instance: str, keep_open: int | None = None, query_timeout: float = QUERY_TIMEOUT
+        self,
+        slurm_conf: str,
+        programs: str,
+        instance: str,
+        keep_open: int | None = None,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
     ) -> None:
         on_the_clock = instance_clock.environment(Path(instance))
         self._programs = Path(programs)
         self._instance = Path(instance)
+        self._user = processes.as_user(self._instance)
         self._keep_open = () if keep_open is None else (keep_open,)
         self._query_timeout = query_timeout
+        self._become = become
         # Nothing else of the caller's environment: Slurm stores it with every job.
         self._submit_environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
@@ -206,9 +230,16 @@ class Slurm(ResourceManager):
         return cls(settings.text("slurm_conf"), settings.text("bin"), settings.text("instance"), keep_open)
 
     @classmethod
-    def of_instance(cls: type[Commands], directory: Path, programs: Path | str, query_timeout: float = QUERY_TIMEOUT) -> Commands:
+    def of_instance(
+        cls: type[Commands],
+        directory: Path,
+        programs: Path | str,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
+    ) -> Commands:
         """The cluster of the instance in `directory`; `programs` is the folder of the commands."""
-        return cls(f"{directory}/etc/slurm.conf", str(programs), str(directory), query_timeout=query_timeout)
+        conf = f"{directory}/etc/slurm.conf"
+        return cls(conf, str(programs), str(directory), query_timeout=query_timeout, become=become)
 
     # ---- the controller ----
 
@@ -277,6 +308,10 @@ class Slurm(ResourceManager):
         chosen = [f"--name={','.join(names)}"] if names else []
         states = ["--states=all"] if ended else []
         return parse_queue(self._ask("squeue", "--noheader", "--array", *states, *chosen, f"--format={QUEUE_FORMAT}"))
+
+    def queue_owners(self) -> list[dict[str, str | int | None]]:
+        """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
+        return parse_queue_owners(self._ask("squeue", "--noheader", "--all", f"--format={OWNERS_FORMAT}"))
 
     def jobs_by_state(self) -> dict[str, int]:
         return count_states(self._ask("squeue", "--noheader", "--all", "--array", "--format=%T"))
@@ -373,16 +408,21 @@ class Slurm(ResourceManager):
         stdin: str = "",
         keep_open: bool = False,
     ) -> subprocess.CompletedProcess[str]:
+        command = [str(self._programs / program), *arguments]
+        if self._become:  # sudo passes no environment on
+            variables = (f"{name}={value}" for name, value in environment.items())
+            command = [*self._become, "env", "--ignore-environment", *variables, *command]
         try:
             return subprocess.run(
-                [str(self._programs / program), *arguments],
-                env=environment,
+                command,
+                env=None if self._become else environment,
                 input=stdin,
                 capture_output=True,
                 text=True,
                 timeout=timeout,
                 check=False,
                 pass_fds=self._keep_open if keep_open else (),
+                **self._user,
             )
         except FileNotFoundError as error:
             raise WrongUse(f"{self._programs / program}: there is no such program (bin in run.json)") from error

@@ -45,10 +45,22 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
     return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
 
 
+def munge_socket(directory: Path) -> Path:
+    """The socket of the instance's munged. The farm makes its folder, which only the instance's user and root can enter: the socket
+    itself is open to everybody, and who gets a credential from it can submit jobs."""
+    return directory / "run/private/munge.socket"
+
+
+def database_socket(directory: Path) -> Path:
+    """The socket of the instance's database server, in the same folder."""
+    return directory / "run/private/mariadb.socket"
+
+
 def _munged(directory: Path, layout: Layout) -> Specification:
     etc, run, log = directory / "etc", directory / "run", directory / "log"
-    command = [f"{layout.munge_sbin}/munged", "--foreground", "--num-threads=10"]
-    command += [f"--socket={run}/munge.socket", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
+    # --force: munged refuses a socket that not all users reach.
+    command = [f"{layout.munge_sbin}/munged", "--foreground", "--force", "--num-threads=10"]
+    command += [f"--socket={munge_socket(directory)}", f"--key-file={etc}/munge.key", f"--pid-file={run}/munged.pid"]
     command += [f"--log-file={log}/munged.log", f"--seed-file={run}/munge.seed"]
     if layout.hostname[0].isdecimal():
         # slurmctld asks for the name of the address that a credential was made at (auth_p_get_host): that of this one is in every
@@ -59,7 +71,7 @@ def _munged(directory: Path, layout: Layout) -> Specification:
         "name": "munged",
         "command": command,
         "digest": file_digest(etc / "munge.key"),
-        "ready_file": f"{run}/munge.socket",
+        "ready_file": str(munge_socket(directory)),
     }
 
 
@@ -99,7 +111,7 @@ def _mariadbd(directory: Path, layout: Layout) -> Specification:
         "name": "mariadbd",
         "command": [layout.mariadbd, f"--defaults-file={etc}/mariadb.cnf"],
         "digest": file_digest(etc / "mariadb.cnf"),
-        "ready_file": _database_socket(directory),
+        "ready_file": str(database_socket(directory)),
     }
 
 
@@ -113,9 +125,5 @@ def _slurmdbd(directory: Path, layout: Layout) -> Specification:
         "digest": file_digest(etc / "slurmdbd.conf"),
         "ready_file": f"{directory}/run/slurmdbd.pid",
         "ready_port": layout.database_port,
-        "environment": {"SLURM_CONF": f"{etc}/slurm.conf", "MYSQL_UNIX_PORT": _database_socket(directory)},
+        "environment": {"SLURM_CONF": f"{etc}/slurm.conf", "MYSQL_UNIX_PORT": str(database_socket(directory))},
     }
-
-
-def _database_socket(directory: Path) -> str:
-    return f"{directory}/run/mariadb.socket"

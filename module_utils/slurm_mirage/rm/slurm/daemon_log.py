@@ -6,6 +6,7 @@ those of Slurm 22.05. A count is of lines: one failure may be logged by both sid
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -13,18 +14,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...base import user_folders
+
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
 
+LARGEST = 4 << 30
+"""Bytes of a log that are read at most, and"""
+LONGEST = 65536
+"""of a line."""
 OTHER = "other error"
 """Errors of no kind below."""
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
     # front end is no node, which slurmctld says six times of each job (docs/front-end.md); that a new cluster saves its jobs for
-    # the first time (lost ones are found by their record); and that without slurmdbd there are no QOS (23.11 and 24.05, several
-    # times a job).
+    # the first time (lost ones are found by their record); that MaxJobCount jobs could not be saved, of which there are fewer; and
+    # that without slurmdbd there are no QOS (23.11 and 24.05, several times a job).
     r"\*\*\* (JOB|STEP) |high latency for 1000 calls|if munged is up, restart|check for out of sync clocks"
     r"|_find_node_record: lookup failure for node \"frontend\d|invalid batch host frontend\d"
     r"|could not open job state file|trying backup state save file\. jobs may be lost"
+    r"|configured maxjobcount may lead to job_state being larger"
     r"|_refresh_assoc_mgr_qos_list: no new list given back",
     re.IGNORECASE,
 )
@@ -100,15 +108,18 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
     """The complaints in slurmctld.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
 
     slurmctld.log had `offset` bytes when the span began. Lines of slurmd, and the end of the span, are known by the lines' own time
-    stamps: the daemons' local time, which is taken to be this process's.
+    stamps, which are in UTC: the farm starts the daemons with TZ=UTC.
     """
     since = _stamp(span.virtual)
     until = None if span.until is None else _stamp(span.until + 1)
-    yield from _of(folder / "slurmctld.log", offset, "", until)
-    for path in sorted(folder.glob("slurmd.*.log")):
-        # Of thousands most have not been written to for long. What a file system stamps is real time.
-        if path.stat().st_mtime >= span.real - 1:
-            yield from _of(path, 0, since, until)
+    with user_folders.open_folder(folder.parent, folder.name) as logs:
+        yield from _of(logs, "slurmctld.log", offset, "", until)
+        for name in logs.names():
+            # Of thousands most have not been written to for long. What a file system stamps is real time.
+            if name.startswith("slurmd.") and name.endswith(".log"):
+                status = logs.status(name)
+                if status is not None and status.st_mtime >= span.real - 1:
+                    yield from _of(logs, name, 0, since, until)
 
 
 def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
@@ -117,25 +128,29 @@ def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def _of(path: Path, offset: int, since: str, until: str | None) -> Iterator[Complaint]:
-    for line in _lines(path, offset):
+def _of(logs: user_folders.Folder, name: str, offset: int, since: str, until: str | None) -> Iterator[Complaint]:
+    for line in _lines(logs, name, offset):
         kind = kind_of(line)
         if kind is None:
             continue
         match = _LINE.match(line)
         assert match is not None
         if match["time"] >= since and (until is None or match["time"] < until):
-            yield Complaint(kind, path.name, line)
+            yield Complaint(kind, name, line)
 
 
 def _stamp(virtual: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(virtual))
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(virtual))
 
 
-def _lines(path: Path, offset: int) -> list[str]:
-    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew."""
-    if not path.exists():
-        return []
-    with path.open("rb") as stream:
-        stream.seek(offset if offset <= size(path) else 0)
-        return stream.read().decode(errors="replace").splitlines()
+def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
+    """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew; of LARGEST bytes at most."""
+    try:
+        descriptor = logs.open(name)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "rb") as stream:
+        stream.seek(offset if offset <= os.fstat(descriptor).st_size else 0)
+        end = stream.tell() + LARGEST
+        while (line := stream.readline(LONGEST)) and stream.tell() <= end:
+            yield from line.decode(errors="replace").splitlines()

@@ -14,6 +14,7 @@ from typing import Any
 from ...base.errors import WrongUse
 from .clock_settings import followed
 from .conf import HEADER, render_settings
+from .daemon_commands import database_socket, munge_socket
 from .setting_names import Release, release_of
 
 MESSAGE_TIMEOUT, TCP_TIMEOUT = 60, 2
@@ -76,7 +77,7 @@ class Database:
         run = self.directory / "run"
         options = {
             "datadir": self.directory / "database",
-            "socket": run / "mariadb.socket",
+            "socket": database_socket(self.directory),
             "pid_file": run / "mariadbd.pid",
             "log_error": self.directory / "log/mariadbd.log",
             "tmpdir": run,
@@ -90,7 +91,7 @@ class Database:
         slurm.conf do."""
         settings: dict[str, Any] = {
             "AuthType": "auth/munge",
-            "AuthInfo": f"socket={self.directory}/run/munge.socket",
+            "AuthInfo": f"socket={munge_socket(self.directory)}",
             "CommunicationParameters": "NoInAddrAny",
             "DbdHost": self.hostname,
             "DbdAddr": self.address,

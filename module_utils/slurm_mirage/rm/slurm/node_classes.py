@@ -92,4 +92,6 @@ def check_partitions(partitions: Iterable[Mapping[str, Any]], classes: Sequence[
             names = {f"{some.prefix}{number}" for some in classes for number in range(some.first, some.first + some.count)}
         unknown = [name for name in wanted if name not in (names or ())]
         if unknown:
-            raise WrongUse(f"{where}: there is no node {unknown[0]}; the nodes are {','.join(some.names for some in classes)}")
+            more = f" and {len(classes) - 5} classes more" if len(classes) > 5 else ""
+            there = ",".join(some.names for some in classes[:5]) + more
+            raise WrongUse(f"{where}: there is no node {unknown[0]}; the nodes are {there}")

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...base import processes
+from ...base import processes, user_folders
+from ...base.errors import WrongUse
 from ...base.hostlist import compress, expand
 from .commands import Slurm
 
@@ -100,7 +101,7 @@ class NodeCommands(Slurm):
 def controller_runs(directory: Path) -> bool:
     """Whether the instance's slurmctld can be asked: it writes its pid file when it has read its configuration."""
     try:
-        pid = int((directory / "run/slurmctld.pid").read_text())
-    except (OSError, ValueError):
+        pid = int(user_folders.read_text(directory, "run/slurmctld.pid", 100))
+    except (OSError, ValueError, WrongUse):
         return False
     return processes.belongs(pid, str(directory)) and processes.start_time(pid) is not None

@@ -21,7 +21,7 @@ SHARED = ("mps", "shard")
 MOST_GPUS = 64
 OURS = ("nodename", "nodehostname", "nodeaddr", "port", "cpus", "procs")
 """Words that a class has no say in, or says otherwise."""
-_GRES = re.compile(r"(?P<name>[A-Za-z_]\w*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d*[KMGTP]?))?\Z")
+_GRES = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d*[KMGTP]?))?\Z")
 
 Words = tuple[tuple[str, str], ...]
 
@@ -99,6 +99,51 @@ def gres_of(words: Words, where: str = "nodes") -> list[Gres]:
     if not all(gres.count.isdecimal() for gres in listed if gres.name == GPU) or not gpus(listed) <= MOST_GPUS:
         raise WrongUse(f"{where}: extra: Gres {text!r}: a node may have up to {MOST_GPUS} GPUs")
     return listed
+
+
+def split_gres(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The Gres of a site's node as `gres_of` takes it, and what is left out of it: item and reason.
+
+    Sockets and indices that `scontrol` adds (gpu:4(S:0-1)) are dropped; items of one name and type are added up.
+    """
+    kept: dict[tuple[str, str], Gres] = {}
+    left_out: list[tuple[str, str]] = []
+    for item in re.findall(r"(?:[^,(]|\([^)]*\)?)+", text.strip()):
+        plain = re.sub(r"\([^)]*\)?", "", item).strip()
+        match = _GRES.match(re.sub(r"[kmgtp]\Z", lambda unit: unit[0].upper(), plain))
+        if plain == "" or re.search(r":0+\Z", plain):
+            continue
+        why = _why_not(match, plain, kept)
+        if match is None or why:
+            left_out.append((item, why))
+            continue
+        if plain != item:
+            left_out.append((item, "which sockets have it is not emulated"))
+        gres = Gres(match["name"], match["type"] or "", match["count"] or "1")
+        before = kept.get((gres.name, gres.type))
+        count = str(int(before.count) + int(gres.count)) if before else gres.count
+        kept[gres.name, gres.type] = Gres(gres.name, gres.type, count)
+    words = [":".join(part for part in (gres.name, gres.type, gres.count) if part) for gres in kept.values()]
+    return ",".join(words), left_out
+
+
+def _why_not(match: re.Match[str] | None, item: str, kept: Mapping[tuple[str, str], Gres]) -> str:
+    """Why an item cannot be kept beside the others; empty if it can."""
+    if "no_consume" in item.split(":"):
+        return "it is not consumed, so it limits no job"
+    if match is None:
+        return "NAME:COUNT or NAME:TYPE:COUNT can be emulated"
+    name, kind, count = match["name"], match["type"] or "", match["count"] or "1"
+    if name in SHARED:
+        return "shares of a GPU are not emulated"
+    others = [gres for gres in kept.values() if gres.name == name]
+    if any(not gres.type or not kind for gres in others if gres.type != kind):
+        return "several of one name need a type each"
+    if (not count.isdecimal() and (name == GPU or (name, kind) in kept)) or any(not gres.count.isdecimal() for gres in others):
+        return "its number cannot be emulated"
+    if name == GPU and gpus(others) + int(count) > MOST_GPUS:
+        return f"a node may have up to {MOST_GPUS} GPUs"
+    return ""
 
 
 def gpus(gres_list: Iterable[Gres]) -> int:

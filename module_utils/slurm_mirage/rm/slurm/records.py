@@ -143,6 +143,7 @@ def _completed(words: Mapping[str, str]) -> CompletedJob | None:
         eligible=_printed_instant(words.get("EligibleTime", "")),
         start=_printed_instant(words.get("StartTime", "")),
         end=_printed_instant(words.get("EndTime", "")),
+        user=words.get("UserId", "").partition("(")[0],
     )
 
 

@@ -1,7 +1,7 @@
-"""What a setting of slurm.conf(5) is called in which release of Slurm, from 16.05 on.
+"""What a setting of slurm.conf(5) is called in which release of Slurm, from 16.05 on, and which release retired or introduced it.
 
 The project writes settings as Slurm 22.05 knows them; `translated` gives them the names and values that another release has for the
-same thing. What a release has nothing for is left as it is: Slurm says then which word it does not know.
+same thing, and leaves out those of SINCE that the release does not have yet: its daemons would not start.
 
 Since when there is what was read in the sources of the releases 16.05 to 26.05 (common/read_config.c, slurmctld/read_config.c,
 common/slurm_protocol_api.c, src/plugins).
@@ -63,6 +63,91 @@ def _without_overrides(value: str) -> Mapping[str, str]:
     return {**fast, **({"SlurmdParameters": ",".join(rest)} if rest else {})}
 
 
+RETIRED: Mapping[str, tuple[Release, str]] = {
+    "AccountingStorageLoc": ((20, 11), ""),
+    "AccountingStorageUser": ((25, 11), ""),
+    "AccountingStoreJobComment": ((21, 8), "AccountingStoreFlags=job_comment"),
+    "AcctGatherInfinibandType": ((17, 11), "AcctGatherInterconnectType"),
+    "BackupAddr": ((18, 8), "SlurmctldHost"),
+    "BackupController": ((18, 8), "SlurmctldHost"),
+    "CacheGroups": ((21, 8), "GroupUpdateTime"),
+    "CheckpointType": ((21, 8), ""),
+    "ChosLoc": ((20, 11), ""),
+    "ControlAddr": ((18, 8), "SlurmctldHost"),
+    "ControlMachine": ((18, 8), "SlurmctldHost"),
+    "CoreSpecPlugin": ((24, 5), ""),
+    "CryptoType": ((19, 5), "CredType"),
+    "DefaultStorageHost": ((21, 8), "AccountingStorageHost"),
+    "DefaultStorageLoc": ((21, 8), ""),
+    "DefaultStoragePass": ((21, 8), "AccountingStoragePass"),
+    "DefaultStoragePort": ((21, 8), "AccountingStoragePort"),
+    "DefaultStorageType": ((21, 8), "AccountingStorageType"),
+    "DefaultStorageUser": ((21, 8), ""),
+    "DynAllocPort": ((15, 8), ""),
+    "ExtSensorsFreq": ((23, 11), ""),
+    "ExtSensorsType": ((23, 11), ""),
+    "FastSchedule": ((20, 2), "SlurmdParameters=config_overrides"),
+    "FrontendName": ((25, 5), ""),
+    "GetEnvTimeout": ((25, 5), ""),
+    "JobCheckpointDir": ((21, 8), ""),
+    "JobCredentialPrivateKey": ((23, 11), ""),
+    "JobCredentialPublicCertificate": ((23, 11), ""),
+    "KeepAliveTime": ((22, 5), "CommunicationParameters=keepalivetime"),
+    "LaunchType": ((23, 2), ""),
+    "Layouts": ((20, 11), ""),
+    "MemLimitEnforce": ((20, 2), "JobAcctGatherParams=OverMemoryKill"),
+    "MsgAggregationParams": ((20, 11), ""),
+    "PowerParameters": ((24, 5), ""),
+    "PowerPlugin": ((24, 5), ""),
+    "SallocDefaultCommand": ((20, 11), "LaunchParameters=use_interactive_step"),
+    "SchedulerAuth": ((14, 3), ""),
+    "SchedulerPort": ((21, 8), ""),
+    "SchedulerRootFilter": ((21, 8), ""),
+    "SlurmctldPlugstack": ((23, 2), ""),
+    "SlurmdPlugstack": ((17, 11), ""),
+}
+"""The release from which on a setting has no effect, or keeps the daemons from starting, and what took its place."""
+
+SINCE: Mapping[str, Release] = {
+    "DefCPUPerGPU": (18, 8),
+    "DefMemPerGPU": (18, 8),
+    "DependencyParameters": (20, 2),
+    "LicenseParameters": (26, 5),
+    "MaxBatchRequeue": (23, 2),
+    "PreemptExemptTime": (19, 5),
+    "PreemptParameters": (23, 2),
+    "PriorityWeightAssoc": (19, 5),
+}
+"""Settings about scheduling that later releases than OLDEST introduced."""
+
+PARTITION_WORDS_SINCE: Mapping[str, Release] = {
+    "DefCPUPerGPU": (18, 8),
+    "DefMemPerGPU": (18, 8),
+    "Exclusive": (26, 5),
+    "ExclusiveTopo": (24, 5),
+    "MaxCPUsPerSocket": (23, 2),
+    "OverTimeLimit": (17, 2),
+}
+"""Words of a PartitionName line, likewise."""
+
+NODE_WORDS_SINCE: Mapping[str, Release] = {"RestrictedCoresPerGPU": (24, 5), "TRESWeights": (17, 2)}
+"""Words of a NodeName line, likewise."""
+
+
+def known(words: Mapping[str, Any], since: Mapping[str, Release], version: str) -> dict[str, Any]:
+    """The words that the release `version` has by the table `since`; all of them where it is not known (an empty text)."""
+    if not version:
+        return dict(words)
+    release = release_of(version)
+    later = {word.lower() for word, first in since.items() if release < first}
+    return {word: value for word, value in words.items() if word.lower() not in later}
+
+
+def named(release: Release) -> str:
+    """`22.05`."""
+    return f"{release[0]}.{release[1]:02}"
+
+
 RENAMES = (
     Rename("SlurmctldHost", _machine, until=(18, 8)),
     Rename("CommunicationParameters", lambda value: {"TopologyParam": value}, until=(18, 8)),
@@ -81,7 +166,7 @@ def translated(settings: Mapping[str, Any], version: str) -> dict[str, Any]:
     if not version:
         return dict(settings)
     release = release_of(version)
-    result = dict(settings)
+    result = known(settings, SINCE, version)
     for rename in RENAMES:
         if rename.since <= release < rename.until:
             _apply(rename, result)

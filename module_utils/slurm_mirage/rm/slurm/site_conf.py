@@ -1,100 +1,70 @@
 """A site's own slurm.conf(5), taken over: node classes, partitions and policy stay, what an emulated cluster must have is left out.
 
-What is left out is listed with its reason, so that nobody has to guess how far the emulation is the site's machine. Nodes keep
-their names without leading zeros (cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into
-lists of nodes. Continuation lines, comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
+What is left out is listed with its reason in one of three groups, so that nobody has to guess how far the emulation is the site's
+machine: what decides about scheduling, what changes resources, and the rest. Nodes keep their names without leading zeros
+(cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes. Continuation lines,
+comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...base.errors import WrongUse
 from ...base.hostlist import compress, expand
 from .node_classes import NodeClass, node_classes
-
-_INSTANCE = "the instance has its own"
-_PLAYED = "jobs only sleep: nothing is bound, confined, measured or run beside them"
-_SITE = "runs or asks something of the site's"
-_HOST = "all nodes are daemons of one host"
-
-OVERRIDDEN: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "ClusterName", "SlurmctldHost", "ControlMachine", "ControlAddr", "BackupController", "BackupAddr", "SlurmctldAddr",
-            "SlurmctldPort", "SlurmdPort", "SlurmUser", "SlurmdUser", "AuthType", "AuthInfo", "AuthAltTypes", "AuthAltParameters",
-            "CredType", "CryptoType", "StateSaveLocation", "SlurmdSpoolDir", "SlurmctldPidFile", "SlurmdPidFile",
-            "SlurmctldLogFile", "SlurmdLogFile", "SlurmSchedLogFile", "SlurmSchedLogLevel", "SlurmctldDebug", "SlurmdDebug",
-            "SlurmctldSyslogDebug", "SlurmdSyslogDebug", "DebugFlags", "LogTimeFormat", "JobCompType", "JobCompLoc", "JobCompHost",
-            "JobCompPort", "JobCompUser", "JobCompPass", "JobCompParams", "CommunicationParameters", "SlurmctldParameters",
-            "SlurmdParameters", "SrunPortRange", "PluginDir", "PlugStackConfig", "MaxJobCount", "MinJobAge", "FirstJobId",
-            "MaxJobId", "AccountingStorageType", "AccountingStorageHost", "AccountingStorageBackupHost", "AccountingStoragePort",
-            "AccountingStorageLoc", "AccountingStoragePass", "AccountingStorageUser", "AccountingStorageExternalHost",
-            "AccountingStorageParameters", "AccountingStoreFlags", "AccountingStoreJobComment", "DefaultStorageType",
-            "DefaultStorageHost", "DefaultStorageLoc", "DefaultStoragePass", "DefaultStoragePort", "DefaultStorageUser",
-        ),
-        _INSTANCE,
-    ),
-    **dict.fromkeys(
-        (
-            "ProctrackType", "TaskPlugin", "TaskPluginParam", "JobAcctGatherType", "JobAcctGatherFrequency",
-            "JobAcctGatherParams", "AcctGatherEnergyType", "AcctGatherFilesystemType", "AcctGatherInfinibandType",
-            "AcctGatherInterconnectType", "AcctGatherNodeFreq", "AcctGatherProfileType", "ExtSensorsType", "ExtSensorsFreq",
-            "MpiDefault", "MpiParams", "Prolog", "Epilog", "PrologFlags", "PrologEpilogTimeout", "TaskProlog", "TaskEpilog",
-            "SrunProlog", "SrunEpilog", "PrologSlurmctld", "EpilogSlurmctld", "ResvProlog", "ResvEpilog", "JobContainerType",
-            "LaunchType", "LaunchParameters", "BcastExclude", "BcastParameters", "ContainerType", "CpuFreqDef",
-            "CpuFreqGovernors", "CoreSpecPlugin", "X11Parameters", "UnkillableStepProgram", "PropagateResourceLimits",
-            "PropagateResourceLimitsExcept", "PropagatePrioProcess", "UsePAM", "VSizeFactor", "MemLimitEnforce",
-            "DisableRootJobs", "NodeFeaturesPlugins", "BurstBufferType", "SwitchType", "SwitchParameters", "InteractiveStepOptions",
-        ),
-        _PLAYED,
-    ),
-    **dict.fromkeys(
-        (
-            "HealthCheckProgram", "HealthCheckInterval", "HealthCheckNodeState", "JobSubmitPlugins", "CliFilterPlugins",
-            "MailProg", "MailDomain", "RebootProgram", "SuspendProgram", "ResumeProgram", "ResumeFailProgram", "SuspendTime",
-            "SuspendRate", "SuspendTimeout", "SuspendExcNodes", "SuspendExcParts", "SuspendExcStates", "ResumeRate",
-            "ResumeTimeout", "PowerParameters", "PowerPlugin", "SlurmctldPrimaryOnProg", "SlurmctldPrimaryOffProg",
-            "FederationParameters", "TopologyPlugin", "TopologyParam", "RoutePlugin", "SbcastParameters", "AllowSpecResourcesUsage",
-        ),
-        _SITE,
-    ),
-    **dict.fromkeys(
-        (
-            "TreeWidth", "ReturnToService", "SlurmdTimeout", "SlurmctldTimeout", "MessageTimeout", "TCPTimeout",
-            "BatchStartTimeout", "UnkillableStepTimeout", "EioTimeout",
-            "GetEnvTimeout", "KeepAliveTime", "MsgAggregationParams", "FastSchedule",
-            "TmpFS", "GresTypes",
-        ),
-        _HOST,
-    ),
-}  # fmt: skip
-"""Keys of slurm.conf that the emulation says itself, each with the reason."""
-
-NODE_OVERRIDDEN: dict[str, str] = {
-    **dict.fromkeys(("NodeAddr", "NodeHostname", "Port", "BcastAddr"), _HOST),
-    **dict.fromkeys(("State", "Reason", "TmpDisk"), "all nodes are there, and their state is Slurm's own"),
-    **dict.fromkeys(("CoreSpecCount", "CpuSpecList", "MemSpecLimit"), _PLAYED),
-}
-"""Words of a NodeName line, likewise."""
-
-_USUAL = {("state", "unknown"), ("state", "up")}
-"""Words that say what is so anyway: not worth telling."""
-
-PARTITION_OVERRIDDEN: dict[str, str] = dict.fromkeys(
-    ("AllowGroups", "AllowAccounts", "AllowQos", "DenyAccounts", "DenyQos", "AllocNodes", "QOS", "State"),
-    "all jobs are submitted by one user, in accounts of their own",
+from .node_options import split_gres
+from .setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
+from .site_words import (
+    GROUPS,
+    NO_QOS,
+    NODE_OVERRIDDEN,
+    NODE_TAKEN,
+    OVERRIDDEN,
+    OVERRIDDEN_VALUES,
+    PARTITION_OVERRIDDEN,
+    PARTITION_TAKEN,
+    PLUGINS,
+    RENAMED_VALUES,
+    RESOURCES,
+    REST,
+    SCHEDULING,
+    TAKEN,
+    UNKNOWN,
+    USUAL,
 )
-"""Words of a PartitionName line, likewise."""
 
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
 _PROCESSORS = ("cpus", "procs")
 # A word and its value, which may be in double quotes.
 _WORD = re.compile(r'(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>"[^"]*"|\S*)')
+MOST_INCLUDED = 8
+"""Files that include each other, one in the other."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A part of the file that is not taken over.
+
+    line: where it stands, as `NodeName=n[1-4]` or `PartitionName=gpu`; empty for a setting
+    what: the word and its value
+    why: the reason
+    group: one of GROUPS
+    count: nodes that it is about, 1 for anything else
+    """
+
+    line: str
+    what: str
+    why: str
+    group: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.line}: {self.what}: {self.why}" if self.line else f"{self.what}: {self.why}"
 
 
 @dataclass
@@ -104,15 +74,17 @@ class SiteConf:
     settings: keys of slurm.conf and their values, as written
     nodes: classes of equal nodes
     partitions: mappings with `name` and the words of a PartitionName line, as `slurm_conf.render` takes them
-    left_out: a line each: what is not taken over, its value, and why
+    left_out: what is not taken over, each thing once
     accounting: whether the site has slurmdbd
+    renamed: new name of each node that has another one than in the file
     """
 
     settings: dict[str, str] = field(default_factory=dict)
     nodes: list[NodeClass] = field(default_factory=list)
     partitions: list[dict[str, str]] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     accounting: bool = False
+    renamed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,18 +102,22 @@ class _Node:
     extra: tuple[tuple[str, str], ...]
 
 
+# A line's words by their names in small letters: the name as written, and the value.
+_Words = Mapping[str, tuple[str, str]]
+
+
 def read(path: Path | str) -> SiteConf:
     """Reads a slurm.conf and the files that it includes. Raises WrongUse with the file and line of what cannot be read."""
     site = SiteConf()
     nodes: dict[str, _Node] = {}
-    sets: dict[str, str] = {}
+    sets: dict[str, list[str]] = {}
     defaults: dict[str, dict[str, tuple[str, str]]] = {"nodename": {}, "partitionname": {}}
     partitions: list[tuple[str, dict[str, tuple[str, str]]]] = []
-    for line in _lines(Path(path), depth=0):
+    settings: dict[str, tuple[str, str]] = {}
+    for line in _lines(Path(path), Path(path).parent, settings, depth=0):
         kind, name = line.words[0]
         if kind.lower() not in _LINES:
-            for key, value in line.words:
-                _setting(site, key, value)
+            settings |= {key.lower(): (key, value) for key, value in line.words}
         elif kind.lower() in defaults:
             words = defaults[kind.lower()] | {key.lower(): (key, value) for key, value in line.words[1:]}
             if name.upper() == "DEFAULT":
@@ -152,106 +128,243 @@ def read(path: Path | str) -> SiteConf:
                 partitions.append((name, words))
         elif kind.lower() == "nodeset":
             given = {key.lower(): value for key, value in line.words[1:]}
-            sets[name] = f"feature:{given['feature']}" if "feature" in given else given.get("nodes", "")
+            sets[name] = [f"feature:{given['feature']}"] if "feature" in given else []
+            sets[name] += [given["nodes"]] if "nodes" in given else []
+        elif kind.lower() == "downnodes":
+            state = " ".join(f"{key}={value}" for key, value in line.words[1:])
+            _leave_out(site, "", f"{kind}={name} {state}".rstrip(), NODE_OVERRIDDEN["state"], _count_of(name))
         else:
-            _leave_out(site, f"{kind}={name}", _HOST)
+            _leave_out(site, "", f"{kind}={name}", (REST, "FRONT_END says how many there are"))
     if not nodes:
         raise WrongUse(f"{path}: has no NodeName line", parameter="slurm_conf")
-    names = _renamed(nodes, str(path))
+    for key, value in settings.values():
+        _setting(site, key, value)
+    _check_preemption(site)
+    names = _renamed(nodes)
+    site.renamed = {old: f"{prefix}{number}" for old, (prefix, number) in names.items() if old != f"{prefix}{number}"}
     site.nodes = _classes(nodes, names, str(path))
-    site.partitions = [_partition(site, name, words, nodes, sets, names, str(path)) for name, words in partitions]
+    for name, words in partitions:
+        partition = _partition(site, name, words, nodes, sets, names, str(path))
+        if partition is not None:
+            site.partitions.append(partition)
     if not site.partitions:
-        raise WrongUse(f"{path}: has no PartitionName line", parameter="slurm_conf")
+        raise WrongUse(f"{path}: has no PartitionName line with nodes", parameter="slurm_conf")
+    _choose_default(site, {name for name, words in partitions if _is_open(words)}, len(nodes))
     return site
 
 
-def not_in_force(settings: Mapping[str, str], shown: str) -> list[str]:
-    """The taken-over settings that `scontrol show config` (its text) does not show as they were written, a line each.
+def summary(left_out: Iterable[LeftOut]) -> list[str]:
+    """What is left out in short: each thing of the first two groups with its number of nodes or partitions, and how many others."""
+    found: dict[tuple[str, str, str, str], list[LeftOut]] = {}
+    rest = 0
+    for item in left_out:
+        kind = item.line.partition("=")[0]
+        word = item.what.partition("=")[0]
+        # Of most words of partitions and nodes the values differ from line to line.
+        told = word if kind and word.lower() not in ("state", "gres") else item.what
+        if item.group == REST:
+            rest += 1
+        else:
+            found.setdefault((item.group, kind, told, item.why), []).append(item)
+    lines = [
+        f"{group}: {told}{_number_of(kind, items)}: {why}"
+        for (group, kind, told, why), items in sorted(found.items(), key=lambda entry: GROUPS.index(entry[0][0]))
+    ]
+    return [*lines, f"{REST}: {rest} more"] if rest else lines
 
-    Values are compared without regard to case, and parts of a list (joined by commas) without regard to their order; more of them
-    may be in force, as the speed of the clock or Slurm itself adds some. Of what Slurm prints with a unit (`30 sec`) the number is
-    compared.
-    """
-    found = {key.lower(): value.strip() for key, value in re.findall(r"^(\w+)\s*=(.*)$", shown, re.MULTILINE)}
-    told = []
-    for key, value in settings.items():
-        if key.lower() in found and not _same(value, found[key.lower()]):
-            told.append(f"{key}={value}: in force is {found[key.lower()]}")
-    return told
+
+def too_new(site: SiteConf, version: str) -> list[LeftOut]:
+    """What is taken over, but the release `version` does not have yet; nothing where the release is not known (an empty text)."""
+    later: list[LeftOut] = []
+    for words, line, since in (
+        (site.settings, "", SINCE),
+        *((partition, f"PartitionName={partition['name']}", PARTITION_WORDS_SINCE) for partition in site.partitions),
+        *((dict(some.extra), f"NodeName={some.names}", NODE_WORDS_SINCE) for some in site.nodes),
+    ):
+        known_here = known(words, since, version)
+        first = {word.lower(): named(release) for word, release in since.items()}
+        later += [
+            LeftOut(line, f"{word}={value}", f"it is there from Slurm {first[word.lower()]} on", SCHEDULING)
+            for word, value in words.items()
+            if word not in known_here
+        ]
+    return later
 
 
-def _same(written: str, shown: str) -> bool:
-    parts = {part.strip() for part in written.lower().split(",")}
-    shown = shown.lower()
-    return parts <= {part.strip() for part in shown.split(",")} or shown.split(" ")[0] == written.lower()
+def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
+    count = sum(item.count for item in items)
+    if kind == "PartitionName":
+        return f" of partition {items[0].line.partition('=')[2]}" if count == 1 else f" of {count} partitions"
+    return f" of {count} node{'s' if count > 1 else ''}" if kind else ""
 
 
-def _lines(path: Path, depth: int) -> Iterator[_Line]:
-    """The logical lines of a file and of those that it includes."""
-    if depth > 8:
+# ---- lines of the file ----
+
+
+def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], depth: int) -> Iterator[_Line]:
+    """The logical lines of a file and of those that it includes. `settings` are those that were read before."""
+    if depth > MOST_INCLUDED:
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
     try:
         text = path.read_text(errors="replace")
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="slurm_conf") from error
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "not the name of a file"
+        raise WrongUse(f"{str(path)!r} cannot be read ({why})", parameter="slurm_conf") from error
+    for number, content in _logical(text):
+        where = f"{path} line {number}"
+        words = content.split(maxsplit=1)
+        if words[0].lower() == "include" and len(words) == 2:
+            for included in _included(words[1].strip('"'), path, folder, settings):
+                yield from _lines(included, folder, settings, depth + 1)
+            continue
+        rest = _WORD.sub("", content).strip()
+        pairs = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
+        if rest or not pairs:
+            raise WrongUse(f"{where}: {rest[:40] or content[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
+        yield _Line(where, pairs)
+
+
+def _logical(text: str) -> Iterator[tuple[int, str]]:
+    """Number and content of each line that is not empty, without its comment; a backslash at the end joins the next line."""
     waiting = ""
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate([*text.splitlines(), ""], 1):
         content = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
         if content.endswith("\\"):
             waiting += content[:-1]
             continue
         content, waiting = (waiting + content).strip(), ""
-        where = f"{path} line {number}"
-        if not content:
-            continue
-        if content.lower().startswith("include") and "=" not in content.split()[0]:
-            included = Path(content.split(maxsplit=1)[-1])
-            yield from _lines(included if included.is_absolute() else path.parent / included, depth + 1)
-            continue
-        rest = _WORD.sub("", content).strip()
-        words = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
-        if rest or not words:
-            raise WrongUse(f"{where}: {rest[:40] or content[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
-        yield _Line(where, words)
+        if content:
+            yield number, content
 
 
-def _leave_out(site: SiteConf, what: str, why: str) -> None:
-    told = f"{what}: {why}"
-    if told not in site.left_out:
-        site.left_out.append(told)
+def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[str, str]]) -> list[Path]:
+    """The files that an Include line names: a path, with %c for the cluster's name, or a pattern.
+
+    An absolute path of the site's that is not here is looked for beside the first file.
+    """
+    if "%c" in name:
+        name = name.replace("%c", settings.get("clustername", ("", "%c"))[1])
+    places = [path.parent / name, folder / name, folder / Path(name).name]
+    for place in places:
+        try:
+            if place.exists():
+                return [place]
+            found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) else []
+        except (OSError, ValueError):  # a name that is too long, or no pattern
+            continue
+        if found:
+            return found
+    return [places[0]]
+
+
+# ---- settings ----
+
+
+def _leave_out(site: SiteConf, line: str, what: str, reason: tuple[str, str], count: int = 1) -> None:
+    item = LeftOut(line, what, reason[1], reason[0], count)
+    if item not in site.left_out:
+        site.left_out.append(item)
+
+
+def _reasons() -> dict[str, tuple[str, str]]:
+    reasons = {name.lower(): (group, why) for group, why, names in OVERRIDDEN for name in names}
+    for name, (release, now) in RETIRED.items():
+        reasons[name.lower()] = (REST, f"retired in Slurm {named(release)}" + (f", now {now}" if now else ""))
+    return reasons
+
+
+_REASONS = _reasons()
+_TAKEN = {name.lower() for name in TAKEN}
 
 
 def _setting(site: SiteConf, key: str, value: str) -> None:
-    reasons = {name.lower(): why for name, why in OVERRIDDEN.items()}
-    if key.lower() == "accountingstoragetype":
+    name = key.lower()
+    if name == "accountingstoragetype":
         site.accounting = "slurmdbd" in value.lower()
-    if key.lower() in reasons:
+    if name in _REASONS or name not in _TAKEN:
         # Values can be secrets (JobCompPass): none of those is repeated.
-        shown = "***" if key.lower().endswith("pass") else value
-        _leave_out(site, f"{key}={shown}", reasons[key.lower()])
-    else:
-        site.settings[key] = value
+        shown = "***" if name.endswith("pass") else value
+        reason = _REASONS.get(name, (REST, UNKNOWN))
+        if reason[0] != REST and value.lower().rpartition("/")[2] in ("none", "default", "flat", "-1", "infinite", ""):
+            reason = (REST, reason[1])
+        _leave_out(site, "", f"{key}={shown}", reason)
+        return
+    if name in PLUGINS and value.lower() not in PLUGINS[name]:
+        why = NO_QOS if value.lower() == "preempt/qos" else f"an emulated cluster may have {', '.join(PLUGINS[name])}"
+        _leave_out(site, "", f"{key}={value}", (SCHEDULING, why))
+        return
+    if name == "accountingstorageenforce":
+        _leave_out(site, "", f"limits behind {key}={value}", (SCHEDULING, NO_QOS))
+    kept = _kept_parts(site, key, value)
+    if kept:
+        site.settings[key] = kept
 
 
-def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: dict[str, tuple[str, str]], where: str) -> None:
-    reasons = {name.lower(): why for name, why in NODE_OVERRIDDEN.items()}
-    for key, (_, value) in words.items():
-        if key in reasons and (key, value.lower()) not in _USUAL:
-            _leave_out(site, f"NodeName={names}: {words[key][0]}={words[key][1]}", reasons[key])
-    extra = tuple(word for key, word in words.items() if key not in reasons and key not in _PROCESSORS)
-    cpus = _cpus(words, where)
+def _kept_parts(site: SiteConf, key: str, value: str) -> str:
+    """The value without the parts of OVERRIDDEN_VALUES; as it was written when there are none."""
+    dropped = OVERRIDDEN_VALUES.get(key.lower(), {})
+    kept = []
+    for part in value.split(","):
+        word, sign, number = part.strip().partition("=")
+        if word.lower() in dropped:
+            _leave_out(site, "", f"{key}: {part.strip()}", (SCHEDULING, dropped[word.lower()]))
+        elif key.lower() == "schedulerparameters" and word.lower() in RENAMED_VALUES:
+            kept.append(f"{RENAMED_VALUES[word.lower()]}{sign}{number}")
+        else:
+            kept.append(part)
+    return ",".join(kept)
+
+
+def _check_preemption(site: SiteConf) -> None:
+    """Leave PreemptMode out where the site's PreemptType is: Slurm does not start with a mode that nothing uses."""
+    given = {key.lower(): key for key in site.settings}
+    key = given.get("preemptmode")
+    if key is None or ("preempttype" in given and site.settings[given["preempttype"]].lower() != "preempt/none"):
+        return
+    if not {part.strip().lower() for part in site.settings[key].split(",")} <= {"off", "gang", "no", "0"}:
+        _leave_out(site, "", f"{key}={site.settings.pop(key)}", (SCHEDULING, "no PreemptType that is taken over uses it"))
+
+
+# ---- nodes ----
+
+
+def _count_of(names: str) -> int:
+    try:
+        return max(len(expand(names)), 1)
+    except ValueError:
+        return 1
+
+
+def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Words, where: str) -> None:
     try:
         listed = expand(names)
     except ValueError:
-        raise WrongUse(f"{where}: NodeName={names} is not a list of names", parameter="slurm_conf") from None
+        raise WrongUse(f"{where}: NodeName={names[:60]} is not a list of names", parameter="slurm_conf") from None
+    line = f"NodeName={names}"
+    extra: list[tuple[str, str]] = []
+    for key, (word, value) in words.items():
+        if key in NODE_OVERRIDDEN or key not in NODE_TAKEN:
+            if (key, value.lower()) not in USUAL:
+                _leave_out(site, line, f"{word}={value}", NODE_OVERRIDDEN.get(key, (REST, UNKNOWN)), len(listed))
+        elif key == "gres":
+            kept, dropped = split_gres(value)
+            for item, why in dropped:
+                _leave_out(site, line, f"{word}={item}", (RESOURCES, why), len(listed))
+            extra += [(word, kept)] if kept else []
+        elif key not in _PROCESSORS and value:
+            extra.append((word, value))
+    cpus = _cpus(site, line, words, where, len(listed))
     for name in listed:
         if name in nodes:
             raise WrongUse(f"{where}: node {name} is there twice", parameter="slurm_conf")
-        nodes[name] = _Node(name, cpus, extra)
+        nodes[name] = _Node(name, cpus, tuple(extra))
 
 
-def _cpus(words: Mapping[str, tuple[str, str]], where: str) -> int:
-    """Processors of a node: CPUs, or what its sockets, cores and threads make; 1 if it does not say (slurm.conf(5))."""
+def _cpus(site: SiteConf, line: str, words: _Words, where: str, count: int) -> int:
+    """Processors of a node: CPUs, or what its sockets, cores and threads make; 1 if it does not say (slurm.conf(5)).
+
+    As in Slurm (common/read_config.c, _parse_nodename), CPUs that agree with none of their products are left out.
+    """
 
     def number(key: str) -> int | None:
         if key not in words:
@@ -261,18 +374,39 @@ def _cpus(words: Mapping[str, tuple[str, str]], where: str) -> int:
         return int(words[key][1])
 
     given = number("cpus") or number("procs")
-    sockets = number("sockets") or (number("boards") or 1) * (number("socketsperboard") or 1)
-    return given or sockets * (number("corespersocket") or 1) * (number("threadspercore") or 1)
+    cores, threads = number("corespersocket") or 1, number("threadspercore") or 1
+    if "socketsperboard" in words:
+        sockets: int | None = (number("boards") or 1) * (number("socketsperboard") or 1)
+    else:
+        sockets = number("sockets")
+    if sockets is None and given is not None:
+        sockets = max(given // (cores * threads), 1)
+    sockets = sockets or number("boards") or 1
+    if given is not None and given not in (sockets, sockets * cores, sockets * cores * threads):
+        why = f"sockets, cores and threads make {sockets * cores * threads}, which Slurm takes"
+        _leave_out(site, line, f"CPUs={given}", (RESOURCES, why), count)
+        given = None
+    return given or sockets * cores * threads
 
 
-def _renamed(nodes: Mapping[str, _Node], path: str) -> dict[str, tuple[str, int]]:
-    """Prefix and number of each node: its own without leading zeros, or the next free one where it has none."""
+def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
+    """Prefix and number of each node: its own without leading zeros, or number 1 where it has none.
+
+    Where two nodes differ in leading zeros only, the later one keeps them in its prefix (n01 beside n1 is n0-1).
+    """
     names: dict[str, tuple[str, int]] = {}
+    taken = set()
     for name in nodes:
-        found = re.fullmatch(r"(.*?)(\d+)", name)
-        names[name] = (found[1], int(found[2])) if found else (name, 1)
-    if len(set(names.values())) != len(names):
-        raise WrongUse(f"{path}: two nodes would have one name, their numbers differ in leading zeros only", parameter="slurm_conf")
+        found = re.fullmatch(r"(.*?)(0*)(\d+)", name)
+        prefix, zeros, number = (found[1], found[2], int(found[3])) if found else (name, "", 1)
+        if not re.match(r"[A-Za-z]", prefix):
+            prefix = f"n{prefix}"
+        if (prefix, number) in taken:
+            prefix += f"{zeros}-"
+            while (prefix, number) in taken:
+                prefix += "-"
+        taken.add((prefix, number))
+        names[name] = (prefix, number)
     return names
 
 
@@ -293,35 +427,65 @@ def _classes(nodes: Mapping[str, _Node], names: Mapping[str, tuple[str, int]], p
         raise WrongUse(f"{path}: {error}", parameter="slurm_conf") from None
 
 
+# ---- partitions ----
+
+
 def _partition(
     site: SiteConf,
     name: str,
-    words: Mapping[str, tuple[str, str]],
+    words: _Words,
     nodes: Mapping[str, _Node],
-    sets: Mapping[str, str],
+    sets: Mapping[str, list[str]],
     names: Mapping[str, tuple[str, int]],
     path: str,
-) -> dict[str, str]:
-    """A partition as `slurm_conf.render` takes it, its nodes by their new names."""
-    reasons = {word.lower(): why for word, why in PARTITION_OVERRIDDEN.items()}
+) -> dict[str, str] | None:
+    """A partition as `slurm_conf.render` takes it, its nodes by their new names; None for one without nodes, which is left out."""
+    line = f"PartitionName={name}"
     kept = {"name": name}
+    preemption = any(key.lower() == "preempttype" for key in site.settings)
     for key, (word, value) in words.items():
-        if key in reasons:
-            if (key, value.lower()) not in _USUAL:
-                _leave_out(site, f"PartitionName={name}: {word}={value}", reasons[key])
+        if key in PARTITION_OVERRIDDEN or key not in PARTITION_TAKEN:
+            if (key, value.lower()) not in USUAL:
+                _leave_out(site, line, f"{word}={value}", PARTITION_OVERRIDDEN.get(key, (REST, UNKNOWN)))
+        elif key == "preemptmode" and not preemption and value.lower() not in ("off", "no"):
+            _leave_out(site, line, f"{word}={value}", (SCHEDULING, "no PreemptType that is taken over uses it"))
         elif key != "nodes":
             kept[word] = value
     listed = words["nodes"][1] if "nodes" in words else ""
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
-    where = f"{path}: PartitionName={name}: Nodes={listed}"
+    where = f"{path}: PartitionName={name}: Nodes={listed if len(listed) <= 60 else listed[:57] + '...'}"
     members = list(dict.fromkeys(_members(listed, nodes, sets, where)))
     if not members:
-        raise WrongUse(f"{where}: has no nodes", parameter="slurm_conf")
+        _leave_out(site, line, f"Nodes={listed}", (SCHEDULING, "a partition without nodes"))
+        return None
     return {**kept, "Nodes": compress(f"{prefix}{number}" for prefix, number in (names[member] for member in members))}
 
 
-def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, str], where: str) -> Iterator[str]:
+def _is_open(words: _Words) -> bool:
+    """Whether the site's users see the partition, and it is up."""
+    state, hidden = (words.get(key, ("", ""))[1].lower() for key in ("state", "hidden"))
+    return state in ("", "up") and hidden not in ("yes", "true", "1")
+
+
+def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> None:
+    """Make the open partition with the most nodes the default, where the file has none: Slurm refuses jobs without a partition."""
+    given = [value.lower() for one in site.partitions for key, value in one.items() if key.lower() == "default"]
+    if any(value in ("yes", "true", "1") for value in given):
+        return
+
+    def size(partition: Mapping[str, str]) -> int:
+        return nodes if partition["Nodes"] == "ALL" else len(expand(partition["Nodes"]))
+
+    chosen = max([one for one in site.partitions if one["name"] in is_open] or site.partitions, key=size)
+    for key in [key for key in chosen if key.lower() == "default"]:
+        del chosen[key]
+    chosen["Default"] = "YES"
+    why = f"{chosen['name']} is, the largest one: Slurm would refuse jobs without a partition"
+    _leave_out(site, "", "no partition is the default", (SCHEDULING, why))
+
+
+def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, list[str]], where: str) -> Iterator[str]:
     """Names of the nodes in a list that may name node sets too."""
     try:
         parts = expand(listed)
@@ -330,13 +494,16 @@ def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, str], w
     for part in parts:
         if part in nodes:
             yield part
-        elif part in sets and sets[part].startswith("feature:"):
-            feature = sets[part].partition(":")[2]
-            yield from (name for name, node in nodes.items() if feature in _features(node))
-        elif part in sets and sets[part].upper() == "ALL":
+        elif part.upper() == "ALL":
             yield from nodes
         elif part in sets:
-            yield from _members(sets[part], nodes, {key: value for key, value in sets.items() if key != part}, where)
+            others = {key: value for key, value in sets.items() if key != part}
+            for source in sets[part]:
+                if source.startswith("feature:"):
+                    feature = source.partition(":")[2]
+                    yield from (name for name, node in nodes.items() if feature in _features(node))
+                else:
+                    yield from _members(source, nodes, others, where)
         else:
             raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
 

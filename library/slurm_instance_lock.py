@@ -1,0 +1,115 @@
+#!/usr/bin/python
+"""Ansible module: takes, renews and releases the lock of an instance."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_instance_lock
+short_description: Take or release the lock of an instance
+description:
+  - One experiment, sweep or comparison works with an instance at a time. It takes the lock of the instance on the head before it
+    changes anything, and releases it when its records have been collected.
+  - The lock ends with the processes on the head that stand for its holder, that is C(ansible-playbook) with a local connection and
+    the C(sshd) of the connection otherwise, and not before the end of a replay in the instance. Nobody has to remove the lock of a
+    killed holder.
+  - A lock is no configuration, so RV(ignore:changed) is never true, except when the lock is removed by O(state=absent).
+options:
+  directory:
+    description: Directory of the instance, which need not exist. The lock is a file beside it.
+    type: path
+    required: true
+  run:
+    description: Name of the run. Required unless O(state=absent).
+    type: str
+  holder:
+    description:
+      - Who holds the lock, as a mapping of order, who, place, machine, pid and started, which C(make) passes. The holder of all
+        runs of a sweep or comparison is the same.
+      - If it is empty, the holder is the C(ansible-playbook) that calls this module, or the connection.
+    type: dict
+    default: {}
+  state:
+    description:
+      - With V(taken), takes or renews the lock. Fails, and says who has it, if that is another holder.
+      - With V(released), releases the lock if the holder has it.
+      - With V(absent), removes the lock, whoever holds it.
+    type: str
+    choices: [taken, released, absent]
+    default: taken
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Take the lock of the instance
+  slurm_instance_lock:
+    directory: /var/lib/slurm-mirage/mirage
+    run: first
+
+- name: Release it
+  slurm_instance_lock:
+    directory: /var/lib/slurm-mirage/mirage
+    run: first
+    state: released
+"""
+
+RETURN = r"""
+busy:
+  description: Whether the module failed because another holder has the lock.
+  returned: on failure
+  type: bool
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.instance import instance_lock
+
+
+def apply(params: dict[str, Any], check_mode: bool) -> bool:
+    """Bring the lock into the wanted state; returns whether a lock was removed. Raises WrongUse."""
+    directory = Path(params["directory"])
+    if params["state"] == "absent":
+        return instance_lock.exists(directory) if check_mode else instance_lock.remove(directory)
+    if check_mode:
+        return False
+    callers = instance_lock.Callers.of_this_process()
+    if params["holder"]:
+        holder = instance_lock.holder_of(params["holder"])
+    else:
+        holder = instance_lock.Holder.of_caller(params["run"], callers)
+    if params["state"] == "released":
+        instance_lock.release(directory, holder)
+    else:
+        instance_lock.take(directory, holder, params["run"], anchors=callers.anchors)
+    return False
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "run": {"type": "str"},
+            "holder": {"type": "dict", "default": {}},
+            "state": {"type": "str", "choices": ["taken", "released", "absent"], "default": "taken"},
+        },
+        required_if=[("state", "taken", ["run"]), ("state", "released", ["run"])],
+        supports_check_mode=True,
+    )
+    try:
+        changed = apply(module.params, module.check_mode)
+    except WrongUse as error:
+        module.fail_json(msg=error.module_message(), busy=isinstance(error, instance_lock.Busy))
+    except OSError as error:
+        module.fail_json(msg=f"failed: the lock of the instance: {error}", busy=False)
+    module.exit_json(changed=changed)
+
+
+if __name__ == "__main__":
+    main()
