@@ -64,13 +64,8 @@ def end(pid: int) -> None:
 
 def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, Any]) -> None:
     assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
-    assert call("slurm_replay_info", **info(params)) == {
-        "changed": False,
-        "running": False,
-        "failure": "",
-        "progress": {},
-        "invocation": ANY,
-    }
+    before = {"changed": False, "running": False, "failure": "", "progress": {}, "invocation": ANY}
+    assert call("slurm_replay_info", **info(params)) == before
     started = call("slurm_replay", **params)
     assert started["changed"] and started["running"]
     assert os.getsid(started["pid"]) == started["pid"], "it is detached"
