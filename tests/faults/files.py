@@ -66,7 +66,7 @@ def job_state_cut(lane: Lane) -> None:
 
 def _status_and_experiment(lane: Lane, file: str) -> None:
     """Both commands have to end in one line; what is not healed is named."""
-    status = expect(lane.make("status", longest=60), ("ok", "failed", "wrong use"))
+    status = expect(lane.make("status"), ("ok", "failed", "wrong use"))
     if status.word != "ok":
         expect(status, (status.word,), file)
     ended = expect(lane.experiment(), ("ok", "failed", "wrong use"))
