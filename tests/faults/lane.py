@@ -46,7 +46,7 @@ def swf() -> str:
     return "\n".join(lines) + "\n"
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = LONGEST) -> Any:
     """Wait until `condition` is true and return its value. Raises Wrong after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -47,6 +47,14 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def undamaged_json(path: Path) -> Any:
+    """Return the parsed content of the JSON file `path`, or None when the file does not exist or is not JSON."""
+    try:
+        return read_json(path)
+    except ValueError:
+        return None
+
+
 def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
     """Write `value` to `path` as JSON, atomically. `owner` is (uid, gid); the default is the caller's."""
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner)

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..base import user_folders
 from ..base.errors import WrongUse
-from ..base.files import differs, read_json, write_atomically
+from ..base.files import differs, undamaged_json, write_atomically
 from ..base.run_lock import lock_holder
 from .placement import Block, following
 
@@ -47,16 +47,25 @@ def check_name(name: str) -> str:
 
 def commands_of(directory: Path) -> Path:
     """Return the folder of squeue and the other commands of the Slurm release that the instance in `directory` runs."""
-    farm = read_json(directory / "etc/farm.json") or {"daemons": []}
-    programs = [Path(daemon["command"][0]) for daemon in farm["daemons"] if daemon["kind"] in ("slurmctld", "slurmd")]
+    farm = undamaged_json(directory / "etc/farm.json")
+    daemons = farm.get("daemons", []) if isinstance(farm, dict) else []
+    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in ("slurmctld", "slurmd")]
     return programs[0].parents[1] / "bin" if programs else Path("/usr/bin")
+
+
+def read_instance(directory: Path) -> dict[str, Any] | None:
+    """Return the content of instance.json of the instance in `directory`; None when the file does not exist or is damaged."""
+    content = undamaged_json(directory / "instance.json")
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), int) for name in ("port", "ports")):
+        return None
+    return content
 
 
 def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:
     """Return the blocks of ports, as (first port, number of ports), of the instances below `root` other than `except_name`."""
     blocks = []
     for path in root.glob("*/instance.json"):
-        content = read_json(path)
+        content = read_instance(path.parent)
         if path.parent.name != except_name and content:
             blocks.append((content["port"], content["ports"]))
             if "database_port" in content:
