@@ -71,6 +71,14 @@ def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
     return [{"count": count, "digest": digest}]
 
 
+def state_of_this_process() -> dict[str, Any]:
+    """State of a farm without daemons, which is this process."""
+    state: dict[str, Any] = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state |= dict.fromkeys(("leaving", "slurmctld_pid", "restarts", "failing_count"), 0)
+    state |= {name: {} for name in ("daemons", "failing", "refused")}
+    return state | dict.fromkeys(("identity", "specification", "trouble"), "") | dict.fromkeys(("rate", "waiting_for_memory"))
+
+
 def slurmd_of(params: dict[str, Any]) -> int:
     return (
         sum(processes.environment(pid).get("SLURM_MIRAGE_DIGEST") is not None for pid in processes.of_instance(params["directory"]))
@@ -310,7 +318,7 @@ def test_info_of_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> 
 
 def test_info_of_a_running_instance(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state = state_of_this_process()
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
     answers = {
         "sinfo": 'case "$*" in *%C) echo "idle|7|0/24/0/24"; echo "mixed|1|3/5/0/8";; *) printf "idle 6\\nplanned 2";; esac',
@@ -322,18 +330,50 @@ def test_info_of_a_running_instance(call: Caller, tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     (tmp_path / "runs/one").mkdir(parents=True)
     (tmp_path / "runs/one/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
-    (tmp_path / "runs/one/progress.json").write_text('{"run": "one", "submitted": 3}')
+    (tmp_path / "runs/one/progress.json").write_text('{"run": "one", "phase": "submitting", "submitted": 3}')
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert (result["processors"], result["scheduler"]["bf_last_cycle_us"]) == ({"busy": 3, "all": 32}, 7289)
-    assert result["progress"] == {"run": "one", "submitted": 3}
+    assert result["progress"] == {"run": "one", "phase": "submitting", "submitted": 3}
     assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
 
 
 def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state = state_of_this_process()
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
     (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'idle 5\nunknown* 2'\n")
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
+
+
+@without_systemd
+def test_a_slurmctld_that_ends_again_and_again_ends_the_wait_for_nodes(call: Caller, params: dict[str, Any]) -> None:
+    """It is ready for a moment each time. A query of a slurmctld that is not there takes longer than the test."""
+    directory = Path(params["directory"])
+    call("slurm_farm", **params)
+    failing = "echo 'slurmctld: error: no such key'; echo 'slurmctld: fatal: no such luck'; rm run/slurmctld.pid; exit 1"
+    (directory / "sbin/slurmctld").write_text(f"#!/bin/sh\necho > run/slurmctld.pid\nsleep 0.3\n{failing}\n")
+    (directory / "sbin/sinfo").write_text("#!/bin/sh\nexec sleep 30\n")
+    (directory / "sbin/sinfo").chmod(0o755)
+    state = json.loads((directory / "run/farm.json").read_text())
+    os.kill(state["slurmctld_pid"], signal.SIGKILL)
+    result = call("slurm_farm_info", directory=str(directory), bin=str(directory / "sbin"), wait=300)
+    assert result["msg"].startswith("slurmctld does not start: exit 1: error: no such key; fatal: no such luck; ")
+
+
+@without_systemd
+def test_a_farm_that_does_not_start_is_reported_with_its_last_words(call: Caller, params: dict[str, Any]) -> None:
+    (Path(params["directory"]) / "lib/slurm_mirage/programs/farm.py").write_text("raise SystemExit('farm: no such luck')\n")
+    message = call("slurm_farm", **params)["msg"]
+    assert message == f"the farm does not run: farm: no such luck; see {params['directory']}/log/farm.log"
+
+
+@without_systemd
+def test_a_damaged_specification_is_written_anew(call: Caller, params: dict[str, Any]) -> None:
+    pid = call("slurm_farm", **params)["farm"]["pid"]
+    specification = Path(params["directory"], "etc/farm.json")
+    specification.write_text("{{")
+    again = call("slurm_farm", **params)
+    assert (again["changed"], again["farm"]["pid"]) == (True, pid)
+    assert json.loads(specification.read_text())["user"] == params["user"]
