@@ -129,10 +129,10 @@ need = @missing=$$(for i in $(1); do command -v "$${i%%:*}" >/dev/null || printf
 	[ -z "$$missing" ] || { echo "failed: tools are missing: apt-get install$$missing (make packages installs all)"; exit 1; }
 
 .PHONY: test
-test: ## all that CI runs: packages, lint, unit, molecule; says how long each takes
-	@echo 'make test: lint 2 minutes, unit tests 2 minutes, Molecule scenarios half an hour, on 4 cores; less when .venv and the'
-	@echo 'machines of the scenarios have been made before'
-	@for part in packages lint unit molecule; do \
+test: ## all that CI runs: packages, lint, unit, faults-quick, molecule; says how long each takes
+	@echo 'make test: lint 2 minutes, unit tests 2 minutes, quick faults 5 minutes, Molecule scenarios half an hour, on 4 cores; less'
+	@echo 'when .venv and the machines of the scenarios have been made before'
+	@for part in packages lint unit faults-quick molecule; do \
 		began=$$(date +%s); $(MAKE) $$part || exit 1; echo "make $$part took $$(($$(date +%s) - began)) s"; \
 	done
 
@@ -144,6 +144,10 @@ packages: ## install the Debian packages that the tests need, as root or with su
 unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs, on all cores
 	$(call need,$(UNIT_TOOLS))
 	@$(BIN)/pytest --numprocesses auto --dist worksteal
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## COUNT (10000) mutated files for each reader of files, of the same SEED (any) the same; within 5 s and 500 MiB
+	@$(BIN)/python -m tests.fuzz.run "$${COUNT:-10000}" $${SEED:+"$$SEED"}
 
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
@@ -162,6 +166,15 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
 	$(call need,$(MOLECULE_TOOLS))
 	@tests/run_scenarios.sh
+
+# One fault or some of them: make faults FAULTS="replay-killed key-short"
+.PHONY: faults
+faults: $(STAMP) ## inject faults into small real clusters, judge how the commands end, write docs/faults.md (as root)
+	@$(BIN)/python -m tests.faults
+
+.PHONY: faults-quick
+faults-quick: $(STAMP) ## those of them that take seconds, or that matter most (at most 5 minutes)
+	@$(BIN)/python -m tests.faults quick
 
 .PHONY: infra
 infra: $(STAMP) ## look at the running cluster from outside (testinfra)

@@ -8,7 +8,7 @@ module: munge_key
 short_description: Write a munge key
 description:
   - Writes the key atomically, so that the file is never incomplete and never readable by other users.
-  - A key is 1024 bytes of binary data, which M(ansible.builtin.copy) cannot write from a variable.
+  - A key is binary data, which M(ansible.builtin.copy) cannot write from a variable.
 options:
   path:
     description: File of the key.

@@ -26,7 +26,8 @@ options:
     default: localhost
   addresses:
     description:
-      - Host names by address, in a cluster of several hosts. The daemons see them in their C(/etc/hosts); the host does not.
+      - Host names by address, in a cluster of several hosts; further names of an address follow after a space. The daemons see them
+        in their C(/etc/hosts); the host does not.
       - Slurm looks up the name of each address from which it receives a message, and a name server may not know it.
     type: dict
     default: {}

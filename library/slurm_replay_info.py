@@ -70,7 +70,8 @@ progress:
     retries: 0
     resubmitted: 0
     elapsed: 75.2
-    time_left: 41.0
+    time_left_least: 41.0
+    time_left_most: 55.5
     nodes_not_responding: 0
     message: ""
     pid: 4711

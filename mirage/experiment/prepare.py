@@ -115,6 +115,7 @@ def source(knobs: dict[str, Value]) -> Source:
         "sha256": trace.sha256,
         "jobs": trace.frame.height,
         "notes": trace.notes,
+        "unread": trace.unread.in_words(),
         "time": asdict(LocalTime.of(trace)),
     }
     return Source(trace, about_it)

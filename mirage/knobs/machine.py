@@ -6,9 +6,9 @@ import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from mirage.knobs import yaml_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 
@@ -55,10 +55,13 @@ class Machine:
         return json.dumps(self.options(), sort_keys=True)
 
     def in_words(self) -> str:
-        """`360 nodes of 16 CPUs`, or for several classes `8 nodes of 32 CPUs, 100 of 16`."""
-        first, *others = self.classes
-        nodes = "1 node" if first.count == 1 else f"{first.count} nodes"
-        return ", ".join([f"{nodes} of {first.cpus} CPUs", *(f"{item.count} of {item.cpus}" for item in others)])
+        """`360 nodes of 16 CPUs`, or for nodes of several sizes `8 nodes of 32 CPUs, 100 of 16`."""
+        counts: dict[int, int] = {}
+        for node_class in self.classes:
+            counts[node_class.cpus] = counts.get(node_class.cpus, 0) + node_class.count
+        (cpus, count), *others = counts.items()
+        nodes = "1 node" if count == 1 else f"{count} nodes"
+        return ", ".join([f"{nodes} of {cpus} CPUs", *(f"{number} of {size}" for size, number in others)])
 
 
 def read(path: str) -> Machine:
@@ -70,9 +73,7 @@ def read(path: str) -> Machine:
 
     name = f"CLASSES: {path if path.isprintable() else repr(path)}"
     try:
-        content = yaml.safe_load(Path(path).read_bytes())
-    except OSError as error:
-        raise WrongUse(f"{name} cannot be read ({error.strerror}); it may be {FORM}") from None
+        content = yaml_input.load(path, "classes")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" line {mark.line + 1}:"

@@ -29,7 +29,9 @@ from mirage.records.run_records import (
     Journal,
     Schema,
     absences,
+    completions,
     executions,
+    foreign_jobs,
     last_lines,
     read_completions,
     read_details,
@@ -41,6 +43,7 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.registry import records_of
 
@@ -105,6 +108,10 @@ class TimeMap:
         since = (real * NS).round().cast(pl.Int64) - self.clock.real_ns
         return self.clock.virtual_ns + (since * self.clock.speed).round().cast(pl.Int64)
 
+    def virtual_ns(self, real: float) -> int:
+        """Virtual ns of an instant in real seconds."""
+        return self.clock.virtual_at(round(real * NS))
+
 
 @dataclass(frozen=True)
 class Collected:
@@ -147,6 +154,8 @@ class Collected:
     """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
+    foreign: pl.DataFrame
+    """Jobs that were in the cluster during the run, and that it did not submit: slurm_id, name, user."""
     halts: Sequence[Mapping[str, Any]] = ()
     """Times in which a living controller, or the replay, did nothing: what, since (real instant), seconds (real)."""
     copies_cancelled: int = 0
@@ -171,7 +180,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
     manager = records_of(run_dir)
     stale = submitted.filter(col("index").is_in(journal.stale))["id"]
-    lines, aftermath = split_aftermath(read_completions(run_dir / manager.completions_file, manager, submitted, since), stale)
+    log = read_completions(run_dir / manager.completions_file, manager, journal.completion_offset)
+    own_lines, ahead = completions(log, submitted, since)
+    lines, aftermath = split_aftermath(own_lines, stale)
     details = read_details(run_dir / "suspended.jsonl", manager, submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
@@ -206,10 +217,16 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         halted=clock.real_to_trace(journal.halted),
         launch_cost=clock.real_to_trace(journal.launch_cost),
         unsubmitted=plan.height - submitted.height,
+        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
     )
+
+
+def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
+    """Names of all jobs that the replay may submit."""
+    return [*plan["name"].to_list(), *(f"{settings.get('run', '')}{suffix}" for suffix in (PLACEHOLDER_SUFFIX, LAUNCH_SUFFIX))]
 
 
 def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:

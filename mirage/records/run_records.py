@@ -8,6 +8,7 @@ s_ the manager's completion log, c_ the details that it gave of a job after its 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,18 @@ class Journal:
     halted: float
     """Real seconds for which no job could start: the controller had died, or did not answer."""
     halts: list[dict[str, Any]]
-    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real instant),
-    seconds (real)."""
+    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real
+    instant), seconds (real)."""
     copies: set[int]
     """Numbers of second copies of jobs, which the replay cancelled."""
     stale: list[int]
     """Indices of jobs of which the replay cancelled a second run, because a killed controller had forgotten their end."""
     launch_cost: float
     """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
+    completion_offset: int
+    """Bytes of the manager's completion log at the start of the replay."""
+    last_sign: float
+    """Real instant of the last event."""
 
 
 def read_text(path: Path) -> str:
@@ -101,6 +106,8 @@ def read_journal(path: Path) -> Journal:
         copies=history.copies,
         stale=sorted(history.stale),
         launch_cost=float(history.start.get("launch_cost", 0.0)),
+        completion_offset=int(history.start.get("completion_offset", 0)),
+        last_sign=history.last_sign,
     )
 
 
@@ -111,8 +118,8 @@ def _table(rows: list[dict[str, Any]], schema: Schema) -> pl.DataFrame:
 # ---- the resource manager's records ----
 
 
-def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFrame) -> pl.DataFrame:
-    """Converts `instants`, the first of which is the submission, from local time to UTC.
+def _offset_from_utc(lines: pl.DataFrame, submitted: pl.DataFrame) -> int:
+    """Nanoseconds by which the instants of the completion log, of which `lines` are those of the run's jobs, are ahead of UTC.
 
     The completion log has local time without a zone, but the journal has the submissions, too: the median difference, in whole
     quarters of an hour, is the zone's offset. A change to summer time during a run is not taken into account.
@@ -123,9 +130,8 @@ def _in_utc(lines: pl.DataFrame, instants: tuple[str, ...], submitted: pl.DataFr
     both = lines.join(submitted.select("id", "slurm_id", "v_began", "v_accepted"), on=["id", "slurm_id"], maintain_order="left")
     took = col("v_accepted") - col("v_began")
     first = both.unique(["id", "slurm_id"], keep="first", maintain_order=True).sort(took == 0, took, maintain_order=True)
-    ahead = first.head(max(1, first.height // 10)).select((col(instants[0]) - col("v_accepted")).median()).item()
-    offset = round((ahead or 0) / NS / _QUARTER_HOUR) * _QUARTER_HOUR * NS
-    return lines.with_columns(col(instants) - offset)
+    ahead = first.head(max(1, first.height // 10)).select((col("s_submit") - col("v_accepted")).median()).item()
+    return round((ahead or 0) / NS / _QUARTER_HOUR) * _QUARTER_HOUR * NS
 
 
 def _with_submissions(lines: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
@@ -153,11 +159,34 @@ _COMPLETED: Schema = {
     "s_eligible": pl.Int64,
     "s_start": pl.Int64,
     "s_end": pl.Int64,
+    "user": pl.String,
+    "is_of_run": pl.Boolean,
 }
+_INSTANTS = ("s_submit", "s_eligible", "s_start", "s_end")
 
 
-def read_completions(path: Path, records: Records, submitted: pl.DataFrame, since: int) -> pl.DataFrame:
-    """The completion log's lines about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), in the file's order.
+def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFrame:
+    """The lines of the completion log, in the file's order. Instants are in the local time of the manager.
+
+    Columns: those of `completions`, and name, user, and is_of_run: whether the line was written after the first `offset` bytes,
+    those of before the run. A log that is shorter was begun anew.
+    """
+    data = read_text(path).encode()
+    at = 0 if not 0 < offset <= len(data) else data.find(b"\n", offset - 1) + 1
+    rows = [
+        (
+            *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
+            *(job.submit, job.eligible, job.start, job.end, job.user, is_of_run),
+        )
+        for part, is_of_run in ((data[:at], False), (data[at:], True))
+        for job in records.completions(part.decode(errors="replace"))
+    ]
+    return pl.DataFrame(rows, schema=_COMPLETED, orient="row").with_columns(col(_INSTANTS) * NS)
+
+
+def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple[pl.DataFrame, int]:
+    """The lines of the completion log (`read_completions`) about jobs in `submitted` (name, id, slurm_id, v_began, v_accepted), and
+    by how many ns the log's instants are ahead of UTC.
 
     All runs of an instance write to the same file: jobs submitted before `since` (virtual ns) belong to an earlier run of the same
     name and are dropped.
@@ -166,23 +195,34 @@ def read_completions(path: Path, records: Records, submitted: pl.DataFrame, sinc
     Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
     waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
-    instants = ("s_submit", "s_eligible", "s_start", "s_end")
-    rows = [
-        (
-            *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
-            *(job.submit, job.eligible, job.start, job.end),
-        )
-        for job in records.completions(read_text(path))
-    ]
-    lines = pl.DataFrame(rows, schema=_COMPLETED, orient="row").with_columns(col(instants) * NS)
-    lines = lines.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name")
+    lines = log.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name", "user", "is_of_run")
     lines = _with_submissions(lines, submitted)
-    lines = _in_utc(lines, instants, submitted).filter(col("s_submit") >= since)
-    return lines.with_columns(s_start=pl.when("s_ran").then("s_start"))
+    ahead = _offset_from_utc(lines, submitted)
+    lines = lines.with_columns(col(_INSTANTS) - ahead).filter(col("s_submit") >= since)
+    return lines.with_columns(s_start=pl.when("s_ran").then("s_start")), ahead
+
+
+_FOREIGN: Schema = {"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}
+
+
+def foreign_jobs(log: pl.DataFrame, ahead: int, queue: Path, own: Collection[str], until: int) -> pl.DataFrame:
+    """Jobs of other names than `own` that were in the cluster during the run: slurm_id, name, user.
+
+    They ended during the run, or after it if they were submitted before its end `until` (virtual ns), by the completion log
+    (`read_completions`), whose instants are `ahead` ns of UTC; or they were in the queue when the records were collected:
+    queue.json (it may be absent) has job_id, name, user and submit, in virtual seconds, of each.
+    """
+    ended = log.filter("is_of_run").with_columns(known=pl.coalesce("s_submit", "s_start", "s_end") - ahead)
+    waiting = json.loads(read_text(queue)) if queue.exists() else []
+    rows = [(job["job_id"], job["name"], job["user"], job["submit"]) for job in waiting]
+    queued = pl.DataFrame(rows, schema={**_FOREIGN, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
+    found = pl.concat([ended.select(*_FOREIGN, "known"), queued])
+    foreign = found.filter(~col("name").is_in(list(own)) & (col("known").fill_null(until) <= until))
+    return foreign.select(list(_FOREIGN)).unique("slurm_id", keep="first", maintain_order=True)
 
 
 def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The lines of `read_completions` that count, and those of jobs that had ended for good before.
+    """The lines of `completions` that count, and those of jobs that had ended for good before.
 
     A controller that was killed may come back with a state of some seconds before, and then run, or cancel, jobs that had ended:
     these runs are no part of the schedule. `stale` has the ids of jobs of which the replay cancelled such a run: its cancellation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from slurm_mirage.rm.slurm.daemon_log import OTHER
 from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
 _MICROSECOND = 1e-6
+_NAMED = 3  # jobs that a reason names
 SHOWN = 5
 """Names of daemons in a reason."""
 
@@ -160,9 +161,11 @@ def judge(
     }
     causes = _causes(complaints or {})
     reasons = [
+        *_exceeded(collected, figures, thresholds, HALTED),
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
+        *_foreign(collected),
         *_troubled(result, figures, thresholds, collected.jobs.height),
-        *_exceeded(collected, figures, thresholds, has_cause=bool(causes)),
+        *_exceeded(collected, figures, thresholds, _NAMES.keys() - HALTED, has_cause=bool(causes)),
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
@@ -186,6 +189,7 @@ def _measure(collected: Collected, samples: pl.DataFrame, diagnostics: pl.DataFr
         "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
+        "foreign_jobs": collected.foreign.height,
         "requeued": evidence.filter(col("restarts") > 0).height,
         "copies_cancelled": collected.copies_cancelled,
         "reruns_cancelled": collected.reruns_cancelled,
@@ -384,6 +388,16 @@ def _broken(collected: Collected) -> list[tuple[str, int, str]]:
     ]
 
 
+def _foreign(collected: Collected) -> list[str]:
+    """Reason for jobs that the run did not submit, with the first of them."""
+    if collected.foreign.is_empty():
+        return []
+    count = collected.foreign.height
+    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    more = ["..."] if count > _NAMED else []
+    return [f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"]
+
+
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
     """Reasons from the replay, the nodes and the daemons."""
     reasons = []
@@ -491,16 +505,23 @@ _NAMES = {
 }
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, *, has_cause: bool = False) -> list[str]:
-    """Reasons for figures above their bounds. `has_cause`: something else than SPEED and SHRINK caused them (see `_causes`)."""
+HALTED = frozenset({"halted"})
+"""The figure that stands before all others: they follow from it."""
+
+
+def _exceeded(
+    collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
+) -> list[str]:
+    """Reasons for those figures of `names` that are above their bounds. `has_cause`: something else than SPEED and SHRINK caused
+    them (see `_causes`)."""
     lost = collected.resubmitted
     reasons = []
-    was_halted = False
-    for name, bound in bounds(collected, thresholds).items():
+    limits = bounds(collected, thresholds)
+    was_halted = (figures["halted"] or 0.0) > limits["halted"].seconds
+    for name, bound in limits.items():
         value = figures[name]
-        if value is None or value <= bound.seconds:
+        if name not in names or value is None or value <= bound.seconds:
             continue
-        was_halted = was_halted or name in ("interrupted", "halted")
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
         if has_cause or name in ("interrupted", "halted"):
             advice = "repeat the run"

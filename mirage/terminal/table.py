@@ -23,6 +23,7 @@ VALIDITY = (
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
     ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
     ("interrupted", "for how long the replay was down", "s"),
+    ("foreign_jobs", "jobs in the cluster that the run did not submit", ""),
     ("halted", "for how long slurmctld started nothing, because it had died or did not answer", "s"),
     ("clock_offset_max", "by how much the clock of a host differs from the head's, at most", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),

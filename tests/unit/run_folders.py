@@ -122,6 +122,17 @@ class RunFolder:
             **where,
         )
 
+    def stranger(self, name: str, slurm_id: int, submit: float, end: float, *, ran: bool = True) -> None:
+        """A line of the completion log about a job that is not in the plan."""
+        where = {"nodes": "n1", "count": 1, "cpus": 1} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
+        times = {"submit": self.printed(submit), "eligible": self.printed(submit), "start": self.printed(end - 1)}
+        line = JOBCOMP.format(slurm_id=slurm_id, name=name, state="COMPLETED", limit=1, end=self.printed(end), **times, **where)
+        self.jobcomp += line.replace("UserId=slurm-mirage(999)", "UserId=somebody(1000)")
+
+    def ended(self, after: float) -> None:
+        """Journal the end of the replay, in virtual seconds after its start."""
+        self.events.append(self._event("finished", after / self.speed))
+
     def record(
         self,
         number: int,

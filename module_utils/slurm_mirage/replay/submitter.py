@@ -43,6 +43,8 @@ UNCLEAR_ATTEMPTS = 5
 WAITING = "waiting for the resource manager: "
 PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
+LAUNCH_SUFFIX = ".launch"
+"""Names of jobs that measure what a launch costs, before the first job of the plan."""
 NEVER_BEGINS = 30 * 86400
 """Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
@@ -96,6 +98,10 @@ class Submitter:
     def began(self) -> float | None:
         """Real instant of the run's start; None before it."""
         return float(self.history.start["real"]) if self.history.start else None
+
+    def position(self, now: float) -> float:
+        """Real seconds of the schedule that have passed at a real instant: since the start, without the interruptions."""
+        return now - (self.began() or now) - self.history.shift
 
     def next_index(self) -> int:
         """Index of the next job to submit, len(plan) for none now. Jobs that follow no other are submitted in order."""
@@ -320,7 +326,7 @@ class Submitter:
             return 0.0
 
         def submission(runtime: float) -> Submission:
-            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}.launch")
+            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}{LAUNCH_SUFFIX}")
             return self._submission(row, self.folder / "launch.log")
 
         def measure() -> float:

@@ -132,6 +132,8 @@ class CompletedJob:
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
+    user: str = ""
+    """Account on the hosts."""
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,7 @@ REPLAY = (
     "path = Path(sys.argv[1]); path.mkdir(parents=True, exist_ok=True); sign_lock(take_lock(path / 'replay.lock', Waker()))\n"
     "print('replays', flush=True); time.sleep(600)"
 )
-# A process like an sshd or an ansible-playbook, with a module below it that says who its callers are.
-MODULE = (
-    "import subprocess, sys, time\n"
-    "module = 'from slurm_mirage.instance.instance_lock import Callers; print(Callers.of_this_process(), flush=True)'\n"
-    "subprocess.run(['sh', '-c', '\"$0\" -c \"$1\"; true', sys.argv[1], module])\n"
-)
+CALLERS = "from slurm_mirage.instance.instance_lock import Callers; print(Callers.of_this_process(), flush=True)"
 
 
 @pytest.fixture
@@ -222,16 +217,16 @@ def test_the_same_order_from_the_same_clone_here_is_refused_as_long_as_the_first
 
 @pytest.mark.parametrize("name", ["sshd: root@notty", "/usr/sbin/sshd", "sshd-session: root [priv]"])
 def test_the_callers_of_a_module_over_ssh_are_its_connection(name: str) -> None:
-    words = [name, "-c", MODULE, sys.executable]
-    with subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE, text=True) as sshd:
+    words = [name, "-c", 'sh -c \'"$0" -c "$1"; true\' "$0" "$1"; true', sys.executable, CALLERS]
+    with subprocess.Popen(words, executable="/bin/sh", stdout=subprocess.PIPE, text=True) as sshd:
         assert sshd.stdout is not None
         assert sshd.stdout.read().strip() == str(Callers((sshd.pid,), None))
 
 
 def test_the_caller_of_a_local_module_is_ansible_playbook(tmp_path: Path) -> None:
     program = tmp_path / "ansible-playbook"
-    program.write_text(MODULE)
-    with subprocess.Popen([sys.executable, str(program), sys.executable], stdout=subprocess.PIPE, text=True) as playbook:
+    program.write_text("import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])")
+    with subprocess.Popen([sys.executable, str(program), CALLERS], stdout=subprocess.PIPE, text=True) as playbook:
         assert playbook.stdout is not None
         assert playbook.stdout.read().strip() == str(Callers((playbook.pid,), playbook.pid))
 

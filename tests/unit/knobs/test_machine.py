@@ -14,6 +14,7 @@ from mirage.knobs import resolve as knobs
 from mirage.knobs.machine import Machine, read
 from mirage.knobs.table import MAX_NODES
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.slurm.node_classes import node_classes
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "machines/example.yml"
@@ -55,6 +56,11 @@ def test_equal_nodes_are_one_class() -> None:
     machine = Machine.of_equal_nodes(360, 16)
     assert (machine.nodes, machine.processors, machine.in_words()) == (360, 5760, "360 nodes of 16 CPUs")
     assert machine.options() == [{"prefix": "n", "first": 1, "count": 360, "cpus": 16, "extra": {}}]
+
+
+def test_classes_of_equal_size_are_told_as_one() -> None:
+    classes = [{"count": 2, "cpus": 8}, {"count": 1, "cpus": 4, "prefix": "x"}, {"count": 3, "cpus": 8, "prefix": "y"}]
+    assert Machine(tuple(node_classes(classes))).in_words() == "5 nodes of 8 CPUs, 1 of 4"
 
 
 GOOD = {"count": 2, "cpus": 4}

@@ -6,6 +6,7 @@ import json
 import math
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
 from mirage.records import run_files, run_records
-from mirage.records.collect import JOBS_SCHEMA, TimeMap, collect
+from mirage.records.collect import JOBS_SCHEMA, Collected, TimeMap, collect
 from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
@@ -668,7 +669,7 @@ def test_jobs_csv_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_schedule_is_swf_in_the_traces_own_seconds(tmp_path: Path) -> None:
     run = full_run(tmp_path).collect()
     content = run_files.render(run, 64, 4)
-    frame, header, notes = swf.parse_swf(content["schedule.swf"], "schedule.swf")
+    frame, header, notes, _ = swf.parse_swf(content["schedule.swf"], "schedule.swf")
     shown = frame.select("job_number", "wait", "run_time", "allocated_processors", "requested_processors", "status").rows()
     assert shown == [
         (1, 0.24, 20.0, 4, 4, 1),
@@ -732,7 +733,58 @@ def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> Non
     (tmp_path / "jobcomp.log").write_text(line.format(3) + line.format(4)[:-20])
     accepted = 1_795_248_815_250_000_000
     known = {"name": ["r.3", "r.4"], "id": [3, 4], "slurm_id": [3, 4], "v_began": [accepted] * 2, "v_accepted": [accepted] * 2}
-    lines = run_records.read_completions(tmp_path / "jobcomp.log", Slurm.records, pl.DataFrame(known), accepted - 10**9)
+    log = run_records.read_completions(tmp_path / "jobcomp.log", Slurm.records)
+    lines, _ = run_records.completions(log, pl.DataFrame(known), accepted - 10**9)
     assert lines.select("id", "s_state", "s_submit", "s_eligible", "s_start", "s_end").rows() == [
         (3, "COMPLETED", 1_795_248_815_000_000_000, 1_795_248_815_000_000_000, 1_795_248_816_000_000_000, 1_795_248_820_000_000_000)
     ]
+
+
+def foreign(run: Collected) -> list[tuple[Any, ...]]:
+    return run.foreign.select("name", "slurm_id").rows()
+
+
+@pytest.mark.parametrize("zone", [0, 7200])
+def test_jobs_of_others_count_if_they_were_there_during_the_run(tmp_path: Path, zone: int) -> None:
+    made = RunFolder(tmp_path, zone=zone)
+    made.stranger("before", 50, submit=-100, end=-50)
+    made.events[0]["completion_offset"] = len(made.jobcomp)
+    made.played(made.job(due=0, runtime=500), start=1, launch=0.02)
+    made.stranger("ended during it", 51, submit=-100, end=10)
+    made.stranger("cancelled while it waited", 200, submit=20, end=30, ran=False)
+    made.stranger("requeued", 201, submit=20, end=30)
+    made.stranger("requeued", 201, submit=20, end=40)
+    made.stranger("ended after it", 202, submit=490, end=5000)
+    made.stranger("after the run", 203, submit=700, end=710)
+    for own in ("RUN.1", "RUN.skip", "RUN.launch"):
+        made.stranger(own, 204, submit=20, end=30)
+    made.ended(600)
+    queue = [{"job_id": 60, "name": "at work", "user": "a", "submit": round(VIRTUAL_ZERO) - 100}]
+    queue += [{"job_id": 205, "name": "too late", "user": "a", "submit": round(VIRTUAL_ZERO) + 700}]
+    queue += [
+        {"job_id": 206, "name": "unknown", "user": "a", "submit": None},
+        {"job_id": 207, "name": "RUN.1", "user": "a", "submit": 0},
+    ]
+    (tmp_path / "queue.json").write_text(json.dumps(queue))
+    during = [("ended during it", 51), ("cancelled while it waited", 200), ("requeued", 201), ("ended after it", 202)]
+    assert foreign(made.collect()) == [*during, ("at work", 60), ("unknown", 206)]
+
+
+def test_a_completion_log_that_was_begun_anew_is_of_the_run(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    made.events[0]["completion_offset"] = 10**6
+    made.played(made.job(due=0), start=1, launch=0.02)
+    made.stranger("other", 51, submit=1, end=10)
+    made.ended(600)
+    assert foreign(made.collect()) == [("other", 51)]
+
+
+def test_an_offset_within_a_line_leaves_the_next_line_whole(tmp_path: Path) -> None:
+    """The controller was writing a line when the replay looked."""
+    made = RunFolder(tmp_path)
+    made.stranger("before", 50, submit=-100, end=-50)
+    made.events[0]["completion_offset"] = len(made.jobcomp) - 20
+    made.played(made.job(due=0), start=1, launch=0.02)
+    made.stranger("other", 51, submit=1, end=10)
+    made.ended(600)
+    assert foreign(made.collect()) == [("other", 51)]

@@ -25,7 +25,7 @@ MEMBERS = {
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
     "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
-    "suspended_apart_max", "daemons_ended",
+    "suspended_apart_max", "daemons_ended", "foreign_jobs",
 }  # fmt: skip
 
 
@@ -78,6 +78,17 @@ def test_good_run_is_valid(tmp_path: Path) -> None:
 
 
 # ---- what must not happen ----
+
+
+def test_jobs_that_the_run_did_not_submit_make_it_invalid_and_are_named(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    for number in range(1, 6):
+        made.stranger(f"job {number}", 900 + number, submit=100.0, end=200.0)
+    found = verdict(made.collect())
+    assert (found["valid"], found["foreign_jobs"]) == (False, 5)
+    [reason] = found["reasons"]
+    names = "job 1 901 somebody, job 2 902 somebody, job 3 903 somebody, ..."
+    assert reason == f"5 jobs that this run did not submit ran or waited in the cluster ({names})"
 
 
 def lost(made: RunFolder) -> None:
@@ -443,8 +454,8 @@ def test_a_slurmctld_that_did_not_answer_is_named_before_what_follows_from_it(tm
         halt | {"since": began + 130.0, "real": began + 140.0},
     ]
     assert verdict(made.collect())["reasons"][0].startswith(
-        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended for 20 s "
-        "(from 18:29:09 UTC): the time in which no job could start is 370 trace s"
+        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended "
+        "for 20 s (from 18:29:09 UTC): the time in which no job could start is 370 trace s"
     )
 
 
@@ -594,7 +605,7 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
-        unsubmitted=0,
+        unsubmitted=0, foreign=pl.DataFrame(),
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 

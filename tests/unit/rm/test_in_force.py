@@ -17,6 +17,7 @@ OverTimeLimit           = 5 min
 PriorityCalcPeriod      = 00:05:00
 PriorityDecayHalfLife   = 30-00:00:00
 PriorityFavorSmall      = No
+PriorityFlags           = DEPTH_OBLIVIOUS,NO_NORMAL_ALL
 PriorityMaxAge          = 7-12:00:00
 PriorityWeightAge       = 1000
 PriorityWeightTRES      = CPU=0,Mem=0.03,GRES/gpu=30000
@@ -38,6 +39,7 @@ SelectType              = select/cons_tres
         ("enforcepartlimits", "any"),
         ("MaxMemPerNode", "INFINITE"),
         ("PriorityFavorSmall", "NO"),
+        ("PriorityFlags", "NO_NORMAL_TRES,DEPTH_OBLIVIOUS"),
         ("PriorityWeightAge", "01000"),
         ("PriorityWeightTRES", "cpu=0,GRES/gpu=30000,Mem=.03"),
         ("SchedulerParameters", "bf_window=2880,bf_max_job_test=500"),
@@ -63,6 +65,7 @@ def test_equal_values_in_other_words(key: str, value: str) -> None:
         ("EnforcePartLimits", "ALL"),
         ("EnforcePartLimits", "NO"),
         ("MaxMemPerNode", "4000"),
+        ("PriorityFlags", "MAX_TRES"),
         ("PriorityWeightAge", "900"),
         ("PriorityWeightTRES", "CPU=1"),
         ("SchedulerParameters", "bf_window=288"),

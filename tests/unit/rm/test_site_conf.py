@@ -29,6 +29,7 @@ PriorityType=priority/multifactor
 PriorityWeightAge=1000
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoragePass=secret
+JobCompLoc=https://elastic:secret@es.example.org:9200/slurm
 Prolog=/etc/slurm/prolog.sh
 GresTypes=gpu
 include nodes.conf
@@ -90,6 +91,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
     assert "NodeName=g[08-09]: NodeAddr=10.1.1.[8-9]: all nodes are daemons of one host" in left_out
     assert "PartitionName=cpu: AllowGroups=staff" in left_out
     assert "AccountingStoragePass=***" in left_out
+    assert "JobCompLoc=https://***@es.example.org:9200/slurm" in left_out
     assert "secret" not in left_out
     assert "State=" not in left_out
     assert site.accounting
@@ -103,11 +105,14 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a1\nnonsense\n", r"line 2: 'nonsense' is no Key=Value"),
         ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
         ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
-        ("NodeName=a[1\n", "not a list of names"),
+        ("NodeName=a[1\n", "'a\\[1' is not a host list"),
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
         ("NodeName=a1\nPartitionName=p\n", "has no PartitionName line with nodes"),
-        ("NodeName=a[1-1000]-[1-2000]\n", "not a list of names"),
+        ("NodeName=a[1-1000]-[1-2000]\n", "has 2000000 names, at most 65536"),
         ("include other.conf\n", r"other\.conf: cannot be read"),
+        ("include a**\n", r"a\*\*: cannot be read \(No such file"),
+        ("include a\0b\n", r"a\\x00b': is no path"),
+        (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
         ("include slurm.conf\n", "is included by itself"),
     ],
 )
@@ -130,12 +135,14 @@ def test_anything_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPa
 def test_our_own_file_is_taken_over(tmp_path: Path) -> None:
     """What slurm_conf writes for a cluster is read as that cluster."""
     nodes = [Nodes("n", 1, 5, 4, "127.0.0.1", 17001, (("RealMemory", "100"),)), Nodes("fat", 1, 1, 8, "127.0.0.1", 17006)]
-    text = slurm_conf.render({"SchedulerType": "sched/builtin", "SlurmctldPort": 17000}, nodes, [{"name": "p", "MaxTime": "1:00"}])
+    text = slurm_conf.render(
+        {"SchedulerType": "sched/builtin", "SlurmctldPort": 17000}, nodes, [{"name": "p", "MaxTime": "1:00", "Default": True}]
+    )
     (tmp_path / "slurm.conf").write_text(text)
     site = site_conf.read(tmp_path / "slurm.conf")
     assert [(some.names, some.cpus) for some in site.nodes] == [("n[1-5]", 4), ("fat1", 8)]
     assert site.settings == {"SchedulerType": "sched/builtin"}
-    assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Nodes": "ALL"}]
+    assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Default": "YES", "Nodes": "ALL"}]
 
 
 def read(tmp_path: Path, text: str, **files: str) -> site_conf.SiteConf:
@@ -144,7 +151,7 @@ def read(tmp_path: Path, text: str, **files: str) -> site_conf.SiteConf:
     return site_conf.read(tmp_path / "slurm.conf")
 
 
-NODES_AND_PARTITION = "NodeName=a[1-4] CPUs=8\nPartitionName=p Nodes=ALL\n"
+NODES_AND_PARTITION = "NodeName=a[1-4] CPUs=8\nPartitionName=p Nodes=ALL Default=YES\n"
 
 
 @pytest.mark.parametrize(
@@ -229,8 +236,20 @@ def test_a_partition_without_nodes_is_left_out(tmp_path: Path) -> None:
     assert any(item.line == "PartitionName=empty" and item.group == site_words.SCHEDULING for item in site.left_out)
 
 
+def test_the_largest_open_partition_is_the_default_where_the_file_has_none(tmp_path: Path) -> None:
+    nodes = "NodeName=a[1-4]\n"
+    partitions = "PartitionName=s Nodes=a1\nPartitionName=l Nodes=a[1-3] Default=NO\nPartitionName=m Nodes=ALL State=DOWN\n"
+    site = read(tmp_path, f"{nodes}{partitions}PartitionName=h Nodes=ALL Hidden=YES\n")
+    assert [partition["name"] for partition in site.partitions if partition.get("Default") == "YES"] == ["l"]
+    assert any(str(item).startswith("no partition is the default: l is, the largest one") for item in site.left_out)
+    site = read(tmp_path, f"{nodes}{partitions}PartitionName=d Nodes=a1 default=yes\n")
+    assert [partition["name"] for partition in site.partitions if "default" in partition] == ["d"]
+
+
 def test_processors_that_do_not_agree_are_those_that_slurm_takes(tmp_path: Path) -> None:
-    site = read(tmp_path, "NodeName=a1 CPUs=24 Sockets=2 CoresPerSocket=8 ThreadsPerCore=2\nPartitionName=p Nodes=ALL\n")
+    site = read(
+        tmp_path, "NodeName=a1 CPUs=24 Sockets=2 CoresPerSocket=8 ThreadsPerCore=2\nPartitionName=p Nodes=ALL Default=YES\n"
+    )
     assert site.nodes[0].cpus == 32
     assert [item.what for item in site.left_out] == ["CPUs=24"]
 
@@ -291,7 +310,7 @@ NodeName=a[1-4] CPUs=8 CoreSpecCount=1 State=FUTURE
 NodeName=b1 CoreSpecCount=2 State=UNKNOWN NodeAddr=x
 DownNodes=a[1-2] State=DOWN
 PartitionName=p Nodes=ALL AllowGroups=x QOS=long State=DOWN
-PartitionName=q Nodes=a1 AllowGroups=y State=UP AllowQos=ALL
+PartitionName=q Nodes=a1 AllowGroups=y State=UP AllowQos=ALL Default=YES
 """
 
 

@@ -142,6 +142,13 @@ def test_queue() -> None:
     assert [job.active for job in jobs] == [True, True, False]
 
 
+def test_owners_of_jobs_in_the_queue() -> None:
+    assert slurm_commands.parse_queue_owners("12|1795199569|slurm-c|a|b\n13|N/A|nobody|wrap\n") == [
+        {"job_id": 12, "name": "a|b", "user": "slurm-c", "submit": 1795199569},
+        {"job_id": 13, "name": "wrap", "user": "nobody", "submit": None},
+    ]
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "state", "held"),
     [
@@ -164,7 +171,7 @@ def test_completed_job() -> None:
     job = records.parse_completed(COMPLETED.rstrip("\n"))
     assert job is not None
     assert job == CompletedJob(
-        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029
+        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029, "slurm-proto"
     )
     waited = records.parse_completed(COMPLETED.replace("NodeList=n1", "NodeList=(null)").replace("CANCELLED", "NODE_FAIL"))
     assert waited is not None and (waited.ran, waited.ended_for_good) == (False, False)

@@ -103,7 +103,20 @@ def _queued_job(job_id: str, code: str, start: str, reason: str, processors: str
     )
 
 
-QUEUE_FORMAT = "%i|%t|%S|%r|%C|%j"
+# %i of a job array's element (12_3) or of a part of a heterogeneous job (12+0) is no number.
+QUEUE_FORMAT = "%A|%t|%S|%r|%C|%j"
+
+
+def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
+    """Answer of squeue in OWNERS_FORMAT: job_id, user, submit and name of each job."""
+    found: list[dict[str, str | int | None]] = []
+    for line in text.splitlines():
+        job_id, submit, user, name = line.split("|", 3)
+        found.append({"job_id": int(job_id), "name": name, "user": user, "submit": int(submit) if submit.isdigit() else None})
+    return found
+
+
+OWNERS_FORMAT = "%A|%V|%u|%j"
 
 
 def parse_controller(text: str) -> Controller:
@@ -295,6 +308,10 @@ class Slurm(ResourceManager):
         chosen = [f"--name={','.join(names)}"] if names else []
         states = ["--states=all"] if ended else []
         return parse_queue(self._ask("squeue", "--noheader", "--array", *states, *chosen, f"--format={QUEUE_FORMAT}"))
+
+    def queue_owners(self) -> list[dict[str, str | int | None]]:
+        """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
+        return parse_queue_owners(self._ask("squeue", "--noheader", "--all", f"--format={OWNERS_FORMAT}"))
 
     def jobs_by_state(self) -> dict[str, int]:
         return count_states(self._ask("squeue", "--noheader", "--all", "--array", "--format=%T"))

@@ -1,0 +1,70 @@
+"""Munge keys."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from slurm_mirage.base.processes import start_time
+
+from .lane import Lane, expect, until
+from .table import Wrong, fault
+
+
+def _key_is_private(lane: Lane) -> None:
+    mode = (lane.directory / "etc/munge.key").stat().st_mode & 0o777
+    if mode & 0o077:
+        raise Wrong(f"the key has mode {mode:04o}")
+
+
+def _end_munged(lane: Lane) -> None:
+    pid = lane.pid_of("munged")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: start_time(pid) is None, "end of munged")
+
+
+@fault(
+    "key-short",
+    "a munge key of 3 bytes, and SIGKILL to munged",
+    "`make cluster` makes a new key, or `failed:` names the key",
+)
+def key_short(lane: Lane) -> None:
+    lane.build()
+    key = lane.directory / "etc/munge.key"
+    key.write_bytes(b"abc")
+    _end_munged(lane)
+    ended = expect(lane.make("cluster", NODES=lane.nodes, CPUS=4), ("ok", "failed"))
+    if ended.word == "failed":
+        expect(ended, ("failed",), r"key.*(short|small|length|bytes|bits)")
+        return
+    expect(lane.experiment(), ("ok",))
+    lane.complete()
+
+
+@fault("key-removed", "the munge key removed, and SIGKILL to munged", "`make cluster` makes a new one; `make experiment` ends `ok`")
+def key_removed(lane: Lane) -> None:
+    lane.build()
+    (lane.directory / "etc/munge.key").unlink()
+    _end_munged(lane)
+    lane.build()
+    _key_is_private(lane)
+    expect(lane.experiment(), ("ok",))
+    lane.complete()
+
+
+@fault("key-removed-in-use", "the munge key removed while munged runs", "`make experiment` ends `ok`, with a key")
+def key_removed_in_use(lane: Lane) -> None:
+    lane.build()
+    (lane.directory / "etc/munge.key").unlink()
+    expect(lane.experiment(), ("ok",))
+    _key_is_private(lane)
+    lane.complete()
+
+
+@fault("key-readable", "the munge key with mode 0644", "`make experiment` ends `ok`, and the key is private again")
+def key_readable(lane: Lane) -> None:
+    lane.build()
+    (lane.directory / "etc/munge.key").chmod(0o644)
+    expect(lane.experiment(), ("ok",))
+    _key_is_private(lane)
+    lane.complete()
