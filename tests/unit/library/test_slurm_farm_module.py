@@ -225,9 +225,9 @@ def test_changed_code_restarts_the_farm_and_a_killed_farm_is_started(call: Calle
 
 @without_systemd
 def test_the_error_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
-    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
+    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' >> log/slurmd.$3.log\nexit 1\n")
     result = call("slurm_farm", **{**params, "nodes": nodes(1)})
-    assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
+    assert result["msg"] == f"n1 does not start: exit 1: fatal: no such luck; see {params['directory']}/log"
     Path(params["sbin"], "slurmd").unlink()
     assert (
         "cannot be started: [Errno 2] No such file or directory" in call("slurm_farm", **{**params, "nodes": nodes(1, "2")})["msg"]
@@ -238,15 +238,10 @@ def starting(params: dict[str, Any], **more: Any) -> Path:
     """Write the state of a farm that has read its specification and is starting daemons; returns its directory."""
     directory = Path(params["directory"])
     write_json(directory / "etc/farm.json", {})
-    state = {
-        "pid": os.getpid(),
-        "start_time": processes.start_time(os.getpid()),
+    state = state_of_this_process() | {
         "specification": file_digest(directory / "etc/farm.json"),
         "phase": "starting",
         "daemons": {"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
-        "leaving": 0,
-        "waiting_for_memory": None,
-        "failing": {},
     }
     write_json(directory / "run/farm.json", state | more)
     return directory
@@ -261,7 +256,7 @@ def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any])
 
 def test_the_error_names_the_failing_daemon_that_others_need(params: dict[str, Any]) -> None:
     failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
-    with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
+    with pytest.raises(RuntimeError, match=r"^slurmdbd \(of 3 daemons\) does not start: exit 1: fatal: no such word; see "):
         load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
@@ -305,7 +300,7 @@ def test_root_kills_no_process_and_follows_no_link_chosen_by_the_instances_user(
         stranger.wait()
     (directory / "log/farm.log").symlink_to(directory / "etc/target")
     if not Path("/run/systemd/system").is_dir():
-        assert "log/farm.log cannot be written" in call("slurm_farm", **params)["msg"]
+        assert "log/farm.log: is a symbolic link" in call("slurm_farm", **params)["msg"]
         assert not (directory / "etc/target").exists()
 
 
