@@ -30,7 +30,8 @@ def test_a_full_folder_is_named_with_its_space(small: Path, tmp_path_factory: py
         (small / "filler").write_bytes(bytes(100_000))
     assert is_full(small) and free_bytes(small) == 0
     # An error of write(2) has no file name: the fuller folder is meant.
-    assert out_of_space(raised.value, [tmp_path_factory.getbasetemp(), small]) == f"no space left on {small} (0 MiB free): free some"
+    message = f"no space left on {small} (0 MiB free): free some"
+    assert out_of_space(raised.value, [tmp_path_factory.getbasetemp(), small]) == message
     assert no_space(small / "not/there") == no_space(small)
     with_name = OSError(errno.ENOSPC, "No space left on device", str(small / "other"))
     assert out_of_space(with_name, []) == no_space(small)
