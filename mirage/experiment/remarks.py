@@ -44,6 +44,7 @@ WAITS_AND_REQUESTS = {
     "partitions_played": "partition as in the log: {} jobs",
     "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
     "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
+    "partitions_instead_of_default": "too large or long for the default partition, now in the smallest that holds them: {} jobs",
     "limits_capped": "time limit extended by less, to the partition's MaxTime: {} jobs, which may be killed at it",
     "qos_played": "QOS as in the log: {} jobs",
     "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",

@@ -72,6 +72,14 @@ def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
     return [{"count": count, "digest": digest}]
 
 
+def state_of_this_process() -> dict[str, Any]:
+    """State of a farm without daemons, which is this process."""
+    state: dict[str, Any] = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state |= dict.fromkeys(("leaving", "slurmctld_pid", "restarts", "failing_count"), 0)
+    state |= {name: {} for name in ("daemons", "failing", "refused")}
+    return state | dict.fromkeys(("identity", "specification", "trouble"), "") | dict.fromkeys(("rate", "waiting_for_memory"))
+
+
 def slurmd_of(params: dict[str, Any]) -> int:
     return (
         sum(processes.environment(pid).get("SLURM_MIRAGE_DIGEST") is not None for pid in processes.of_instance(params["directory"]))
@@ -218,9 +226,9 @@ def test_changed_code_restarts_the_farm_and_a_killed_farm_is_started(call: Calle
 
 @without_systemd
 def test_the_error_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
-    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
+    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' >> log/slurmd.$3.log\nexit 1\n")
     result = call("slurm_farm", **{**params, "nodes": nodes(1)})
-    assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
+    assert result["msg"] == f"n1 does not start: exit 1: fatal: no such luck; see {params['directory']}/log"
     Path(params["sbin"], "slurmd").unlink()
     assert (
         "cannot be started: [Errno 2] No such file or directory" in call("slurm_farm", **{**params, "nodes": nodes(1, "2")})["msg"]
@@ -249,7 +257,7 @@ def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any])
 
 def test_the_error_names_the_failing_daemon_that_others_need(params: dict[str, Any]) -> None:
     failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
-    with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
+    with pytest.raises(RuntimeError, match=r"^slurmdbd \(of 3 daemons\) does not start: exit 1: fatal: no such word; see "):
         load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
@@ -333,3 +341,35 @@ def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
+
+
+@without_systemd
+def test_a_slurmctld_that_ends_again_and_again_ends_the_wait_for_nodes(call: Caller, params: dict[str, Any]) -> None:
+    """It is ready for a moment each time. A query of a slurmctld that is not there takes longer than the test."""
+    directory = Path(params["directory"])
+    call("slurm_farm", **params)
+    failing = "echo 'slurmctld: error: no such key'; echo 'slurmctld: fatal: no such luck'; rm run/slurmctld.pid; exit 1"
+    (directory / "sbin/slurmctld").write_text(f"#!/bin/sh\necho > run/slurmctld.pid\nsleep 0.3\n{failing}\n")
+    (directory / "sbin/sinfo").write_text("#!/bin/sh\nexec sleep 30\n")
+    (directory / "sbin/sinfo").chmod(0o755)
+    state = json.loads((directory / "run/farm.json").read_text())
+    os.kill(state["slurmctld_pid"], signal.SIGKILL)
+    result = call("slurm_farm_info", directory=str(directory), bin=str(directory / "sbin"), wait=300)
+    assert result["msg"].startswith("slurmctld does not start: exit 1: error: no such key; fatal: no such luck; ")
+
+
+@without_systemd
+def test_a_farm_that_does_not_start_is_reported_with_its_last_words(call: Caller, params: dict[str, Any]) -> None:
+    (Path(params["directory"]) / "lib/slurm_mirage/programs/farm.py").write_text("raise SystemExit('farm: no such luck')\n")
+    message = call("slurm_farm", **params)["msg"]
+    assert message == f"the farm does not run: farm: no such luck; see {params['directory']}/log/farm.log"
+
+
+@without_systemd
+def test_a_damaged_specification_is_written_anew(call: Caller, params: dict[str, Any]) -> None:
+    pid = call("slurm_farm", **params)["farm"]["pid"]
+    specification = Path(params["directory"], "etc/farm.json")
+    specification.write_text("{{")
+    again = call("slurm_farm", **params)
+    assert (again["changed"], again["farm"]["pid"]) == (True, pid)
+    assert json.loads(specification.read_text())["user"] == params["user"]
