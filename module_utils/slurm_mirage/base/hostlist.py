@@ -13,6 +13,9 @@ MOST_NAMES = 1 << 16
 LONGEST_NAME = 255
 """Characters of a name; Linux's own bound of a host name is 64."""
 
+LONGEST_LIST = 1 << 18
+"""Characters of a host list: enough for MOST_NAMES / 2 numbers of five digits, separated by commas."""
+
 # A name, or several that differ in the numbers between brackets: n1, n[1-3,7], rack[1-2]-n[01-16]-ib.
 _PART = re.compile(r"(?P<pattern>([^\[\],\s]|\[\d+(-\d+)?(,\d+(-\d+)?)*\])+)(,|\Z)")
 _PIECE = re.compile(r"\[([\d,-]+)\]|([^\[\]]+)")
@@ -42,8 +45,10 @@ def expand(text: str) -> list[str]:
 def count(text: str) -> int:
     """Return how many names the host list `text` has, without making them; what is no range counts as one name.
 
-    Raises ValueError for a name of more than LONGEST_NAME characters.
+    Raises ValueError for a name of more than LONGEST_NAME characters, and for a list of more than LONGEST_LIST.
     """
+    if len(text) > LONGEST_LIST:
+        raise ValueError(f"{_beginning(text)} is longer than {LONGEST_LIST} characters")
     total = 0
     for part in re.findall(r"(?:\[[^\[\]]*\]|[^,\[])+", text):
         brackets = [ranges.split(",") for ranges in re.findall(r"\[([^\[\]]*)\]", part)]

@@ -98,3 +98,8 @@ def test_expand_inverts_compress(parts: set[tuple[str, int]]) -> None:
     text = compress(names)
     assert set(expand(text)) == names
     assert compress(expand(text)) == text
+
+
+def test_a_list_of_many_characters_is_refused_before_it_is_split() -> None:
+    with pytest.raises(ValueError, match="is longer than 262144 characters"):
+        expand("n[" + "1," * (1 << 17) + "1]")

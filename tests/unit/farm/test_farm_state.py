@@ -33,7 +33,7 @@ def test_a_state(path: Path) -> None:
         b"{}",
         b"[" * 100_000,
         b" " * (2 << 20),
-        json.dumps({"pid": os.getpid(), "start_time": 1}).encode(),
+        pytest.param(json.dumps({"pid": os.getpid(), "start_time": 1}).encode(), id="another start time"),
         json.dumps(farm_state(pid="x")).encode(),
         json.dumps(farm_state(pid=-1)).encode(),
         json.dumps(farm_state(daemons={"slurmd": 5})).encode(),
