@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from farm_states import farm_state
 from modules import Caller
-
-from slurm_mirage.base import processes
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to change the owner of folders")
 
@@ -196,8 +195,7 @@ def test_the_common_folder_is_removed_with_the_last_instance(call: Caller, param
 
 def test_removal_is_refused_while_the_farm_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     call("slurm_instance", **params)
-    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid())}
-    (tmp_path / "root/one/run/farm.json").write_text(json.dumps(state))
+    (tmp_path / "root/one/run/farm.json").write_text(json.dumps(farm_state()))
     absent = {"name": "one", "root": params["root"], "state": "absent"}
     assert call("slurm_instance", check=True, **absent)["changed"] is True, "outside check mode the role stops the farm first"
     result = call("slurm_instance", **absent)
