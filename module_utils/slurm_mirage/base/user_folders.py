@@ -49,12 +49,12 @@ _KINDS = {
 class Refused(WrongUse):
     """What is in a folder of the instance's user is not what belongs there. The message names the path and what was found.
 
-    No parameter is wrong, and a run may have begun: an Ansible module reports a failure.
+    No parameter is wrong, and a run may have begun: the message of an Ansible module does not begin with `wrong use:`.
     """
 
     def module_message(self) -> str:
         """The message of an Ansible module."""
-        return f"failed: {self}"
+        return str(self)
 
 
 class Folder:

@@ -264,10 +264,12 @@ def program(instance: Path, **knobs: str) -> tuple[str, list[str], dict[str, str
 
 
 @pytest.fixture
-def mine(instance: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mine(instance: Path, tmp_path_factory: pytest.TempPathFactory, replaying: Callable[[Path, str], None]) -> Path:
     """The same under a name that a cluster may have."""
     named = tmp_path_factory.mktemp("instances") / "mine"
     instance.rename(named)
+    (named / "runs/one/replay.lock").unlink()
+    replaying(named, "one")
     return named
 
 

@@ -72,7 +72,7 @@ def test_a_folder_that_is_a_link_is_refused(call: Caller, instance: Path) -> Non
     (instance / "runs/first").symlink_to(instance.parent / "outside")
     for check in (True, False):
         result = call("run_folder", check=check, **with_plan(instance))
-        assert result["msg"] == f"failed: {instance}/runs/first: is a symbolic link; remove it"
+        assert result["msg"] == f"{instance}/runs/first: is a symbolic link; remove it"
     assert secret_is_untouched(instance)
 
 

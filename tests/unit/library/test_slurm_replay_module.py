@@ -160,7 +160,7 @@ def test_a_log_that_is_no_file_is_refused(call: Any, params: dict[str, Any], tmp
     else:
         log.symlink_to(secret)
     result = call("slurm_replay", **params)
-    assert result["failed"] and result["msg"] == f"failed: {log}: is {found}; remove it"
+    assert result["failed"] and result["msg"] == f"{log}: is {found}; remove it"
     assert secret.read_text() == "secret"
 
 
@@ -180,7 +180,7 @@ def test_only_the_replay_gets_a_signal(call: Any, params: dict[str, Any]) -> Non
 def test_progress_that_is_garbage(call: Any, params: dict[str, Any]) -> None:
     progress = Path(params["instance"], "runs/first/progress.json")
     progress.write_bytes(b"\xff garbage")
-    assert call("slurm_replay_info", **info(params))["msg"] == f"failed: {progress}: is not UTF-8 text"
+    assert call("slurm_replay_info", **info(params))["msg"] == f"{progress}: is not UTF-8 text"
     progress.unlink()
     os.mkfifo(progress)
-    assert call("slurm_replay_info", **info(params))["msg"] == f"failed: {progress}: is a FIFO; remove it"
+    assert call("slurm_replay_info", **info(params))["msg"] == f"{progress}: is a FIFO; remove it"
