@@ -187,7 +187,7 @@ def _left_behind(taken: Taken) -> dict[str, int]:
     running = state.filter(pl.col("preset") == RUNNING)
     return {
         "left_running": running.height,
-        "left_running_processors": running["processors"].sum(),
+        "left_running_processors": int(running["processors"].sum()),
         "left_queued": state.height - running.height,
     }
 

@@ -39,7 +39,7 @@ class TooSlow(BaseException):
 
 @dataclass
 class Figures:
-    """What was seen: number of files, of refusals, the longest processor time (s), the largest memory (bytes), and findings in words."""
+    """Number of files and of refusals, the longest processor time (s), the largest memory (bytes), and the findings in words."""
 
     files: int = 0
     refused: int = 0

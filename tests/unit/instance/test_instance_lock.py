@@ -30,8 +30,8 @@ HOLD = (
 )
 REPLAY = (
     "import sys, time; from pathlib import Path; from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
-    "path = Path(sys.argv[1]); path.mkdir(parents=True, exist_ok=True); sign_lock(take_lock(path / 'replay.lock', Waker()))\n"
-    "print('replays', flush=True); time.sleep(600)"
+    "path = Path(sys.argv[1]); path.mkdir(parents=True, exist_ok=True); lock = take_lock(path / 'replay.lock', Waker())\n"
+    "sign_lock(lock); print('replays', flush=True); time.sleep(600)"
 )
 CALLERS = "from slurm_mirage.instance.instance_lock import Callers; print(Callers.of_this_process(), flush=True)"
 
