@@ -145,6 +145,10 @@ unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's 
 	$(call need,$(UNIT_TOOLS))
 	@$(BIN)/pytest --numprocesses auto --dist worksteal
 
+.PHONY: fuzz
+fuzz: $(STAMP) ## COUNT (10000) mutated files for each reader of files, of the same SEED (any) the same; within 5 s and 500 MiB
+	@$(BIN)/python -m tests.fuzz.run "$${COUNT:-10000}" $${SEED:+"$$SEED"}
+
 .PHONY: lint
 lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(call need,$(LINT_TOOLS))

@@ -31,7 +31,7 @@ ADD_WAITS = """
 import sys
 import numpy as np
 from mirage.traces import swf
-frame, header, _ = swf.read_swf(sys.argv[1])
+frame, header, _, _ = swf.read_swf(sys.argv[1])
 rng = np.random.default_rng(1)
 waits = np.where(rng.random(frame.height) < 0.5, 0.0, np.floor(rng.exponential(3600.0, frame.height)))
 swf.write_swf(frame.with_columns(wait=waits), header, sys.argv[2])

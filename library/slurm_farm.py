@@ -174,7 +174,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.disk import no_space, out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import file_digest, read_json, write_json
+from ansible.module_utils.slurm_mirage.base.files import file_digest, undamaged_json, write_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
 from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
@@ -341,8 +341,8 @@ def end_of_farm(directory: Path) -> str:
 def wait_for(directory: Path, seconds: int) -> dict[str, Any]:
     """Wait until the farm has read its specification and its daemons are ready; returns its state.
 
-    The duration of a start is not limited. It fails if there is no progress for `seconds`, if no farm runs for FARM_TIMEOUT, or if a
-    daemon ends again and again.
+    The duration of a start is not limited. It fails if there is no progress for `seconds`, if no farm runs for FARM_TIMEOUT, or if
+    a daemon ends again and again.
     """
     specification = file_digest(directory / "etc/farm.json")
     best = (False, 0, 0)
@@ -380,7 +380,7 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     """Write the specification, start or reload the farm, wait."""
     wanted = specification(directory, module.params)
     spec_file = directory / "etc/farm.json"
-    written = read_json(spec_file)
+    written = undamaged_json(spec_file)
     state = running_farm(directory) if (directory / "run").is_dir() else None
     # An earlier call may have been killed after it wrote the file and before the farm read it.
     changed = written != wanted or state is None or state.get("specification") != file_digest(spec_file)
@@ -398,7 +398,10 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     elif changed:
         processes.send(state["pid"], state["start_time"], signal.SIGHUP)
     farm = wait_for(directory, module.params["wait"])
-    return {"changed": changed, "farm": farm, "clock": clock_line(directory)}
+    line = clock_line(directory)
+    if module.params["speed"] != 1 and not line:
+        raise RuntimeError(f"{directory}/{instance_clock.FILE} is gone, which the farm has written; run the same command again")
+    return {"changed": changed, "farm": farm, "clock": line}
 
 
 def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:

@@ -175,6 +175,10 @@ def main() -> None:
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
+    try:
+        clock = instance_clock.both_times(directory)
+    except WrongUse as error:
+        module.fail_json(msg=f"the virtual clock cannot be read, run `make teardown`: {error}")
     queries_controller = farm is not None and module.params["controller"]
     nodes = wait_for_nodes(module, slurm) if queries_controller else {}
     jobs = counts_of(slurm.jobs_by_state) if queries_controller else {}
@@ -187,7 +191,7 @@ def main() -> None:
         processors=processors,
         scheduler=scheduler,
         progress=progress_of(directory),
-        clock=instance_clock.both_times(directory),
+        clock=clock,
         memory=int(host_memory().available),
     )
 

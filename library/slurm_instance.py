@@ -146,7 +146,7 @@ import ansible.module_utils.slurm_mirage as package
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.base.files import locked_folder, read_json, write_json
+from ansible.module_utils.slurm_mirage.base.files import locked_folder, write_json
 from ansible.module_utils.slurm_mirage.farm import isolation
 from ansible.module_utils.slurm_mirage.farm.farm import read_state
 from ansible.module_utils.slurm_mirage.instance import capacity, sizing
@@ -159,6 +159,7 @@ from ansible.module_utils.slurm_mirage.instance.instance import (
     database_port,
     install_package,
     is_free,
+    read_instance,
     refuse_during_run,
 )
 from ansible.module_utils.slurm_mirage.instance.placement import Block
@@ -279,7 +280,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     if not write:  # checked only once, because the free memory changes all the time
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
-    kept = read_json(directory / "instance.json")
+    kept = read_instance(directory)
     # Daemons of a killed farm still use the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)

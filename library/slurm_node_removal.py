@@ -119,9 +119,10 @@ def ensure(directory: Path, parameters: dict[str, Any], write: bool) -> dict[str
         change = leave(slurm, directory, wanted, write, parameters["addresses"])
     except ResourceManagerError:
         # After a failed change, the cause of the failure is reported; a later call resumes the nodes.
-        if parameters["state"] == "staying" or all_stay((directory / "etc/slurm.conf").read_text(), wanted, parameters["addresses"]):
-            return {"changed": False, "leaving": "", "resumed": ""}
-        raise
+        slurm_conf = (directory / "etc/slurm.conf").read_text()
+        if parameters["state"] == "leaving" and not all_stay(slurm_conf, wanted, parameters["addresses"]):
+            raise
+        return {"changed": False, "leaving": "", "resumed": ""}
     return {
         "changed": bool(change.drain or change.resume),
         "leaving": compress(change.going),
@@ -147,7 +148,8 @@ def main() -> None:
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:
-        module.fail_json(msg=f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}; mend it with the present NODES first")
+        words = f"slurmctld runs, but does not say which jobs are on nodes that leave: {error}"
+        module.fail_json(msg=f"{words}; run `make cluster` with the present NODES first, which mends what it can")
 
 
 if __name__ == "__main__":

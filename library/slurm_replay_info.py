@@ -70,7 +70,8 @@ progress:
     retries: 0
     resubmitted: 0
     elapsed: 75.2
-    time_left: 41.0
+    time_left_least: 41.0
+    time_left_most: 55.5
     nodes_not_responding: 0
     message: ""
     pid: 4711
@@ -109,7 +110,7 @@ def state_of(directory: Path, run: str) -> dict[str, Any]:
 
 
 def lack_of_space(directory: Path, since: Any) -> str:
-    """Error message for a folder of the instance that is full, or was full at the last sign of the replay, `since` (real seconds)."""
+    """Error message for a folder of the instance that is full, or was at the last sign of the replay, `since` (real seconds)."""
     full = [str(path) for path in full_folders(directory).values()]
     if isinstance(since, (int, float)):
         full += [event["path"] for event in read_events(directory, since - SIGN_WITHIN) if event["event"] == "full"]

@@ -25,7 +25,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
     schedule = read_schedule(str(values["TRACE"]), selection_of(values))
     if schedule.jobs.is_empty():
         raise WrongUse(f"{values['TRACE']} holds no job", parameter="trace")
-    say_notes(schedule.notes, screen)
+    say_notes(schedule.notes, schedule.unread, screen)
     if schedule.format == "sigsleep":
         for damage in sigsleep_log.read_log(str(values["TRACE"]))[1]:
             screen.say(f"  {damage.length} bytes at offset {damage.offset}: {damage.reason}")
@@ -44,6 +44,14 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
         warmup_cut=str(values["WARMUP_CUT"]),
         cooldown_cut=str(values["COOLDOWN_CUT"]),
     )
+    if measured["settings"]["window"] is None:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in measured["excluded"].items())
+        raise WrongUse(
+            f"{values['TRACE']}: nothing can be measured, no job has a recorded submission, start and end ({reasons}); "
+            "a workload is run by make experiment or make simulate first",
+            parameter="trace",
+        )
+    measured["excluded"] = schedule.unread.excluded() | measured["excluded"]
     table.show(measured, screen)
     if (measured["metrics"]["utilisation"] or 0) > 1:
         screen.say("more was in use than the machine has: it was larger (NODES and CPUS say so)")

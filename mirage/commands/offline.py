@@ -8,7 +8,9 @@ from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, whole_of
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import Trace, read_trace
+from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import kind
 
 Knobs = dict[str, Value]
 
@@ -23,13 +25,17 @@ def output(values: Knobs) -> Path:
     path = Path(str(values["OUT"]))
     if not values["OUT"]:
         raise WrongUse("the file to write is missing; it may be any path, as in OUT=w.swf", parameter="out")
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if found := kind(path):  # it would be replaced
+        raise WrongUse(f"{path}: is {found}; it must be a regular file, or a new one", parameter="out")
+    if not path.absolute().parent.is_dir():
         raise WrongUse(f"{path} cannot be written; it may be a file in a folder that is there", parameter="out")
     return path
 
 
-def say_notes(notes: dict[str, int], screen: Screen) -> None:
+def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:
     """Print the irregularities of a log, one line each."""
+    if unread.count:
+        screen.say(unread.in_words())
     for irregularity, count in notes.items():
         screen.say(f"in the log: {count}: {irregularity.replace('_', ' ')}")
 
@@ -43,7 +49,7 @@ def logged(values: Knobs, screen: Screen) -> Trace:
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
         trace = read_trace(path)
-        say_notes(trace.notes, screen)
+        say_notes(trace.notes, trace.unread, screen)
         return trace
     if values["JOBS"] is not None and whole_of(values["JOBS"]) >= MANY_JOBS:
         screen.say(f"generating {values['JOBS']} jobs")

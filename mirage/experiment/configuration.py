@@ -84,13 +84,14 @@ def read(path: Path, site: SiteConf | None = None) -> Configuration:
 def _read(path: Path, site: SiteConf | None) -> Configuration:
     import yaml
 
+    from mirage.knobs import yaml_input
     from mirage.workloads import routing
     from slurm_mirage.rm.slurm import accounting
 
     where = f"{path.parent.name}/{path.name}"
     try:
-        content = yaml.safe_load(path.read_bytes())
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        content = yaml_input.load(path, "config")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
     if not isinstance(content, Mapping):

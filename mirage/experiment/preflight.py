@@ -7,6 +7,7 @@ import subprocess
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,39 @@ from mirage.terminal.screen import about
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.instance import capacity, sizing
-from slurm_mirage.instance.instance import active_run, nodes_in
+from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
 
 INSTANCES = Path("/var/lib/slurm-mirage")
 # Knobs that may not change while a run goes on in the cluster. SLURM_CONF is compared by its CLASSES and CONFIG.
 _IDENTITY = ("INVENTORY", "CLUSTER", "SLURM_CONF", "CLASSES")
 SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster" in knob.targets and knob.name not in _IDENTITY))
+# Files and folders of an inventory, and bytes of one file.
+_MOST_OF_INVENTORY, _LARGEST_OF_INVENTORY = 10_000, 16 << 20
 # Slurm keeps some instants in 32 bits, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
 def inventory(knobs: dict[str, Value]) -> Path:
-    """Absolute path of the inventory. Raises WrongUse if it does not exist."""
+    """Absolute path of the inventory. Raises WrongUse if it does not exist, or if Ansible would read a file of it without end."""
     path = ROOT / str(knobs["INVENTORY"])
     if not path.exists():
         raise WrongUse(f"{knobs['INVENTORY']} is not there; it may be {BY_NAME['INVENTORY'].may_be}", parameter="inventory")
+    files = list(islice(path.rglob("*"), _MOST_OF_INVENTORY + 1)) if path.is_dir() else [path]
+    if len(files) > _MOST_OF_INVENTORY:
+        raise WrongUse(f"{path}: is no inventory, it holds more than {_MOST_OF_INVENTORY} files", parameter="inventory")
+    for file in files:
+        if not file.is_dir():
+            with open_input(file, "inventory") as stream:
+                size = os.fstat(stream.fileno()).st_size
+            if size > _LARGEST_OF_INVENTORY:
+                most = f"{_LARGEST_OF_INVENTORY >> 20} MiB"
+                raise WrongUse(f"{file}: is too large for an inventory; it may have up to {most}", parameter="inventory")
     return path
 
 
@@ -174,5 +188,5 @@ def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     # The runs of a comparison have other configurations.
     if experiment is not None and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}
-    instance = read_json(instance_directory(knobs) / "instance.json")
+    instance = read_instance(instance_directory(knobs))
     return {} if instance is None else {"NODES": str(nodes_in(instance))}

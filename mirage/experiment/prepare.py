@@ -115,6 +115,7 @@ def source(knobs: dict[str, Value]) -> Source:
         "sha256": trace.sha256,
         "jobs": trace.frame.height,
         "notes": trace.notes,
+        "unread": trace.unread.in_words(),
         "time": asdict(LocalTime.of(trace)),
     }
     return Source(trace, about_it)
@@ -183,7 +184,8 @@ class Prepared:
                 "think submits jobs at instants of their own, PERIOD in groups; give one of them", parameter="dependencies"
             )
         if knobs["DRIFT"] != 0 and knobs["PERIOD"] == 0:
-            raise WrongUse("is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out", parameter="drift", value=knobs["DRIFT"])
+            message = "is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out"
+            raise WrongUse(message, parameter="drift", value=knobs["DRIFT"])
         chosen = workload(knobs, trace, shrink)
         return cls(knobs, shrink, chosen, due_times(knobs, chosen))
 

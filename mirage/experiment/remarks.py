@@ -44,6 +44,7 @@ WAITS_AND_REQUESTS = {
     "partitions_played": "partition as in the log: {} jobs",
     "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
     "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
+    "partitions_instead_of_default": "too large or long for the default partition, now in the smallest that holds them: {} jobs",
     "limits_capped": "time limit extended by less, to the partition's MaxTime: {} jobs, which may be killed at it",
     "qos_played": "QOS as in the log: {} jobs",
     "qos_not_there": "QOS of the log not in the configuration, left out: {} jobs",
@@ -60,6 +61,7 @@ def remarks(run: Prepared) -> list[str]:
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
+    lines += [run.workload.unread] if run.workload.unread else []
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]
     if "limits_extended" in notes:
         lines.append(_extensions(run))
@@ -81,15 +83,15 @@ def sizes_and_presets(chosen: Workload) -> list[str]:
     if (count := notes.get("wider_than_the_logs_machine")) is not None:
         lines.append(f"wider than the log's own machine, now as wide as the cluster: {count} jobs")
     if chosen.presets():
-        running, queued = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
-        lines.append(f"preset, as they were when the selection begins: {running} running, {queued} queued")
-    if running := notes.get("left_running"):
+        played, waiting = (notes.get(f"preset_{state}", 0) for state in ("running", "queued"))
+        lines.append(f"preset, as they were when the selection begins: {played} running, {waiting} queued")
+    if (running := notes.get("left_running", 0)) > 0:
         processors, queued = notes["left_running_processors"], notes.get("left_queued", 0)
         lines.append(
             f"warning: when the selection begins, {running} jobs of the log run on {processors} processors and {queued} wait; "
             "this run begins without them, PRESET=all plays them (PRESET=running: those that run)"
         )
-    if (count := notes.get("preset_unknown")) is not None:
+    if (count := notes.get("preset_unknown", 0)) > 0:
         lines.append(f"perhaps missing among the preset ones: {count} earlier jobs, whose wait the log does not say")
     return lines
 

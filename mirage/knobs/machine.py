@@ -6,9 +6,9 @@ import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from mirage.knobs import yaml_input
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.node_classes import NodeClass, node_classes
 
@@ -73,9 +73,7 @@ def read(path: str) -> Machine:
 
     name = f"CLASSES: {path if path.isprintable() else repr(path)}"
     try:
-        content = yaml.safe_load(Path(path).read_bytes())
-    except OSError as error:
-        raise WrongUse(f"{name} cannot be read ({error.strerror}); it may be {FORM}") from None
+        content = yaml_input.load(path, "classes")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" line {mark.line + 1}:"

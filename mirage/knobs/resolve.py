@@ -30,6 +30,8 @@ def parse(name: str, text: str, origin: str = "") -> Value:
     knob = BY_NAME[name]
     try:
         return knob.parse(text)
+    except WrongUse as error:
+        raise WrongUse(user_message(error)) from None
     except InvalidValue as error:
         given = " ".join(text.split()) or "nothing"
         raise WrongUse(f"{name}: {given!r}{origin} is not possible; it may be {str(error) or knob.may_be}") from None

@@ -49,8 +49,8 @@ class Journal:
     halted: float
     """Real seconds for which no job could start: the controller had died, or did not answer."""
     halts: list[dict[str, Any]]
-    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real instant),
-    seconds (real)."""
+    """The times in which a living controller or the replay did nothing: what (halts.CONTROLLER or halts.REPLAY), since (real
+    instant), seconds (real)."""
     copies: set[int]
     """Numbers of second copies of jobs, which the replay cancelled."""
     stale: list[int]

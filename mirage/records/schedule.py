@@ -21,9 +21,11 @@ from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import Trace, read_trace
+from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.input_file import open_input
 from slurm_mirage.jobs import sigsleep_log
 
 OF_A_RUN = "schedule.swf"
@@ -46,6 +48,7 @@ class Schedule:
     format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
+    unread: lines of a log that could not be read
     immediate_below: seconds; a job with a shorter wait started immediately (immediate_start.py)
     """
 
@@ -59,6 +62,7 @@ class Schedule:
     left_out: dict[str, int] = field(default_factory=dict)
     immediate_below: float = 1.0
     allocations: pl.DataFrame | None = None
+    unread: Unread = field(default_factory=Unread)
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
@@ -97,7 +101,9 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
     at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
     machine = (*trace.machine(), trace.machine_source())
-    return Schedule(frame_from_swf(frame), None, *machine, trace.format, trace.notes, left_out, at_once)
+    left_out.pop(REASON, None)
+    jobs = frame_from_swf(frame)
+    return Schedule(jobs, None, *machine, trace.format, trace.notes, left_out, at_once, unread=trace.unread)
 
 
 def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -143,8 +149,5 @@ class _Run:
 
 
 def _start(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(4)
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="trace") from error
+    with open_input(path, "trace") as file:
+        return file.read(4) or b""

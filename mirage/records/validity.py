@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,10 +161,11 @@ def judge(
     }
     causes = _causes(complaints or {})
     reasons = [
+        *_exceeded(collected, figures, thresholds, HALTED),
         *(f"{_counted(count, 'job')} {description}" for _, count, description in _broken(collected) if count),
         *_foreign(collected),
         *_troubled(result, figures, thresholds, collected.jobs.height),
-        *_exceeded(collected, figures, thresholds, has_cause=bool(causes)),
+        *_exceeded(collected, figures, thresholds, _NAMES.keys() - HALTED, has_cause=bool(causes)),
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
@@ -504,16 +505,23 @@ _NAMES = {
 }
 
 
-def _exceeded(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, *, has_cause: bool = False) -> list[str]:
-    """Reasons for figures above their bounds. `has_cause`: something else than SPEED and SHRINK caused them (see `_causes`)."""
+HALTED = frozenset({"halted"})
+"""The figure that stands before all others: they follow from it."""
+
+
+def _exceeded(
+    collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
+) -> list[str]:
+    """Reasons for those figures of `names` that are above their bounds. `has_cause`: something else than SPEED and SHRINK caused
+    them (see `_causes`)."""
     lost = collected.resubmitted
     reasons = []
-    was_halted = False
-    for name, bound in bounds(collected, thresholds).items():
+    limits = bounds(collected, thresholds)
+    was_halted = (figures["halted"] or 0.0) > limits["halted"].seconds
+    for name, bound in limits.items():
         value = figures[name]
-        if value is None or value <= bound.seconds:
+        if name not in names or value is None or value <= bound.seconds:
             continue
-        was_halted = was_halted or name in ("interrupted", "halted")
         advice = f"{_remedy(collected, value / bound.seconds)}{_of_cpu(figures, thresholds)}" if bound.seconds else "repeat the run"
         if has_cause or name in ("interrupted", "halted"):
             advice = "repeat the run"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import read_input
 
 # File in each report's folder that names the program that made it, and its files.
 MARK = "report.json"
@@ -52,7 +53,7 @@ def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:
 def _files_of(folder: Path) -> list[str]:
     """Names of the files of the report in a folder; empty if it has no report of this program."""
     try:
-        mark = json.loads((folder / MARK).read_text())
+        mark = json.loads(read_input(folder / MARK, "out", 1 << 20))
         return [MARK, *mark["files"]] if mark["made_by"] == "Slurm Mirage" else []
-    except (OSError, ValueError, KeyError, TypeError):
+    except (WrongUse, ValueError, KeyError, TypeError):
         return []

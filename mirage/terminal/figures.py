@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mirage.terminal.screen import about, clock_time, start_line
+from mirage.terminal.screen import about, start_line, time_left
 from slurm_mirage.rm.slurm.records import BACKFILL
 
 ORDER = ("running", "pending", "suspended")  # states of jobs that come first; others follow by name
@@ -75,8 +75,8 @@ def _replay(progress: Mapping[str, Any]) -> Iterator[Row]:
     if ended := counts(progress.get("ended") or {}):
         yield Row("ended", ended)
     yield Row("lag", ", ".join(_lag(progress)))
-    if (left := progress.get("time_left")) is not None and phase in ("submitting", "draining"):
-        yield Row("left", _end(progress, left))
+    if (left := time_left(progress)) is not None and phase in ("submitting", "draining"):
+        yield Row("left", f"{left}, until {_end(progress)}")
 
 
 def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
@@ -90,11 +90,12 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
             yield f"{progress[key]} {words}"
 
 
-def _end(progress: Mapping[str, Any], left: float) -> str:
-    """The remaining time and the expected end in local time: `4:12, until about 05:01:33`, with a date if it is not today."""
+def _end(progress: Mapping[str, Any]) -> str:
+    """The expected end in local time: `05:01 to 05:09`, with dates if it is not today."""
     now = datetime.fromtimestamp(progress.get("real") or 0.0)
-    end = now + timedelta(seconds=left)
-    return f"{clock_time(left)}, until about {end:{'%H:%M:%S' if end.date() == now.date() else '%Y-%m-%d %H:%M'}}"
+    first, last = (now + timedelta(seconds=progress[f"time_left_{which}"]) for which in ("least", "most"))
+    form = "%H:%M" if last.date() == now.date() else "%Y-%m-%d %H:%M"
+    return f"{first:{form}} to {last:{form}}" if f"{first:{form}}" != f"{last:{form}}" else f"{last:{form}}"
 
 
 def clock(times: Mapping[str, float] | None) -> str:

@@ -125,7 +125,7 @@ class LiveState:
         progress = self._progress()
         if progress is not None and not self.run_is_active:
             # It is not known when a replay that was killed will be continued.
-            progress = {**progress, "time_left": None}
+            progress = {**progress, "time_left_least": None, "time_left_most": None}
         cluster = _of_run(progress) if self.run_is_active and progress else None
         farm = self._farm()
         self._asker.want(cluster is None and farm is not None)

@@ -80,14 +80,6 @@ class Screen:
                 os.dup2(null.fileno(), self.stream.fileno())
 
 
-def clock_time(seconds: float) -> str:
-    """Seconds as h:mm:ss or m:ss."""
-    whole = max(0, round(seconds))
-    hours, rest = divmod(whole, 3600)
-    minutes, rest = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def about(seconds: float) -> str:
     """A duration rounded for reading: 40 s, 6 min, 2 h 10 min, 3 d 4 h."""
     if seconds < 90:
@@ -100,6 +92,19 @@ def about(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def time_left(progress: Mapping[str, Any]) -> str | None:
+    """The remaining time of a run in progress.json: `about 4 to 6 min left`, and why it became longer; None if it is not known."""
+    least, most = progress.get("time_left_least"), progress.get("time_left_most")
+    if least is None or not most:
+        return None
+    first, last = about(least), about(most)
+    if first.split()[1:] == last.split()[1:] and len(last.split()) == 2:
+        first = first.split()[0]
+    words = f"about {last} left" if first in (last, last.split()[0]) else f"about {first} to {last} left"
+    cause = progress.get("time_left_cause")
+    return f"{words} (longer than before: {cause})" if cause else words
 
 
 def _part_done(done: int, wanted: int, rate: float | None) -> str:
@@ -131,9 +136,9 @@ def registration_line(registered: int, wanted: int, rate: float | None) -> str:
 def progress_line(progress: Mapping[str, Any]) -> str:
     """The replay's progress.json as one line: `replay: 132/200 submitted, 40 running, 3 pending, ...`."""
     parts = [f"{progress.get('submitted', 0)}/{progress.get('jobs', 0)} submitted"]
-    if (left := progress.get("time_left")) is not None:
+    if (left := time_left(progress)) is not None:
         # Early in the line, because a narrow terminal cuts its end off.
-        parts.append(f"{clock_time(left)} left")
+        parts.append(left)
     parts += [f"{progress.get(key, 0)} {key}" for key in ("running", "pending", "done")]
     if (lag := progress.get("lag")) is not None:
         parts.append(f"lag {lag:.2f} s")

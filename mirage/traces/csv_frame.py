@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import open_input
 
 
 def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
@@ -44,7 +46,7 @@ def check_lines(path: Path, parameter: str) -> None:
     polars accepts a short line and fills the missing fields with nulls.
     """
     try:
-        with path.open(newline="", errors="surrogateescape") as stream:
+        with open_input(path, parameter) as file, io.TextIOWrapper(file, errors="surrogateescape", newline="") as stream:
             lines = csv.reader(stream)
             columns = len(next(lines, []))
             for fields in lines:
@@ -54,8 +56,6 @@ def check_lines(path: Path, parameter: str) -> None:
                     )
     except csv.Error as error:
         raise WrongUse(f"{path} line {lines.line_num}: {error}", parameter=parameter) from error
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter=parameter) from error
 
 
 def _cast(column: str, kind: pl.DataType) -> pl.Expr:

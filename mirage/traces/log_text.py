@@ -19,12 +19,17 @@ from typing import BinaryIO, Protocol, cast
 import numpy as np
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import open_input
+from slurm_mirage.farm.pacing import host_memory
 
 LONGEST_LINE = 1 << 20
 """Bytes. Lines of SWF have about 100; the longest part of a line of sacct is the job's command line."""
 
 LARGEST_TEXT = 4 << 30
 """Bytes, unpacked: about 60 million jobs in SWF, whose tables and metrics need more than 32 GiB of memory."""
+
+MEMORY_PER_BYTE = 6
+"""Bytes of memory for each byte of a large log's text, until its metrics are computed (measured: 4.8 for SWF, 5.7 for sacct)."""
 
 _PIECE = LONGEST_LINE  # not longer, so that no line within a single piece can be too long
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
@@ -54,7 +59,7 @@ class _Hashed:
         self.sum = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
+        data = self._file.read(size) or b""  # None: a file of the kernel that has nothing to read now
         self._pool.submit(self.sum.update, data)
         return data
 
@@ -65,15 +70,12 @@ def load(path: Path | str) -> LogText:
     Raises WrongUse, with the line number where possible, if the file cannot be read, is not text, is empty, has a line
     longer than `LONGEST_LINE` or more text than `LARGEST_TEXT`.
     """
-    try:
-        with Path(path).open("rb") as file, ThreadPoolExecutor(1) as pool:
-            raw = _Hashed(file, pool)
-            packed = file.peek(2).startswith(b"\x1f\x8b")
-            # GzipFile calls only the file's read, and asks for its name unless a name is given.
-            source = gzip.GzipFile("", "rb", fileobj=cast(BinaryIO, raw)) if packed else raw
-            data = b"".join(_checked(source, str(path)))
-    except OSError as error:
-        raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="trace") from error
+    with open_input(path, "trace") as file, ThreadPoolExecutor(1) as pool:
+        raw = _Hashed(file, pool)
+        packed = file.peek(2).startswith(b"\x1f\x8b")
+        # GzipFile calls only the file's read, and asks for its name unless a name is given.
+        source = gzip.GzipFile("", "rb", fileobj=cast(BinaryIO, raw)) if packed else raw
+        data = b"".join(_checked(source, str(path), most_text(host_memory().available)))
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data or data.isspace():
         raise WrongUse(f"{path}: is empty", parameter="trace")
@@ -82,8 +84,13 @@ def load(path: Path | str) -> LogText:
     return LogText(data, raw.sum.hexdigest())
 
 
-def _checked(source: _Source, name: str) -> Iterator[bytes]:
-    """Yields the source's pieces, each after its check for control characters, long lines and total size."""
+def most_text(available: float) -> int:
+    """The most bytes of text that are read on a host with so many MiB of available memory."""
+    return min(LARGEST_TEXT, int(available * 2**20 / MEMORY_PER_BYTE))
+
+
+def _checked(source: _Source, name: str, most: int) -> Iterator[bytes]:
+    """Yields the source's pieces, each after its check for control characters, long lines and total size (`most` bytes)."""
     size = lines = 0
     begun = 0  # bytes read so far of the line that continues in the next piece
     while piece := _next(source, name, lines + 1):
@@ -97,11 +104,16 @@ def _checked(source: _Source, name: str) -> Iterator[bytes]:
             )
         begun = len(piece) - piece.rfind(b"\n") - 1 if ends else begun + len(piece)
         size, lines = size + len(piece), lines + ends
-        if size > LARGEST_TEXT:
-            raise WrongUse(
-                f"{name} line {lines + 1}: the log is too large, it has more than {LARGEST_TEXT >> 30} GiB", parameter="trace"
-            )
+        if size > most:
+            raise _too_large(f"{name} line {lines + 1}", most)
         yield piece
+
+
+def _too_large(where: str, most: int) -> WrongUse:
+    why = f"more than {most >> 20} MiB"
+    if most < LARGEST_TEXT:
+        why += f"; reading it needs {MEMORY_PER_BYTE} times as much memory, and this machine has not more"
+    return WrongUse(f"{where}: the log is too large, {why}", parameter="trace")
 
 
 def _next(source: _Source, name: str, line: int) -> bytes:

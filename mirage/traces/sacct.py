@@ -12,6 +12,7 @@ import polars as pl
 
 from mirage.traces import log_text, sacct_requests, swf
 from mirage.traces.sacct_table import DURATION, MEMORY, date, read_table
+from mirage.traces.unread import Unread
 
 # Slurm's final job states as SWF's status.
 _STATUS = {
@@ -45,14 +46,14 @@ _DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*
 _ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|$)"
 
 
-def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Reads `sacct -P` or `-p` text, plain or gzip.
 
     Required columns: JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of AllocCPUS, NCPUS, ReqCPUS,
     AllocTRES and ReqTRES. docs/formats.md lists the optional ones.
 
-    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, and the number of jobs by oddity. The
-    frame has these additional columns where sacct's output has their source:
+    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, the number of jobs by oddity, and the lines
+    that are left out because they cannot be read. The frame has these additional columns where sacct's output has their source:
 
     suspended: seconds; not part of `run_time`, like sacct's Elapsed
     nodes: allocated nodes; -1 if none or unknown
@@ -62,12 +63,12 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     eligible: seconds from the submission until the job became eligible; -1 if unknown or never
     not_played: kinds of requests that a replay does not play (`sacct_requests.KINDS`), a list; only if a job has one
 
-    Raises WrongUse, with the line number, for a line that cannot be read unambiguously.
+    Raises WrongUse, with the line number, if half of the lines or more cannot be read unambiguously.
     """
     return parse_sacct(log_text.load(path).data, str(path))
 
 
-def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Parses the content of a file as `read_sacct` does; error messages call the file `name`."""
     table = read_table(data, name)
     facts = _facts(table.jobs)
@@ -90,7 +91,7 @@ def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], d
             frame = frame.drop(columns)
     if frame["not_played"].list.len().sum() == 0:
         frame = frame.drop("not_played")
-    return frame, _header(known), {reason: count for reason, count in notes.items() if count}
+    return frame, _header(known), {reason: count for reason, count in notes.items() if count}, table.unread
 
 
 def _duration(column: str) -> pl.Expr:

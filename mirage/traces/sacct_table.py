@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from mirage.traces.unread import Unread, refuse_if_half
 from slurm_mirage.base.errors import WrongUse
 
 _WHOLE = "[0-9]{1,15}"
@@ -74,10 +75,12 @@ class SacctTable:
 
     jobs: column `line` (number in the file) and, as text, those columns of `_TAKEN` that the output has
     notes: number of lines by oddity
+    unread: lines that are left out
     """
 
     jobs: pl.DataFrame
     notes: dict[str, int]
+    unread: Unread
 
 
 # Options of polars.read_csv: every field as unchanged text.
@@ -90,7 +93,11 @@ _LINE_0 = b"\n"
 
 
 def read_table(data: bytes, name: str) -> SacctTable:
-    """Parses sacct's output; error messages call the file `name`. Raises WrongUse, with the line, if it is not sacct's output."""
+    """Parses sacct's output; error messages call the file `name`.
+
+    A line that cannot be read unambiguously, or has a field that sacct does not print so, is left out. Raises WrongUse, with the
+    first such line, if half of the lines or more are such: it is not sacct's output.
+    """
     # A separator that occurs in no text keeps each line in one field.
     lines = pl.read_csv(_LINE_0 + data, schema={"text": pl.String}, separator="\1", row_index_name="line", **_AS_TEXT)
     lines = lines.filter(pl.col("text").str.strip_chars() != "").with_row_index("place")
@@ -106,17 +113,25 @@ def read_table(data: bytes, name: str) -> SacctTable:
     rows = _split(lines.filter(whole), bars + 1, used)
     notes = {"lines_with_bars_mended": 0, "lines_with_breaks_mended": endings}
     mended = []
-    for line, note, fields in _mended(lines.filter(~whole), columns, bars, name):
+    faults: dict[int, str] = {}
+    for line, note, fields in _mended(lines.filter(~whole), columns, bars):
+        if isinstance(fields, str):
+            faults[line] = fields
+            continue
         notes[note] += 1
         mended.append((line, *(fields[place] for place in used.values())))
     if mended:
         rows = pl.concat([rows, pl.DataFrame(mended, schema=rows.schema, orient="row")]).sort("line")
     number = "JobID" if "JobID" in used else "JobIDRaw"
     jobs = rows.filter(~pl.col(number).str.contains(r"^[^\[]*\."))  # a step's number has a dot: 7.batch, 7.0
-    if jobs.height == 0:
+    steps, found = rows.height - jobs.height, jobs.height + len(faults)
+    if not found:
         raise WrongUse(f"{name}: has no jobs, only a heading or steps", parameter="trace")
-    _check(jobs, name)
-    return SacctTable(jobs, {"steps_left_out": rows.height - jobs.height, **notes})
+    jobs, wrong = _checked(jobs)
+    faults |= wrong
+    unread = Unread(found, len(faults), faults)
+    refuse_if_half(unread, name)
+    return SacctTable(jobs, {"steps_left_out": steps, **notes}, unread)
 
 
 def _columns(heading: str, where: str) -> list[str]:
@@ -158,60 +173,62 @@ def _without_endings(lines: pl.DataFrame, columns: list[str], bars: int, complet
     return lines.filter(~pl.col("ending")), places
 
 
-def _mended(lines: pl.DataFrame, columns: list[str], bars: int, name: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Yields line number, oddity and fields of lines whose number of bars differs from the heading's, after their repair.
+def _mended(lines: pl.DataFrame, columns: list[str], bars: int) -> Iterator[tuple[int, str, list[str] | str]]:
+    """Yields line number, oddity and fields of lines whose number of bars differs from the heading's, after their repair; for a
+    line that cannot be repaired its number, an empty text and what is wrong.
 
     A line with fewer bars is joined with the lines after it, as long as these have fewer bars too.
     """
-    begun: list[str] = []
-    begin = end = has = 0
+    begun: list[tuple[int, str]] = []
+    end = has = 0
 
     def fields_of(text: str) -> list[str]:
         return (text.removesuffix("|") if bars == len(columns) else text).split("|")
 
+    def given_up() -> Iterator[tuple[int, str, str]]:
+        yield from ((line, "", _too_few(text, columns)) for line, text in begun)
+        begun.clear()
+
     for place, line, text, more in lines.select("place", "line", "text", "bars").iter_rows():
-        if begun and (place != end + 1 or len(begun) == _MOST_LINES):
-            raise _too_few(begin, begun, columns, name)
-        begin, has = (begin, has + more) if begun else (line, more)
+        if begun and (place != end + 1 or len(begun) == _MOST_LINES or (more >= bars and has + more > bars)):
+            yield from given_up()
+        has = has + more if begun else more
         end = place
-        begun.append(text)
+        begun.append((line, text))
         if has < bars:
             continue
-        fields = fields_of("\n".join(begun))
+        fields = fields_of("\n".join(text for _, text in begun))
         if len(begun) == 1:
-            yield line, "lines_with_bars_mended", _mend(line, fields, columns, name)
+            yield line, "lines_with_bars_mended", _mend(fields, columns)
         else:
             broken = {column for column, field in zip(columns, fields, strict=False) if "\n" in field}
             if has > bars or not broken <= set(_FREE):
-                raise _too_few(begin, begun, columns, name)
-            yield begin, "lines_with_breaks_mended", fields
+                yield from given_up()
+                continue
+            yield begun[0][0], "lines_with_breaks_mended", fields
         begun.clear()
-    if begun:
-        raise _too_few(begin, begun, columns, name)
+    yield from given_up()
 
 
-def _too_few(line: int, begun: list[str], columns: list[str], name: str) -> WrongUse:
-    has = begun[0].count("|") + 1
-    return WrongUse(
-        f"{name} line {line}: has {has} fields, the heading has {len(columns)}; "
-        "there may be a line break inside a field, or the file may be truncated",
-        parameter="trace",
+def _too_few(text: str, columns: list[str]) -> str:
+    return (
+        f"has {text.count('|') + 1} fields, the heading has {len(columns)}; "
+        "there may be a line break inside a field, or the file may be truncated"
     )
 
 
-def _mend(line: int, fields: list[str], columns: list[str], name: str) -> list[str]:
+def _mend(fields: list[str], columns: list[str]) -> list[str] | str:
     """Joins the fields that a `|` inside free text (nearly always SubmitLine) has split, and returns the line's fields.
 
-    Every column of a fixed form must have that form afterwards. Raises WrongUse if no way to join them fulfils this, or if
+    Every column of a fixed form must have that form afterwards. Returns what is wrong if no way to join them fulfils this, or if
     several do that differ in a used column.
     """
     ways = _ways(fields, columns) if len(fields) <= len(columns) + _MOST_BARS else []
     if len(ways) == 1:
         return ways[0]
-    raise WrongUse(
-        f"{name} line {line}: has {len(fields)} fields, the heading has {len(columns)}: a '|' inside a field cannot be "
-        "removed unambiguously; print sacct's output without that column",
-        parameter="trace",
+    return (
+        f"has {len(fields)} fields, the heading has {len(columns)}: a '|' inside a field cannot be "
+        "removed unambiguously; print sacct's output without that column"
     )
 
 
@@ -238,19 +255,22 @@ def _ways(fields: list[str], columns: list[str]) -> list[list[str]]:
     return [list(way) for way in rest(0, 0).values()]
 
 
-def _check(jobs: pl.DataFrame, name: str) -> None:
-    """Raises WrongUse with the first line in which a used column does not have sacct's form. Only job numbers must not be empty."""
+def _checked(jobs: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, str]]:
+    """The jobs whose used columns have sacct's form, and what is wrong with the others, by line. Only job numbers must not be
+    empty."""
+    faults: dict[int, str] = {}
     for column in [column for column in jobs.columns if column in _FORMS]:
         fits = pl.col(column).str.contains(f"^(?:{_FORMS[column]})$")
         if column in _DATES:
             fits &= date(column).is_not_null() | pl.col(column).is_in(_NO_DATE)
-        bad = jobs.filter(~fits & ((pl.col(column) != "") | (column in ("JobID", "JobIDRaw"))))
+        fits |= (pl.col(column) == "") & (column not in ("JobID", "JobIDRaw"))
+        bad = jobs.filter(~fits)
         if bad.height:
-            line, text = bad.select("line", column).row(0)
             hint = _LIKE_A_DATE if column in _DATES else ""
-            raise WrongUse(
-                f"{name} line {line}: {column} {text[:40]!r} does not have the form that sacct prints{hint}", parameter="trace"
-            )
+            for line, text in bad.select("line", column).iter_rows():
+                faults[line] = f"{column} {text[:40]!r} does not have the form that sacct prints{hint}"
+            jobs = jobs.filter(fits)
+    return jobs, faults
 
 
 def date(column: str) -> pl.Expr:

@@ -23,6 +23,7 @@ import polars as pl
 
 from mirage.traces import log_text
 from mirage.traces.swf_header import EPOCH, header_text, read_header
+from mirage.traces.unread import Unread, refuse_if_half
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_atomically
 
@@ -58,30 +59,34 @@ _GZIP_LEVEL = 4  # takes a third of the time of level 6, for 7 % more bytes
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
+_TOLD = 5  # lines of which is said what is wrong
 _LARGEST = 2.0**53  # a float holds every whole number up to this one
 
 
-def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Reads an SWF log, plain or gzip.
 
     Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; several lines of one label are joined
-    by newlines) and the number of jobs by oddity (docs/formats.md). Raises WrongUse, with the line number, if the file is not SWF.
+    by newlines), the number of jobs by oddity (docs/formats.md), and the lines that are no jobs in SWF, which are left out. Raises
+    WrongUse, with the line number, if half of the lines or more are such: the file is not SWF.
     """
     return parse_swf(log_text.load(path).data, str(path))
 
 
-def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
+def parse_swf(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Parses the content of a file as `read_swf` does; error messages call the file `name`."""
     # The CSV reader unpacks data that begin with the signature of a compressed format; some of these signatures are text.
     if re.match(rb"\s*[^-+.0-9;\s]", data):
-        raise _line_error(data, name, 0)
+        line, fault = _fault_in_words(data, [0]).popitem()
+        raise WrongUse(f"{name} line {line}: {fault}", parameter="trace")
     frame = _strict(data)
     notes: dict[str, int] = {}
+    unread = Unread()
     if frame is None:
-        frame, notes = _lenient(data, name)
+        frame, notes, unread = _lenient(data, name)
     header = read_header(data)
     notes = {"missing_header": int(not header)} | notes | oddities(frame)
-    return frame, header, {reason: count for reason, count in notes.items() if count}
+    return frame, header, {reason: count for reason, count in notes.items() if count}, unread
 
 
 def _strict(text: bytes) -> pl.DataFrame | None:
@@ -93,15 +98,16 @@ def _strict(text: bytes) -> pl.DataFrame | None:
         frame = pl.read_csv(text, schema=SCHEMA, **_AS_CSV)
     except pl.exceptions.PolarsError:
         return None
-    return frame if frame.height and _fault(frame) is None else None
+    return frame if frame.height and _faults(frame) is None else None
 
 
-def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The jobs of any SWF text, and the oddities that only the text shows. Raises WrongUse with the line if it is not SWF."""
+def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unread]:
+    """The jobs of any SWF text, the oddities that only the text shows, and the lines left out. Raises WrongUse with the line if it
+    is not SWF."""
     text = _tidied(data)
     frame = _strict(text)
     if frame is not None:
-        return frame, {}
+        return frame, {}, Unread()
     try:
         fields = pl.read_csv(
             text,
@@ -117,16 +123,19 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
         fields = pl.DataFrame()
     if fields.height == 0:
         raise WrongUse(f"{name}: has no jobs, only comments", parameter="trace")
+    unread = Unread(fields.height)
+    faults = _faults(fields.select(COLUMNS))
+    if faults is not None:
+        unread = Unread(fields.height, int(faults.sum()), _fault_in_words(data, faults.arg_true().head(_TOLD).to_list()))
+        refuse_if_half(unread, name)
+        fields = fields.filter(~faults)
     real = fields.select(COLUMNS)
-    fault = _fault(real)
-    if fault is not None:
-        raise _line_error(data, name, fault)
     whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
     notes = {
         "extra_columns": fields.height - fields["extra"].null_count(),
         "fractions_rounded_up": real.filter(pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)).height,
     }
-    return real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole), notes
+    return real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole), notes, unread
 
 
 def _tidied(data: bytes) -> bytes:
@@ -153,8 +162,8 @@ def _tidied(data: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _fault(frame: pl.DataFrame) -> int | None:
-    """Index of the first row with a field that is missing, not a finite number or too large, or with a submission before second 0.
+def _faults(frame: pl.DataFrame) -> pl.Series | None:
+    """Whether each row has a field that is missing, not a finite number or too large, or a submission before second 0.
 
     None if all rows are valid. A submission of -1 is valid: unknown.
     """
@@ -169,24 +178,24 @@ def _fault(frame: pl.DataFrame) -> int | None:
     ):
         return None
     bad = ~pl.all_horizontal((col.abs() <= _LARGEST).fill_null(False)) | (pl.col("submit") < -1)
-    return frame.select(bad).to_series().arg_max()
+    return frame.select(bad).to_series()
 
 
-def _line_error(data: bytes, name: str, row: int) -> WrongUse:
-    """The error for the line of this row, which is not a job in SWF. Slow, but called at most once per file."""
+def _fault_in_words(data: bytes, rows: list[int]) -> dict[int, str]:
+    """What is wrong with the lines of these rows (ascending), which are not jobs in SWF, by line number. Slow: called once."""
     lines = ((n, line) for n, line in enumerate(io.BytesIO(data), 1) if line.lstrip()[:1] not in (b"", b";"))
-    number, line = next(islice(lines, row, None))
-    where = f"{name} line {number}:"
+    wanted = set(rows)
+    return {n: _fault_of(line) for row, (n, line) in enumerate(islice(lines, rows[-1] + 1)) if row in wanted}
+
+
+def _fault_of(line: bytes) -> str:
     fields = line.decode("utf-8", "replace").split()
     for position, field in enumerate(fields[:18], 1):
         if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
-            return WrongUse(f"{where} field {position} ({field[:30]!r}) is not a number of SWF", parameter="trace")
+            return f"field {position} ({field[:30]!r}) is not a number of SWF"
         if position == _SUBMIT + 1 and float(field) < -1:
-            return WrongUse(
-                f"{where} field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0",
-                parameter="trace",
-            )
-    return WrongUse(f"{where} has {len(fields)} fields, a job in SWF has 18", parameter="trace")
+            return f"field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0"
+    return f"has {len(fields)} fields, a job in SWF has 18"
 
 
 def oddities(frame: pl.DataFrame) -> dict[str, int]:

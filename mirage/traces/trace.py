@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from mirage.traces import log_text, sacct, swf
+from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
 
 HEADER = "the log's header"
@@ -26,6 +27,7 @@ class Trace:
     notes: number of jobs by oddity of the log
     format: "swf" or "sacct"
     sha256: checksum of the file itself, packed or not
+    unread: lines that could not be read and are left out
     """
 
     frame: pl.DataFrame
@@ -33,6 +35,7 @@ class Trace:
     notes: dict[str, int]
     format: str
     sha256: str
+    unread: Unread = field(default_factory=Unread)
 
     def machine(self) -> tuple[int, int | None]:
         """Processors and nodes of the machine: MaxProcs and MaxNodes of the header.
@@ -59,8 +62,8 @@ def read_trace(path: Path | str) -> Trace:
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
     parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct}[kind]
-    frame, header, notes = parse(text.data, name)
-    return Trace(frame, header, notes, kind, text.sha256)
+    frame, header, notes, unread = parse(text.data, name)
+    return Trace(frame, header, notes, kind, text.sha256, unread)
 
 
 def _kind(data: bytes, name: str) -> str:

@@ -182,6 +182,7 @@ def requests_of(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, offered: 
     counts: Counter[str] = Counter()
     requests = Requests()
     most_memory = cache(lambda name, processors, memory: offered.partitions[name].most_memory(processors, memory))
+    instead_of_default = cache(lambda processors, minutes: _instead_of_default(processors, minutes, offered))
     limit = (pl.col("requested") * factor / 60 - _EPSILON).ceil().clip(1).cast(pl.Int64)
     own = pl.when("limit_extended").then(limit).otherwise("limit_minutes").alias("own_limit")
     columns = jobs.select("processors", "limit_minutes", own, "memory", "partition_name", "qos_name")
@@ -189,6 +190,9 @@ def requests_of(jobs: pl.DataFrame, routed: pl.Series, qos: pl.Series, offered: 
         columns.iter_rows(), routed, qos, strict=True
     ):
         partition = route or _by_name(named, processors, own_minutes, offered, counts)
+        if not partition:
+            partition = instead_of_default(processors, own_minutes)
+            counts["partitions_instead_of_default"] += bool(partition)
         requests.partitions.append(partition)
         most = min(offered.partitions[name].most_minutes for name in (partition or offered.default).split(","))
         # The slack that is added to a job's own limit must not exceed the limit of the partition: Slurm would refuse the job.
@@ -221,6 +225,15 @@ def _by_name(named: str, processors: int, minutes: int, offered: Offer, counts: 
     elif requested:
         counts["partitions_too_small" if known else "partitions_not_there"] += 1
     return ",".join(fits)
+
+
+def _instead_of_default(processors: int, minutes: int, offered: Offer) -> str:
+    """The smallest partition in which a job can start that the default one cannot hold; "" where that one can, or none."""
+    if offered.partitions[offered.default].holds(processors, minutes):
+        return ""
+    sizes = {name: sum(kind.count * kind.cpus for kind in some.nodes) for name, some in offered.partitions.items()}
+    fits = [name for name, some in offered.partitions.items() if some.holds(processors, minutes)]
+    return min(fits, key=sizes.__getitem__, default="")
 
 
 def _qos_by_name(name: str, offered: Offer, counts: Counter[str]) -> str:

@@ -87,7 +87,7 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
         raise WrongUse("the log has no jobs", parameter="trace")
     ordered = log if log["submit"].is_sorted() else log.sort("submit", maintain_order=True)
     if selection == Selection() and unusable is None:
-        return Taken(ordered, {}, ordered.clear(), float(ordered["submit"][0]))
+        return Taken(ordered, trace.unread.excluded(), ordered.clear(), float(ordered["submit"][0]))
     lines = ordered.with_columns(reason=_reason(trace, selection, unusable)).with_row_index("place")
     window, begin = lines, None
     if selection.begin or selection.end:
@@ -98,6 +98,7 @@ def take(trace: Trace, selection: Selection, unusable: pl.Expr | None = None) ->
         # Jobs without a submission time are neither inside nor outside of the window.
         without_time = lines.filter(pl.col("submit") < 0).height
         left_out |= {"no submission time": without_time} if without_time else {}
+    left_out |= trace.unread.excluded()
     before = lines.filter(pl.col("place") < chosen["place"][0], pl.col("reason").is_null())
     instant = float(chosen["submit"][0]) if begin is None or selection.offset else begin
     return Taken(chosen.select(log.columns), left_out, before.select(log.columns), instant)

@@ -53,6 +53,7 @@ class Workload:
         jobs. Shrinking reduces it, and backfill schedulers depend on the differences between limits
     shrink_percent: as given
     size_factor: factor of the sizes before rounding
+    unread: what is told of lines of the log that could not be read
     """
 
     jobs: pl.DataFrame
@@ -61,6 +62,7 @@ class Workload:
     limits: dict[str, int]
     shrink_percent: float
     size_factor: float = 1.0
+    unread: str = ""
 
     def presets(self) -> int:
         """Number of preset jobs; they are the first rows."""
@@ -174,6 +176,7 @@ def prepare(
         {"before": requested_times, "after": submitted.filter(pl.col("preset") == "")["limit_minutes"].n_unique()},
         shrink_percent,
         size_factor,
+        trace.unread.in_words(),
     )
 
 
@@ -184,7 +187,7 @@ def _left_behind(taken: Taken) -> dict[str, int]:
     running = state.filter(pl.col("preset") == RUNNING)
     return {
         "left_running": running.height,
-        "left_running_processors": running["processors"].sum(),
+        "left_running_processors": int(running["processors"].sum()),
         "left_queued": state.height - running.height,
     }
 

@@ -7,8 +7,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-MOST_NAMES = 1_000_000
-"""The most names that a host list may stand for: far more than the nodes of any cluster."""
+MOST_NAMES = 1 << 16
+"""Names in a host list: Slurm's own bound of a range (MAX_RANGE in its hostlist.c), and of the nodes of a cluster."""
+
+LONGEST_NAME = 255
+"""Characters of a name; Linux's own bound of a host name is 64."""
 
 # A name, or several that differ in the numbers between brackets: n1, n[1-3,7], rack[1-2]-n[01-16]-ib.
 _PART = re.compile(r"(?P<pattern>([^\[\],\s]|\[\d+(-\d+)?(,\d+(-\d+)?)*\])+)(,|\Z)")
@@ -22,19 +25,44 @@ def expand(text: str) -> list[str]:
     Ranges may have leading zeros (n[08-11]), and a name may have several of them (rack[1-2]-n[1-16]): the last one counts first.
     Raises ValueError when `text` is not a host list, or stands for more than MOST_NAMES names.
     """
+    if (names_there := count(text)) > MOST_NAMES:
+        raise ValueError(f"{_beginning(text)} has {names_there} names, at most {MOST_NAMES} are possible in Slurm")
     names: list[str] = []
     position = 0
     while position < len(text):
         part = _PART.match(text, position)
         if part is None:
-            raise ValueError(f"{text!r} is not a host list")
+            raise ValueError(f"{_beginning(text)} is not a host list")
         pieces = [_ranges(ranges) if ranges else [(plain, plain)] for ranges, plain in _PIECE.findall(part["pattern"])]
-        count = math.prod(sum(1 if low == high else int(high) - int(low) + 1 for low, high in piece) for piece in pieces)
-        if len(names) + count > MOST_NAMES:
-            raise ValueError(f"{text[:40]!r} stands for more than {MOST_NAMES} names")
         names += map("".join, itertools.product(*(list(_texts(piece)) for piece in pieces)))
         position = part.end()
     return names
+
+
+def count(text: str) -> int:
+    """Return how many names the host list `text` has, without making them; what is no range counts as one name.
+
+    Raises ValueError for a name of more than LONGEST_NAME characters.
+    """
+    total = 0
+    for part in re.findall(r"(?:\[[^\[\]]*\]|[^,\[])+", text):
+        brackets = [ranges.split(",") for ranges in re.findall(r"\[([^\[\]]*)\]", part)]
+        characters = len(re.sub(r"\[[^\[\]]*\]", "", part))
+        characters += sum(max(len(end) for item in items for end in item.split("-")) for items in brackets)
+        if characters > LONGEST_NAME:
+            raise ValueError(f"{_beginning(text)} has a name of more than {LONGEST_NAME} characters")
+        total += math.prod(sum(_length(item) for item in items) for items in brackets)
+    return total
+
+
+def _length(item: str) -> int:
+    """Numbers in one range (`7`, `1-3`); 1 for what is none."""
+    first, _, last = item.partition("-")
+    return max(0, int(last) - int(first) + 1) if first.isdecimal() and last.isdecimal() else 1
+
+
+def _beginning(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def _ranges(text: str) -> list[tuple[str, str]]:

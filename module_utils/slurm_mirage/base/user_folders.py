@@ -6,7 +6,7 @@ anything into a file. So a path in these folders is never given to the kernel as
 owns (`root`, the instance's directory) and the path below it (`relative`), and opens one component after the other, relative to the
 descriptor of its parent, without following links:
 
-- A component that is not what is expected is refused with WrongUse: one line that names the path and what was found.
+- A component that is not what is expected is refused with `Refused`: one line that names the path and what was found.
 - Folders and files must belong to root, to the caller, or to the user, who is the owner of the first folder below `root`.
 - A file must be regular. A file of root must have one hard link, and is only read if everybody may read it.
 - Reading is bounded: a larger file is refused.
@@ -44,6 +44,17 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFREG: "a file",
 }
+
+
+class Refused(WrongUse):
+    """What is in a folder of the instance's user is not what belongs there. The message names the path and what was found.
+
+    No parameter is wrong, and a run may have begun: an Ansible module reports a failure.
+    """
+
+    def module_message(self) -> str:
+        """The message of an Ansible module."""
+        return f"failed: {self}"
 
 
 class Folder:
@@ -94,7 +105,7 @@ class Folder:
                     raise
             with suppress(FileNotFoundError):
                 return self._open_existing(name, flags & ~os.O_CREAT)
-        raise WrongUse(f"{self.shown(name)}: is created and removed again and again")
+        raise Refused(f"{self.shown(name)}: is created and removed again and again")
 
     def _create(self, name: str, flags: int, mode: int, owner: tuple[int, int] | None) -> int:
         flags |= os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -118,7 +129,7 @@ class Folder:
                 self._check_foreign(name, status, flags)
             return os.open(f"/proc/self/fd/{found}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
         except BlockingIOError as error:
-            raise WrongUse(f"{self.shown(name)}: is leased by another process") from error
+            raise Refused(f"{self.shown(name)}: is leased by another process") from error
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / name)) from error
         finally:
@@ -127,9 +138,9 @@ class Folder:
     def _check_foreign(self, name: str, status: os.stat_result, flags: int) -> None:
         """Refuse a file of root that the user may have linked here."""
         if status.st_nlink > 1:
-            raise WrongUse(f"{self.shown(name)}: is a hard link to a file of another user")
+            raise Refused(f"{self.shown(name)}: is a hard link to a file of another user")
         if not flags & os.O_WRONLY and not status.st_mode & stat.S_IROTH:
-            raise WrongUse(f"{self.shown(name)}: belongs to another user, and the instance's user may not read it")
+            raise Refused(f"{self.shown(name)}: belongs to another user, and the instance's user may not read it")
 
     def enter(self, name: str) -> Folder:
         """Open a folder in this folder. The caller closes it."""
@@ -157,11 +168,11 @@ class Folder:
         if stat.S_IFMT(status.st_mode) != kind:
             raise self._refusal(name, status)
         if status.st_uid not in self.owners:
-            raise WrongUse(f"{self.shown(name)}: belongs to another user (uid {status.st_uid})")
+            raise Refused(f"{self.shown(name)}: belongs to another user (uid {status.st_uid})")
 
-    def _refusal(self, name: str, status: os.stat_result | None) -> WrongUse:
+    def _refusal(self, name: str, status: os.stat_result | None) -> Refused:
         found = "replaced meanwhile" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
-        return WrongUse(f"{self.shown(name)}: is {found}; remove it")
+        return Refused(f"{self.shown(name)}: is {found}; remove it")
 
     def read_bytes(self, name: str, limit: int) -> bytes:
         """Return the content of a regular file of at most `limit` bytes."""
@@ -169,7 +180,7 @@ class Folder:
         with os.fdopen(descriptor, "rb") as stream:
             content = stream.read(limit + 1) if os.fstat(descriptor).st_size <= limit else None
         if content is None or len(content) > limit:
-            raise WrongUse(f"{self.shown(name)}: is larger than {limit} bytes")
+            raise Refused(f"{self.shown(name)}: is larger than {limit} bytes")
         return content
 
     def read_text(self, name: str, limit: int) -> str:
@@ -177,7 +188,7 @@ class Folder:
         try:
             return self.read_bytes(name, limit).decode()
         except UnicodeDecodeError as error:
-            raise WrongUse(f"{self.shown(name)}: is not UTF-8 text") from error
+            raise Refused(f"{self.shown(name)}: is not UTF-8 text") from error
 
     def read_json(self, name: str, limit: int = SMALL) -> dict[str, Any] | None:
         """Return the JSON object in a file of at most `limit` bytes; None when the file does not exist."""
@@ -186,9 +197,9 @@ class Folder:
         except FileNotFoundError:
             return None
         except (ValueError, RecursionError) as error:
-            raise WrongUse(f"{self.shown(name)}: is not JSON") from error
+            raise Refused(f"{self.shown(name)}: is not JSON") from error
         if not isinstance(content, dict):
-            raise WrongUse(f"{self.shown(name)}: is not a JSON object")
+            raise Refused(f"{self.shown(name)}: is not a JSON object")
         return content
 
     def write_atomically(self, name: str, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
@@ -260,7 +271,7 @@ class Folder:
         finally:
             doomed.close()
         if not self._remove_empty(name):
-            raise WrongUse(f"{self.shown(name)}: another process replaces it while it is removed")
+            raise Refused(f"{self.shown(name)}: another process replaces it while it is removed")
         return True
 
     def _remove_empty(self, name: str) -> bool:
@@ -324,7 +335,7 @@ def open_folder(root: Path, relative: PathBelow = "") -> Iterator[Folder]:
 def _names(relative: PathBelow) -> tuple[str, ...]:
     names = PurePath(relative).parts
     if any(name in ("..", "/") or "\0" in name for name in names):
-        raise WrongUse(f"{str(relative)!r}: is no path below an instance's folder")
+        raise Refused(f"{str(relative)!r}: is no path below an instance's folder")
     return names
 
 

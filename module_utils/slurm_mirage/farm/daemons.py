@@ -32,8 +32,8 @@ class Daemon:
     hostname: host name that it sees; digest: digest of everything that it reads when it starts; pid_namespace: name of its PID
     namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`), pid 0 when it does not run;
     running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds; failures: unexpected exits in a
-    row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it; log_sizes: its log file, with its
-    size when this farm started or adopted the daemon
+    row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it; log_sizes: its log file, with
+    its size when this farm started or adopted the daemon
     """
 
     name: str

@@ -4,8 +4,8 @@ The farm appends each event as a line of JSON to DIRECTORY/log/events.jsonl. All
 `event`:
 
 ended: `daemon`, `kind`; `exit`, its exit code, null if a signal ended it or if the code is not known (the daemon was no child of
-    this farm); `signal`, or null; `out_of_memory`, whether the kernel ended a process for lack of memory just then; `words`, its last
-    error message, or empty. The farm itself has the name and the kind `farm`.
+    this farm); `signal`, or null; `out_of_memory`, whether the kernel ended a process for lack of memory just then; `words`, its
+    last error message, or empty. The farm itself has the name and the kind `farm`.
 full: `path`, a folder without space for another file
 """
 
@@ -16,7 +16,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def _killed() -> int:
     return 0
 
 
-def how_it_ended(event: Event) -> str:
+def how_it_ended(event: Mapping[str, Any]) -> str:
     """The cause in an event `ended`: `killed by signal 9, by somebody or by the kernel`, or `exit 1: fatal: ...`."""
     number = event["signal"]
     if number == signal.SIGKILL:

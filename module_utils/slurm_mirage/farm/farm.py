@@ -6,9 +6,9 @@ clock. The farm starts a limited number of them in parallel, no faster than the 
 the daemons of a killed farm, and stops only what belongs to its instance.
 
 It reads DIRECTORY/etc/farm.json (see `daemons.Spec`), reads it again on SIGHUP and then restarts the daemons whose digest has
-changed, and writes DIRECTORY/run/farm.json (see `Farm.state`) and DIRECTORY/log/events.jsonl (see `events`). When started as root it isolates itself (see `Spawner.isolate`) and
-continues as the instance's user. The main loop handles only daemons whose state may have changed; a loop over thousands of daemons
-would be slow.
+changed, and writes DIRECTORY/run/farm.json (see `Farm.state`) and DIRECTORY/log/events.jsonl (see `events`). When started as root
+it isolates itself (see `Spawner.isolate`) and continues as the instance's user. The main loop handles only daemons whose state may
+have changed; a loop over thousands of daemons would be slow.
 """
 
 from __future__ import annotations

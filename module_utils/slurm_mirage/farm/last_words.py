@@ -38,7 +38,8 @@ def last_words(logs: Iterable[tuple[Path, int]]) -> str:
     """Return the message that most likely says why a daemon ended: the last fatal one, after the errors directly before it; without
     a fatal one, the last error; NO_WORDS without either.
 
-    `logs` are its files, each with the number of bytes that it had when the daemon was started. The first file with a message counts.
+    `logs` are its files, each with the number of bytes that it had when the daemon was started. The first file with a message
+    counts.
     """
     for path, start in logs:
         with suppress(OSError):

@@ -1,13 +1,23 @@
 """An instance: the directory of one emulated cluster on a host, its ports, and the code that runs there.
 
-ROOT/NAME/etc     slurm.conf, common.conf, nodes/NODE.conf, munge.key, farm.json ROOT/NAME/state   slurmctld's saved state, and the
-virtual clock ROOT/NAME/spool   one folder for each slurmd ROOT/NAME/log     the daemons' logs, jobcomp.log ROOT/NAME/run
-sockets, pid files, the farm's state ROOT/NAME/runs    one folder for each replayed workload ROOT/NAME/home    working directory of
-`make shell`, and of the jobs submitted there ROOT/NAME/bin     sigsleep ROOT/NAME/lib     this package, for the farm and the
-replay; virtual_clock.so ROOT/NAME/database  MariaDB's data, with accounting ROOT/NAME/instance.json  {"name", "user", "nodes",
-"port", "ports", "addresses"}: the instance and its block of ports (placement.py);
-                         "database_port": slurmdbd's port, with accounting;
-                         "here": number of nodes on this host, in a cluster of several hosts
+Folders and files of its directory ROOT/NAME:
+
+- etc: slurm.conf, common.conf, nodes/NODE.conf, munge.key, farm.json
+- state: slurmctld's saved state, and the virtual clock
+- spool: one folder for each slurmd
+- log: the daemons' logs, jobcomp.log
+- run: sockets, pid files, the farm's state
+- runs: one folder for each replayed workload
+- home: working directory of `make shell`, and of the jobs submitted there
+- database: MariaDB's data, with accounting
+- bin: sigsleep
+- lib: this package, for the farm and the replay; virtual_clock.so
+- transfer: files on their way to and from the control machine
+- cleared_for: the run that the instance was cleared for
+- instance.json: {"name", "user", "nodes", "port", "ports", "addresses"}: the instance and its block of ports (placement.py);
+  "database_port": slurmdbd's port, with accounting; "here": number of nodes on this host, in a cluster of several hosts
+
+The folders OWNED_BY_USER and database belong to the instance's user, all else to root.
 """
 
 from __future__ import annotations
@@ -23,7 +33,7 @@ from typing import Any
 
 from ..base import user_folders
 from ..base.errors import WrongUse
-from ..base.files import differs, read_json, write_atomically
+from ..base.files import differs, undamaged_json, write_atomically
 from ..base.run_lock import lock_holder
 from .placement import Block, following
 
@@ -47,16 +57,25 @@ def check_name(name: str) -> str:
 
 def commands_of(directory: Path) -> Path:
     """Return the folder of squeue and the other commands of the Slurm release that the instance in `directory` runs."""
-    farm = read_json(directory / "etc/farm.json") or {"daemons": []}
-    programs = [Path(daemon["command"][0]) for daemon in farm["daemons"] if daemon["kind"] in ("slurmctld", "slurmd")]
+    farm = undamaged_json(directory / "etc/farm.json")
+    daemons = farm.get("daemons", []) if isinstance(farm, dict) else []
+    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in ("slurmctld", "slurmd")]
     return programs[0].parents[1] / "bin" if programs else Path("/usr/bin")
+
+
+def read_instance(directory: Path) -> dict[str, Any] | None:
+    """Return the content of instance.json of the instance in `directory`; None when the file does not exist or is damaged."""
+    content = undamaged_json(directory / "instance.json")
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), int) for name in ("port", "ports")):
+        return None
+    return content
 
 
 def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:
     """Return the blocks of ports, as (first port, number of ports), of the instances below `root` other than `except_name`."""
     blocks = []
     for path in root.glob("*/instance.json"):
-        content = read_json(path)
+        content = read_instance(path.parent)
         if path.parent.name != except_name and content:
             blocks.append((content["port"], content["ports"]))
             if "database_port" in content:

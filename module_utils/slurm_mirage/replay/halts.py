@@ -1,9 +1,9 @@
 """Notices that the resource manager, or the replay itself, did nothing for some time, whatever held it up.
 
-A controller that is stopped, swapped out, or waits for a slow disk accepts no job and starts none, but its clock goes on. It is known by
-its answers: while a request waits, nothing else is answered either. So the controller was halted from the first request without an
-answer, or the last answer before it if that came later, until the next answer; as long as that is more than a loaded host explains.
-A failed request is one without an answer. A host that was suspended is known by the replay's own heartbeat.
+A controller that is stopped, swapped out, or waits for a slow disk accepts no job and starts none, but its clock goes on. It is
+known by its answers: while a request waits, nothing else is answered either. So the controller was halted from the first request
+without an answer until the next answer, but not before the last request that was answered; as long as that is more than a loaded
+host explains. A failed request is one without an answer. A host that was suspended is known by the replay's own heartbeat.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HALTED_AFTER = 5.0
 BEAT_MISSED_AFTER = 5.0
 """Real seconds between two heartbeats, which are a second apart, beyond which the replay was halted."""
 HALTED_TIMES = 10.0
-"""A halt is also this many times longer than the median of the last answers to requests of the same kind: with a long queue, or with
-all processors busy, each takes long."""
+"""A halt is also this many times longer than the median of the last answers to requests of the same kind: with a long queue, or
+with all processors busy, each takes long."""
 REMEMBERED = 30
 """Answers of a kind that the median is of."""
 CONTROLLER, REPLAY = "controller", "replay"
@@ -46,7 +46,8 @@ class Halts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lengths: dict[str, deque[float]] = {}
-        self._last_answer = 0.0
+        self._alive_at = 0.0
+        """When the last of the requests began that were answered."""
         self._unanswered: float | None = None
         """When the first of the requests began that failed since the last answer."""
         self._beat: float | None = None
@@ -55,7 +56,10 @@ class Halts:
         """Real instant of the end of the controller's last halt."""
 
     def ask(self, kind: str, request: Callable[[], Answer]) -> Answer:
-        """Make a request and return its answer. `kind`: requests that take about as long have the same. Raises what `request` does."""
+        """Make a request and return its answer. `kind`: requests that take about as long have the same.
+
+        Raises what `request` does.
+        """
         began = time.time()
         try:
             answer = request()
@@ -68,7 +72,7 @@ class Halts:
 
     def _answered(self, kind: str, began: float, now: float) -> None:
         with self._lock:
-            since = max(self._last_answer, min(began, self._unanswered or began))
+            since = max(self._alive_at, self.ended_at, min(began, self._unanswered or began))
             lengths = self._lengths.setdefault(kind, deque(maxlen=REMEMBERED))
             usual = statistics.median(lengths) if lengths else 0.0
             if now - since > max(HALTED_AFTER, HALTED_TIMES * usual):
@@ -76,7 +80,7 @@ class Halts:
                 self.ended_at = now
             else:
                 lengths.append(now - began)
-            self._last_answer, self._unanswered = now, None
+            self._alive_at, self._unanswered = max(began, self._alive_at), None
 
     def beat(self) -> None:
         """The replay's own sign of life, about once a second."""
@@ -87,7 +91,7 @@ class Halts:
             self._beat = now
 
     def take(self, until: float) -> list[Halt]:
-        """The halts that ended before an instant, each once. Those of the replay come first: it also saw the controller late then."""
+        """The halts that ended before an instant, each once. Those of the replay come first: they delay what it sees."""
         with self._lock:
             taken = sorted(
                 (halt for halt in self._noticed if halt.until <= until), key=lambda halt: (halt.what != REPLAY, halt.since)

@@ -33,6 +33,7 @@ from ..rm.api import (
 from . import prometheus
 from .details import end_torn_line, keep_details, kept_details
 from .halts import Halts
+from .time_left import ActiveJob, TimeLeftEstimator
 
 log = logging.getLogger("replay")
 
@@ -42,6 +43,8 @@ POLL_SHARE = 0.05
 """Part of the time that these queries may take: a long queue is queried less often."""
 LONGEST_POLL_INTERVAL = 30.0
 """Real seconds between two rounds of queries at most. After one without an answer the next follows after POLL_INTERVAL."""
+ESTIMATE_SHARE = 0.01
+"""Part of the time that estimates of the time left may take."""
 UNACCOUNTED_AFTER = 5.0
 """Real seconds for which a job is neither in the queue nor in the completion log before other records are asked for it."""
 DESCRIBED_WITHIN = 60.0
@@ -63,7 +66,8 @@ class Status:
     on the cluster's clock.
 
     `running` is the number of jobs that have started and not ended, whatever their state. `states` counts the jobs that have not
-    ended by state, `ended` the others. Nodes, scheduler and host are as of the last sample.
+    ended by state, `ended` the others. The time left is a range, and why it became longer (time_left.py). Nodes, scheduler and host
+    are as of the last sample.
     """
 
     run: str
@@ -80,7 +84,9 @@ class Status:
     retries: int = 0
     resubmitted: int = 0
     elapsed: float = 0.0
-    time_left: float | None = None
+    time_left_least: float | None = None
+    time_left_most: float | None = None
+    time_left_cause: str = ""
     nodes_not_responding: int | None = None
     states: Mapping[str, int] = field(default_factory=dict)
     ended: Mapping[str, int] = field(default_factory=dict)
@@ -149,8 +155,8 @@ class Heartbeat(threading.Thread):
 class Monitor(threading.Thread):
     """Queries the queue, the completion log and the nodes. `poke` is called after each round.
 
-    `answered` gets the real instant of the last answer of each controller, by the controller's start. `known` has the submitted jobs
-    by index; another thread adds to it.
+    `answered` gets the real instant of the last answer of each controller, by the controller's start. `known` has the submitted
+    jobs by index; another thread adds to it. `position`: real seconds of the schedule that have passed at a real instant.
     """
 
     def __init__(
@@ -164,6 +170,7 @@ class Monitor(threading.Thread):
         status: Status,
         answered: MutableMapping[int | None, float],
         known: Mapping[int, int],
+        position: Callable[[float], float],
         halts: Halts,
         poke: Callable[[], None],
     ) -> None:
@@ -174,6 +181,9 @@ class Monitor(threading.Thread):
         self._status, self._poke = status, poke
         self._indices: Mapping[str, int] = {row.name: row.index for row in plan}
         self._over = threading.Event()
+        self._position = position
+        self._estimator = TimeLeftEstimator(plan, clock)
+        self._estimate_at = 0.0
         self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
         end_torn_line(folder)
@@ -229,6 +239,7 @@ class Monitor(threading.Thread):
         self._note_gone(known - self._seen.keys() - queued, now)
         self.looked_at = now
         self._count(active)
+        self._estimate_time_left(active, now)
         self._watch_for_stall(active, now)
         self._release_held(active)
         self._describe({job.job_id for job in active})
@@ -248,20 +259,30 @@ class Monitor(threading.Thread):
         self._status.states = dict(Counter(job.state.value for job in active))
         self._status.ended = dict(Counter(self._seen[index].lower() for index in self.ended))
         self._status.processors_busy = _busy_processors(active)
-        self._status.time_left = round(self._time_left(active), 1)
 
-    def _time_left(self, active: Sequence[QueuedJob]) -> float:
-        """Real seconds until the jobs in the queue have run, if each starts at once, and at least until the last is due."""
-        virtual_now = self._clock.virtual_now() / 1e9
-        left = [0.0]
+    def _estimate_time_left(self, active: Sequence[QueuedJob], now: float) -> None:
+        """Once the first sample has told the size of the machine; for a long plan not in each round."""
+        began = time.monotonic()
+        if not self._status.processors or began < self._estimate_at:
+            return
+        virtual_now = self._clock.virtual_at(int(now * 1e9)) / 1e9
+        jobs = []
         for job in active:
-            runtime = self._plan[self._indices[job.name]].runtime
-            left.append(runtime if job.start is None or job.state is JobState.PENDING else job.start + runtime - virtual_now)
-        submitted = self._status.submitted
-        if submitted < len(self._plan):
-            last = self._plan[-1]
-            left.append(last.due + last.runtime - self._clock.real_to_virtual(self._status.elapsed))
-        return self._clock.virtual_to_real(max(left))
+            has_run = job.start is not None and job.state is not JobState.PENDING
+            ran = self._clock.virtual_to_real(max(0.0, virtual_now - job.start)) if has_run and job.start is not None else None
+            jobs.append(ActiveJob(self._indices[job.name], ran))
+        left = self._estimator.look(
+            now,
+            self._position(now),
+            jobs,
+            list(self._known),
+            self._status.processors,
+            sum(self._status.nodes.values()),
+            self._status.processors_busy or 0,
+        )
+        self._status.time_left_least, self._status.time_left_most = round(left.least, 1), round(left.most, 1)
+        self._status.time_left_cause = left.cause
+        self._estimate_at = began + (time.monotonic() - began) / ESTIMATE_SHARE
 
     def _watch_for_stall(self, active: Sequence[QueuedJob], now: float) -> None:
         limits = [self._plan[self._indices[job.name]].limit_minutes for job in active if job.state is not JobState.PENDING]

@@ -210,7 +210,7 @@ class Recovery:
         return settled and comparison.clean
 
     def _may_be_forgotten(self, index: int) -> bool:
-        """Whether the controller was restarted after the submission of a job. One that lives on forgets a job only after its end."""
+        """Whether the controller was restarted after the submission of a job: else it forgets the job only after its end."""
         submitted_at = self._all.history.submitted_at[index]
         return any(restart["real"] > submitted_at for restart in self._all.history.restarts)
 

@@ -227,6 +227,7 @@ class Replay:
             self.status,
             self.submitter.answered,
             self.history.job_ids,
+            self.submitter.position,
             self.submitter.halts,
             self.waker.wake,
         )
@@ -237,7 +238,8 @@ class Replay:
         monitor.stop()
         write_json(self.folder / "result.json", self._result(monitor))
         self.journal.append("finished", real=time.time())
-        self.status.phase, self.status.message, self.status.time_left = "finished", "", 0.0
+        self.status.phase, self.status.message, self.status.time_left_cause = "finished", "", ""
+        self.status.time_left_least = self.status.time_left_most = 0.0
         log.info("finished: %s", dict(self._states()))
 
     def _states(self) -> Counter[str]:

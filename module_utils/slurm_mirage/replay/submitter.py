@@ -99,6 +99,10 @@ class Submitter:
         """Real instant of the run's start; None before it."""
         return float(self.history.start["real"]) if self.history.start else None
 
+    def position(self, now: float) -> float:
+        """Real seconds of the schedule that have passed at a real instant: since the start, without the interruptions."""
+        return now - (self.began() or now) - self.history.shift
+
     def next_index(self) -> int:
         """Index of the next job to submit, len(plan) for none now. Jobs that follow no other are submitted in order."""
         known = self.history.job_ids

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_mirage.base.hostlist import compress, expand
+from slurm_mirage.base.hostlist import compress, count, expand
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,26 @@ def test_expand(text: str, names: list[str]) -> None:
 )
 def test_expand_refuses_text_that_is_not_a_host_list(text: str) -> None:
     with pytest.raises(ValueError):
+        expand(text)
+
+
+@pytest.mark.parametrize("text", ["n[1-65537]", "n[1-40000],m[1-40000]", "n[0-99999999999999999999]", "n[" + "1-65536," * 9 + "1]"])
+def test_no_more_names_are_made_than_slurm_can_have(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has \d+ names, at most 65536 are possible"):
+        expand(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("", 0), ("n", 1), ("n[1-65536]", 65536), ("n[1-2,7],fat2", 4), ("r[1-3]n[01-10]", 30), ("n[3-1]", 0)],
+)
+def test_names_are_counted_without_making_them(text: str, names: int) -> None:
+    assert count(text) == names
+
+
+@pytest.mark.parametrize("text", ["n" * 256, f"n[{'0' * 255}-9]", f"n[1-{'9' * 5000}]"])
+def test_a_name_that_no_host_has(text: str) -> None:
+    with pytest.raises(ValueError, match="a name of more than 255 characters"):
         expand(text)
 
 

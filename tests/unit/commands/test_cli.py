@@ -41,7 +41,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (project / "six.swf").write_text("1 0 0 30 6 -1 -1 6 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
     (project / "classes.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1, cpus: 2, prefix: fat}\n")
     (project / "wrong.yml").write_text("- {count: 2, cpus: 1}\n- {count: 1}\n")
-    (project / "five.swf").write_text(SWF + "3 20 0 30 1\n")
+    (project / "five.swf").write_text(SWF + "3 20 0 30 1\n" * 2)
     (project / "cut.swf.gz").write_bytes(gzip.compress(SWF.encode() * 100)[:-20])
     return project
 

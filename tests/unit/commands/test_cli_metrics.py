@@ -112,8 +112,35 @@ def test_a_machine_that_is_too_small_is_told(tmp_path: Path, ten: Path, monkeypa
     assert "more was in use than the machine has: it was larger (NODES and CPUS say so)" in said.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("content", "reasons"),
+    [
+        ("1 0 -1 50 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n" * 3, "3 no start"),
+        ("1 0 7 -1 4 -1 -1 4 60 -1 5 1 1 -1 1 -1 -1 -1\n2 0 -1 9 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n", "1 .*, 1 no start"),
+    ],
+)
+def test_a_workload_that_never_ran_has_no_metrics(tmp_path: Path, content: str, reasons: str) -> None:
+    (tmp_path / "w.swf").write_text(content)
+    with pytest.raises(
+        WrongUse, match=rf"^trace: .*: nothing can be measured, no job has .* start and end \({reasons}\); a workload"
+    ):
+        measured(tmp_path, tmp_path / "w.swf")
+    assert not (tmp_path / "m.json").exists()
+
+
 def test_nasas_log_has_no_waits(tmp_path: Path) -> None:
-    found, said = measured(tmp_path, log("NASA-iPSC-1993-3.1-cln.swf.gz"))
-    assert set(found["metrics"].values()) == {None}
-    assert "no metrics: no job has a recorded submission, start and end" in said.splitlines()
-    assert found["excluded"] == {"no start": 18239}
+    with pytest.raises(WrongUse, match=r"nothing can be measured, .* \(18239 no start\)"):
+        measured(tmp_path, log("NASA-iPSC-1993-3.1-cln.swf.gz"))
+
+
+def test_lines_that_cannot_be_read_are_told_and_excluded(tmp_path: Path, ten: Path) -> None:
+    expected, _ = measured(tmp_path, ten)
+    ten.write_text(LOG.replace("\n5 ", "\n77 500 5\n5 "))
+    found, said = measured(tmp_path, ten)
+    assert "1 of 11 lines could not be read: line 8: has 3 fields, a job in SWF has 18" in said.splitlines()
+    assert "left out: 1 (line of the log that cannot be read)" in said.splitlines()
+    assert found["excluded"] == {"line of the log that cannot be read": 1}
+    assert found["metrics"] == expected["metrics"]
+    found, said = measured(tmp_path, ten, JOBS="3")
+    assert found["excluded"] == {"line of the log that cannot be read": 1}
+    assert "not selected" not in said

@@ -8,29 +8,26 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
+from farm_states import farm_state
 from rich.console import Console
 
 from mirage.commands import watch
 from mirage.terminal import figures, live_state, trace_time
 from mirage.terminal.figures import Row
 from mirage.terminal.live_state import LiveState, Point
-from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 
 ROOT = Path(__file__).parents[3]
-FARM = {
-    "phase": "running",
-    "daemons": {"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 60, "up": 60, "ready": 60}},
-    "restarts": 0,
-    "failing": {},
-    "refused": {},
-}
+FARM = farm_state(
+    daemons={"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 60, "up": 60, "ready": 60}},
+)
 PROGRESS: dict[str, Any] = {
     "run": "one",
     "phase": "submitting",
@@ -40,7 +37,8 @@ PROGRESS: dict[str, Any] = {
     "lag": 0.01,
     "elapsed": 10.0,
     "speed": 50.0,
-    "time_left": 41.0,
+    "time_left_least": 41.0,
+    "time_left_most": 55.0,
     "nodes": {"idle": 17, "allocated": 43},
     "states": {"running": 40, "pending": 12},
     "processors": 240,
@@ -51,16 +49,14 @@ SAMPLES = "real,virtual,running,pending,processors_busy\n{0:.3f},1,40,2,100\n{1:
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Path:
-    """An instance with a run that this very process replays, as far as its files tell."""
+def instance(tmp_path: Path, replaying: Callable[[Path, str], None]) -> Path:
+    """An instance with a run that is replayed."""
     (tmp_path / "run").mkdir()
     write_json(tmp_path / "instance.json", {"name": "mine"})
-    start = processes.start_time(os.getpid())
-    write_json(tmp_path / "run/farm.json", FARM | {"pid": os.getpid(), "start_time": start})
+    write_json(tmp_path / "run/farm.json", FARM)
     folder = tmp_path / "runs/one"
-    folder.mkdir(parents=True)
+    replaying(tmp_path, "one")
     write_json(folder / "progress.json", PROGRESS | {"real": time.time()})
-    (folder / "replay.lock").write_text(f"{os.getpid()} {start}")
     now = time.time()
     (folder / "samples.csv").write_text(SAMPLES.format(now - 1000, now - 60))
     return tmp_path
@@ -112,7 +108,7 @@ def test_the_run_that_was_the_last_stays_on_the_screen(instance: Path, slurm: Pa
     state = LiveState(instance)
     state.read()
     (instance / "runs/one/replay.lock").unlink()
-    ended = {**PROGRESS, "phase": "finished", "time_left": None, "real": 1_790_000_000.0}
+    ended = {**PROGRESS, "phase": "finished", "time_left_least": None, "time_left_most": None, "real": 1_790_000_000.0}
     write_json(instance / "runs/one/progress.json", ended)
     progress = seen(state)[1]
     assert watch.heading("mine", state.run_is_active, progress).startswith("cluster mine: run one has finished, at 2026-09-21 ")
@@ -218,7 +214,13 @@ def test_the_screen_fits_the_terminal(width: int, height: int, encoding: str) ->
     assert lines[-1].startswith("q closes this screen")
     if height >= 24:
         text = "\n".join(lines)
-        for words in ("172 of 240 busy (72 %)", "132 of 200 submitted, 80 ended", "0:41, until", "0 to 12 in 2 min", "in the log"):
+        for words in (
+            "172 of 240 busy (72 %)",
+            "132 of 200 submitted, 80 ended",
+            "about 41 to 55 s left",
+            "0 to 12 in 2 min",
+            "in the log",
+        ):
             assert words in text
 
 

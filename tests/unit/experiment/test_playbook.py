@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from mirage.experiment import playbook
 from mirage.experiment.endings import Ending, Failed
 from mirage.terminal import status
 from mirage.terminal.progress import local_progress
-from mirage.terminal.screen import Screen, about, clock_time, progress_line, start_line
+from mirage.terminal.screen import Screen, about, progress_line, start_line, time_left
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 
@@ -160,7 +161,8 @@ module = AnsibleModule({"file": {"type": "path"}})
 path = pathlib.Path(module.params["file"])
 count = int(path.read_text()) + 1 if path.exists() else 1
 path.write_text(str(count))
-progress = {"jobs": 3, "submitted": count, "running": 1, "pending": 0, "done": count, "lag": 0.02, "time_left": 70}
+progress = {"jobs": 3, "submitted": count, "running": 1, "pending": 0, "done": count, "lag": 0.02}
+progress |= {"time_left_least": 70, "time_left_most": 95}
 module.exit_json(changed=False, progress=progress)
 """
 
@@ -215,9 +217,9 @@ def test_a_playbook_that_works(project: Path) -> None:
     assert terminal.lines() == [
         "  Ping",
         "  Count",
-        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s"[:79],
-        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s"[:79],
-        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s"[:79],
+        "replay: 1/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 1 done, lag 0.02 s"[:79],
+        "replay: 2/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 2 done, lag 0.02 s"[:79],
+        "replay: 3/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 3 done, lag 0.02 s"[:79],
         "  Change something",
         "  Fail",
         "  Say",
@@ -251,9 +253,9 @@ def test_what_a_long_play_does_is_told_in_counts(project: Path) -> None:
     assert list(dict.fromkeys(without_times(stream.getvalue()))) == [
         "  Play: 0 tasks, 0 changed so far",
         "  Play: 1 task, 0 changed so far",
-        "replay: 1/3 submitted, 1:10 left, 1 running, 0 pending, 1 done, lag 0.02 s",
-        "replay: 2/3 submitted, 1:10 left, 1 running, 0 pending, 2 done, lag 0.02 s",
-        "replay: 3/3 submitted, 1:10 left, 1 running, 0 pending, 3 done, lag 0.02 s",
+        "replay: 1/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 1 done, lag 0.02 s",
+        "replay: 2/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 2 done, lag 0.02 s",
+        "replay: 3/3 submitted, about 70 s to 2 min left, 1 running, 0 pending, 3 done, lag 0.02 s",
         "  Play: 2 tasks, 0 changed so far",
         "  Play: 3 tasks, 1 changed so far",
         "first word",
@@ -406,13 +408,12 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
     ]
 
 
-def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path) -> None:
-    folder, results = tmp_path / "runs/one", tmp_path / "results"
-    folder.mkdir(parents=True)
+def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path, replaying: Callable[[Path, str], None]) -> None:
+    results = tmp_path / "results"
     results.mkdir()
-    (folder / "progress.json").write_text(json.dumps({"jobs": 8, "submitted": 3}))
+    replaying(tmp_path, "one")
+    (tmp_path / "runs/one/progress.json").write_text(json.dumps({"phase": "submitting", "jobs": 8, "submitted": 3}))
     stream = Seen(tmp_path)
-    (folder / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
     with local_progress(tmp_path, Screen(stream, 0), results) as progress:
         progress.begin("slurm_replay_info")
         give_up = time.monotonic() + 60
@@ -508,12 +509,29 @@ def test_a_line_for_the_log_is_not_for_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "short", "words"),
-    [(0.2, "0:00", "1 s"), (59, "0:59", "59 s"), (89, "1:29", "89 s"), (360, "6:00", "6 min"), (7800, "2:10:00", "2 h 10 min"),
-     (3600 * 3, "3:00:00", "3 h"), (86400 * 3 + 3600 * 4, "76:00:00", "3 d 4 h"), (86400 * 2, "48:00:00", "2 d")],
+    ("seconds", "words"),
+    [(0.2, "1 s"), (59, "59 s"), (89, "89 s"), (360, "6 min"), (7800, "2 h 10 min"), (3600 * 3, "3 h"),
+     (86400 * 3 + 3600 * 4, "3 d 4 h"), (86400 * 2, "2 d")],
 )  # fmt: skip
-def test_durations(seconds: float, short: str, words: str) -> None:
-    assert (clock_time(seconds), about(seconds)) == (short, words)
+def test_durations(seconds: float, words: str) -> None:
+    assert about(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "cause", "words"),
+    [
+        (4200, 5000, "", "about 70 to 83 min left"),
+        (4200, 6000, "the queue grows", "about 70 min to 1 h 40 min left (longer than before: the queue grows)"),
+        (4.0, 9.2, "", "about 4 to 9 s left"),
+        (80, 400, "", "about 80 s to 7 min left"),
+        (100, 110, "", "about 2 min left"),
+        (3600 * 2, 3600 * 2.5, "", "about 2 h to 2 h 30 min left"),
+        (None, None, "", None),
+        (0.0, 0.0, "", None),
+    ],
+)
+def test_the_time_left_is_a_range(least: float | None, most: float | None, cause: str, words: str | None) -> None:
+    assert time_left({"time_left_least": least, "time_left_most": most, "time_left_cause": cause}) == words
 
 
 def test_progress_tells_trouble_only_when_there_is_some() -> None:

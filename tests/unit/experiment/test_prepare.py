@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of
+from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
 from mirage.experiment.remarks import never_started, remarks, shrink_in_words
 from mirage.knobs import resolve as knobs
 from mirage.traces.swf import parse_swf
@@ -180,3 +180,20 @@ def test_a_speed_that_is_picked_later_changes_the_estimate(tmp_path: Path) -> No
     assert experiment["workload"]["estimate_real"] == 50400 / 500
     assert (folder / "plan.csv").read_text() == before
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_lines_of_the_log_that_cannot_be_read_are_told_and_left_out(tmp_path: Path) -> None:
+    lines = [f"{n} {n} 0 60 1 -1 -1 1 120 -1 1 1 1 -1 -1 -1 -1 -1\n" for n in range(1, 6)]
+    (tmp_path / "torn.swf").write_text("".join([*lines[:2], "3 3 0 6\n", *lines[3:]]))
+    values = knobs.resolve({"TRACE": str(tmp_path / "torn.swf"), "NODES": "10", "CPUS": "1"})
+    found = source(values)
+    words = "1 of 5 lines could not be read: line 3: has 4 fields, a job in SWF has 18"
+    assert found.description["unread"] == words
+    for selection in ({}, {"FROM": "2"}, {"JOBS": "2"}):
+        run = prepared(found.trace, **selection)
+        assert run.workload.excluded == {"line of the log that cannot be read": 1}
+        assert {words, "left out: 1 jobs (line of the log that cannot be read)"} <= set(remarks(run))
+    run = prepared(found.trace)
+    run.write(tmp_path / "run", {})
+    written = json.loads((tmp_path / "run/experiment.json").read_text())
+    assert written["workload"]["excluded"] == {"line of the log that cannot be read": 1}

@@ -200,7 +200,8 @@ def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
         time.sleep(2.5)
         (bed.directory / "log/filler").unlink()
         until(lambda: len(read_events(bed.directory, 0)) == 2)
-        assert {event["path"] for event in read_events(bed.directory, 0)} == {str(bed.directory / name) for name in ("state", "log")}
+        found = {event["path"] for event in read_events(bed.directory, 0)}
+        assert found == {str(bed.directory / name) for name in ("state", "log")}
     finally:
         bed.farm.terminate()
         bed.farm.wait(60)

@@ -12,7 +12,6 @@ import pytest
 
 from mirage.experiment.variables import cluster_variables
 from mirage.knobs import resolve as knobs
-from mirage.knobs import slurm_source
 from slurm_mirage.base.errors import WrongUse
 
 
@@ -58,7 +57,7 @@ def test_what_is_no_source_of_slurm_is_refused(tmp_path: Path) -> None:
     archive(tmp_path / "other.tar.gz", {"other/README": "x", "other/deep/er/META": META})
     archive(tmp_path / "old.tar.gz", {"slurm/META": META.replace("16.05.6", "2.6.9")})
     refused = {
-        "nowhere.tar.gz": "no such file or directory",
+        "nowhere.tar.gz": r"cannot be read \(No such file or directory\)",
         "text.tar.gz": "no archive that tar reads",
         "cut.tar.gz": "no archive that tar reads",
         "other.tar.gz": "holds no source of Slurm",
@@ -66,6 +65,6 @@ def test_what_is_no_source_of_slurm_is_refused(tmp_path: Path) -> None:
     }
     for name, words in refused.items():
         with pytest.raises(WrongUse, match=words) as error:
-            slurm_source.read(str(tmp_path / name))
+            knobs.parse("SLURM_SOURCE", str(tmp_path / name))
         assert str(error.value).startswith(f"SLURM_SOURCE: {tmp_path / name}: ")
         assert "\n" not in str(error.value)

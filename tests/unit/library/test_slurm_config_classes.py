@@ -101,3 +101,13 @@ def test_a_partition_with_an_unknown_node_is_refused(
     message = call("slurm_config", **params)["msg"]
     assert message.startswith(f"wrong use: slurm.conf: PartitionName=thin: Nodes={nodes}: ") and message_part in message
     assert etc(tmp_path) == set()
+
+
+def test_words_that_the_release_does_not_have_yet_are_left_out(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    nodes = [{"count": 2, "cpus": 4, "extra": {"TRESWeights": "CPU=1", "Weight": 3}}]
+    given = params | {"nodes": nodes, "partitions": [{"name": "p", "MaxCPUsPerSocket": 2, "MaxNodes": 1}]}
+    for version, there in (("16.05.6", False), ("23.02.1", True)):
+        call("slurm_config", **given, version=version)
+        text = (tmp_path / "etc/slurm.conf").read_text()
+        assert ("TRESWeights=CPU=1" in text, "MaxCPUsPerSocket=2" in text) == (there, there)
+        assert "Weight=3" in text and "MaxNodes=1" in text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import pwd
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from slurm_mirage.base.processes import start_time
 from slurm_mirage.base.run_lock import lock_holder
 from slurm_mirage.jobs.plan import write_plan
 
@@ -61,7 +64,8 @@ def end(pid: int) -> None:
 
 def test_a_replay_is_started_followed_and_stopped(call: Any, params: dict[str, Any]) -> None:
     assert call("slurm_replay", check=True, **params) == {"changed": True, "running": True, "invocation": ANY}
-    assert call("slurm_replay_info", **info(params)) == {"changed": False, "running": False, "failure": "", "progress": {}, "invocation": ANY}
+    before = {"changed": False, "running": False, "failure": "", "progress": {}, "invocation": ANY}
+    assert call("slurm_replay_info", **info(params)) == before
     started = call("slurm_replay", **params)
     assert started["changed"] and started["running"]
     assert os.getsid(started["pid"]) == started["pid"], "it is detached"
@@ -145,3 +149,38 @@ class _Any:
 
 
 ANY = _Any()
+
+
+@pytest.mark.parametrize("found", ["a symbolic link", "a FIFO"])
+def test_a_log_that_is_no_file_is_refused(call: Any, params: dict[str, Any], tmp_path: Path, found: str) -> None:
+    log, secret = Path(params["instance"], "runs/first/replay.log"), tmp_path / "secret"
+    secret.write_text("secret")
+    if found == "a FIFO":
+        os.mkfifo(log)
+    else:
+        log.symlink_to(secret)
+    result = call("slurm_replay", **params)
+    assert result["failed"] and result["msg"] == f"failed: {log}: is {found}; remove it"
+    assert secret.read_text() == "secret"
+
+
+def test_only_the_replay_gets_a_signal(call: Any, params: dict[str, Any]) -> None:
+    """The lock names a process that is not the instance's: it is neither believed nor ended."""
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        lock = Path(params["instance"], "runs/first/replay.lock")
+        lock.write_text(f"{other.pid} {start_time(other.pid)}\n")
+        with lock.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert not call("slurm_replay_info", **info(params))["running"]
+            assert not call("slurm_replay", state="stopped", **params)["changed"]
+        assert other.poll() is None
+        other.kill()
+
+
+def test_progress_that_is_garbage(call: Any, params: dict[str, Any]) -> None:
+    progress = Path(params["instance"], "runs/first/progress.json")
+    progress.write_bytes(b"\xff garbage")
+    assert call("slurm_replay_info", **info(params))["msg"] == f"failed: {progress}: is not UTF-8 text"
+    progress.unlink()
+    os.mkfifo(progress)
+    assert call("slurm_replay_info", **info(params))["msg"] == f"failed: {progress}: is a FIFO; remove it"

@@ -669,7 +669,7 @@ def test_jobs_csv_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_schedule_is_swf_in_the_traces_own_seconds(tmp_path: Path) -> None:
     run = full_run(tmp_path).collect()
     content = run_files.render(run, 64, 4)
-    frame, header, notes = swf.parse_swf(content["schedule.swf"], "schedule.swf")
+    frame, header, notes, _ = swf.parse_swf(content["schedule.swf"], "schedule.swf")
     shown = frame.select("job_number", "wait", "run_time", "allocated_processors", "requested_processors", "status").rows()
     assert shown == [
         (1, 0.24, 20.0, 4, 4, 1),

@@ -454,8 +454,8 @@ def test_a_slurmctld_that_did_not_answer_is_named_before_what_follows_from_it(tm
         halt | {"since": began + 130.0, "real": began + 140.0},
     ]
     assert verdict(made.collect())["reasons"][0].startswith(
-        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended for 20 s "
-        "(from 18:29:09 UTC): the time in which no job could start is 370 trace s"
+        "slurmctld was halted for 17 s (2 times, the longest from 18:29:49 UTC) and the replay's host or process was suspended "
+        "for 20 s (from 18:29:09 UTC): the time in which no job could start is 370 trace s"
     )
 
 

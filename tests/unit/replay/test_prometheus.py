@@ -25,7 +25,7 @@ def full() -> dict[str, Any]:
     """progress.json in the middle of a run."""
     status = Status(
         "one", 200, "mirage", 500.0, phase="submitting", submitted=132, running=41, pending=12, done=79, lag=0.008,
-        retries=2, resubmitted=1, elapsed=75.25, time_left=41.5, nodes_not_responding=3,
+        retries=2, resubmitted=1, elapsed=75.25, time_left_least=41.5, time_left_most=60.0, nodes_not_responding=3,
         states={"running": 40, "pending": 12, "suspended": 1}, ended={"completed": 78, "node_fail": 1},
         processors=240, processors_busy=172, nodes={"idle": 17, "allocated": 43},
         scheduler={"bf_last_cycle_us": 7289, "bf_max_cycle_us": 48165, "bf_last_depth": 5, "bf_queue_length": 6,
@@ -88,7 +88,7 @@ def test_prometheus_reads_it() -> None:
 
 def test_what_is_not_known_yet_is_left_out() -> None:
     told = values(prometheus.render(asdict(Status("one", 200)), DIAGNOSTICS))
-    assert "processors" not in told and "run_left_seconds" not in told and "backfill_depth_jobs" not in told
+    assert "processors" not in told and "run_left" not in told and "backfill_depth_jobs" not in told
     assert told["workload_jobs"] == 200
     assert told['run_phasephase="waiting"'] == 1
 

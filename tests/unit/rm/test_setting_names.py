@@ -103,3 +103,17 @@ def test_translated(settings: dict[str, Any], version: str, expected: dict[str, 
 def test_cgroups_are_turned_off_where_slurmd_would_start_with_them() -> None:
     assert files_beside("24.05.8") == files_beside("16.05.6") == files_beside("") == {}
     assert files_beside("24.11.0") == files_beside("25.11.7") == {"cgroup.conf": "CgroupPlugin=disabled\n"}
+
+
+@pytest.mark.parametrize(
+    ("version", "there"),
+    [
+        ("16.05.6", {"Licenses"}),
+        ("20.02.1", {"Licenses", "DependencyParameters", "PreemptExemptTime"}),
+        ("23.02.0", {"Licenses", "DependencyParameters", "PreemptExemptTime", "preemptparameters"}),
+        ("", {"Licenses", "DependencyParameters", "PreemptExemptTime", "preemptparameters"}),
+    ],
+)
+def test_settings_that_a_release_does_not_have_yet_are_left_out(version: str, there: set[str]) -> None:
+    given = dict.fromkeys(("Licenses", "DependencyParameters", "PreemptExemptTime", "preemptparameters"), "x")
+    assert set(translated(given, version)) == there

@@ -29,6 +29,7 @@ PriorityType=priority/multifactor
 PriorityWeightAge=1000
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStoragePass=secret
+JobCompLoc=https://elastic:secret@es.example.org:9200/slurm
 Prolog=/etc/slurm/prolog.sh
 GresTypes=gpu
 include nodes.conf
@@ -90,6 +91,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
     assert "NodeName=g[08-09]: NodeAddr=10.1.1.[8-9]: all nodes are daemons of one host" in left_out
     assert "PartitionName=cpu: AllowGroups=staff" in left_out
     assert "AccountingStoragePass=***" in left_out
+    assert "JobCompLoc=https://***@es.example.org:9200/slurm" in left_out
     assert "secret" not in left_out
     assert "State=" not in left_out
     assert site.accounting
@@ -103,13 +105,13 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a1\nnonsense\n", r"line 2: 'nonsense' is no Key=Value"),
         ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
         ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
-        ("NodeName=a[1\n", "not a list of names"),
+        ("NodeName=a[1\n", "'a\\[1' is not a host list"),
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
         ("NodeName=a1\nPartitionName=p\n", "has no PartitionName line with nodes"),
-        ("NodeName=a[1-1000]-[1-2000]\n", "not a list of names"),
-        ("include other.conf\n", r"other\.conf' cannot be read"),
-        ("include a**\n", r"a\*\*' cannot be read \(No such file"),
-        ("include a\0b\n", r"a\\x00b' cannot be read \(not the name of a file"),
+        ("NodeName=a[1-1000]-[1-2000]\n", "has 2000000 names, at most 65536"),
+        ("include other.conf\n", r"other\.conf: cannot be read"),
+        ("include a**\n", r"a\*\*: cannot be read \(No such file"),
+        ("include a\0b\n", r"a\\x00b': is no path"),
         (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
         ("include slurm.conf\n", "is included by itself"),
     ],

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
-import os
-import threading
-import zlib
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from mirage.traces import log_text
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.farm.pacing import Memory
 
 
 def load(folder: Path, data: bytes) -> bytes:
@@ -85,27 +83,28 @@ def test_where_a_gzip_file_is_damaged(tmp_path: Path) -> None:
         log_text.load(tmp_path / "log")
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_an_endless_line_is_refused_after_its_beginning(packed: bool) -> None:
-    """Stands for a file of 2 GB without a line break, and for a small gzip file that unpacks to one."""
-    reader, writer = os.pipe()
-    packer = zlib.compressobj(wbits=31)
-    line = b"1" * (1 << 16)
-    written = 0
-
-    def write() -> None:
-        nonlocal written
-        with contextlib.suppress(BrokenPipeError):
-            while True:
-                written += os.write(writer, packer.compress(line) if packed else line)
-
-    thread = threading.Thread(target=write)
-    thread.start()
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1", "line 1: is longer than 1048576 bytes"),
+        (b"1 2\n", r"line \d+: the log is too large, more than 8 MiB; reading it needs 6 times as much memory"),
+        (bytes(1), "line 1: is not a text file"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_a_very_large_one_is_refused_after_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes, message: str
+) -> None:
+    monkeypatch.setattr(log_text, "host_memory", lambda: Memory(64, 48))
+    (tmp_path / "log").write_bytes(gzip.compress(line * (1 << 24), 1) * 100)
+    tracemalloc.start()
     try:
-        with pytest.raises(WrongUse, match="line 1: is longer than 1048576 bytes"):
-            log_text.load(f"/dev/fd/{reader}")
+        with pytest.raises(WrongUse, match=message):
+            log_text.load(tmp_path / "log")
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
-        os.close(reader)
-        thread.join()
-        os.close(writer)
-    assert written < 4 * log_text.LONGEST_LINE
+        tracemalloc.stop()
+
+
+def test_a_text_needs_six_times_its_size() -> None:
+    assert log_text.most_text(available=60) == 10 << 20
+    assert log_text.most_text(available=1 << 20) == log_text.LARGEST_TEXT

@@ -37,7 +37,7 @@ def text(*jobs: dict[str, str], columns: dict[str, str] = COLUMNS, end: str = ""
 
 
 def parse(*jobs: dict[str, str], **options: Any) -> tuple[pl.DataFrame, dict[str, int]]:
-    frame, _, notes = sacct.parse_sacct(text(*jobs, **options), "log")
+    frame, _, notes, _ = sacct.parse_sacct(text(*jobs, **options), "log")
     return frame, notes
 
 
@@ -49,7 +49,7 @@ def parse_one(**job: str) -> dict[str, Any]:
 
 
 def test_a_job() -> None:
-    frame, header, notes = sacct.parse_sacct(text({}), "log")
+    frame, header, notes, _ = sacct.parse_sacct(text({}), "log")
     assert frame.schema == swf.SCHEMA
     assert frame.rows() == [(7, 0, 30, 120, 8, -1, -1, 4, 600, -1, 1, 1, -1, -1, -1, 1, -1, -1)]
     assert header["UnixStartTime"] == "1772359200"
@@ -205,7 +205,7 @@ def test_a_job_without_a_submission_time_is_left_out_and_counted() -> None:
     ],
 )
 def test_dates_in_other_formats_and_zones(submit: str, start: str) -> None:
-    frame, header, _ = sacct.parse_sacct(text({"Submit": submit, "Start": start}), "log")
+    frame, header, _, _ = sacct.parse_sacct(text({"Submit": submit, "Start": start}), "log")
     assert (frame["wait"][0], header["UnixStartTime"]) == (30, "1772359200")
 
 
@@ -252,7 +252,7 @@ def test_requested_memory_is_kilobytes_per_processor(memory: str, kilobytes: flo
 
 
 def test_a_repeated_heading_is_skipped() -> None:
-    frame, _, notes = sacct.parse_sacct(text({}) + text({"JobID": "8"}), "log")
+    frame, _, notes, _ = sacct.parse_sacct(text({}) + text({"JobID": "8"}), "log")
     assert frame["job_number"].to_list() == [7, 8]
     assert notes == {}
 
@@ -296,6 +296,38 @@ def test_line_breaks_in_a_last_column_submit_line_are_repaired() -> None:
 def test_a_truncated_line_is_not_taken_as_the_end_of_a_submit_line(data: bytes) -> None:
     with pytest.raises(WrongUse, match=r"^trace: log line [23]: has 1 fields, the heading has 12; there may be a line break"):
         sacct.parse_sacct(data, "log")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"9|ann|batch|COMPL", "has 4 fields, the heading has 12; there may be a line break inside a field"),
+        (b"9|ann|batch|8|ann|batch|COMPLETED|2026-03-01T10:00:00|x|y|z|1|2|3", "has 14 fields, the heading has 12: a '|' inside"),
+        (b"9|ann|batch|COMPLETED|2026-03-01T10:0|||00:02:00|00:10:00|8|4|x", "Submit '2026-03-01T10:0' does not have the form"),
+        (
+            b"|ann|batch|COMPLETED|2026-03-01T10:00:00|||00:02:00|00:10:00|8|4|x",
+            "JobID '' does not have the form that sacct prints",
+        ),
+    ],
+)
+def test_a_torn_line_is_left_out_and_told(line: bytes, fault: str) -> None:
+    jobs = text(*({"JobID": str(number)} for number in range(1, 1001)))
+    lines = jobs.split(b"\n")
+    frame, _, notes, unread = sacct.parse_sacct(b"\n".join([*lines[:500], line, *lines[500:]]), "log")
+    assert frame.equals(sacct.parse_sacct(jobs, "log")[0])
+    assert notes == {}
+    assert (unread.lines, unread.count) == (1001, 1)
+    assert unread.in_words().startswith(f"1 of 1,001 lines could not be read: line 501: {fault}")
+
+
+def test_torn_lines_one_after_another_do_not_take_a_whole_one_with_them() -> None:
+    lines = text(*({"JobID": str(number)} for number in range(1, 9))).split(b"\n")
+    command = b"|".join(lines[4].split(b"|")[:-1]) + b"|sbatch --wrap=a|b"
+    torn = [lines[2][:30], lines[3][:60], command, lines[5][:20], lines[6]]
+    frame, _, notes, unread = sacct.parse_sacct(b"\n".join([*lines[:2], *torn, *lines[7:]]), "log")
+    assert frame["job_number"].to_list() == [1, 4, 6, 7, 8]
+    assert notes == {"lines_with_bars_mended": 1}
+    assert list(unread.faults) == [3, 4, 6]
 
 
 def test_thousands_of_lines_are_not_joined_into_one_job() -> None:
@@ -357,7 +389,7 @@ def test_malformed_output_is_refused_with_its_line(data: bytes, message: str) ->
 def test_real_sample() -> None:
     if not SAMPLE.exists():
         pytest.skip("skipped: ../shared/traces/ubhpc-sacct_dump2110.log not there")
-    frame, header, notes = sacct.read_sacct(SAMPLE)
+    frame, header, notes, _ = sacct.read_sacct(SAMPLE)
     assert notes == {"steps_left_out": 2, "lines_with_bars_mended": 5, "repeated_numbers": 4}
     assert header["Queue"] == "1 qos001"
     job = (7957382, 0, 0, 56, 2, -1, -1, 1, 86400, 4000 * 1024, 5, 1, 1, -1, 1, 1, -1, -1)

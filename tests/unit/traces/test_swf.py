@@ -25,7 +25,7 @@ def job(number: int = 1, **fields: float) -> str:
 
 
 def parse(text: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int]]:
-    return swf.parse_swf(text.encode(), "log")
+    return swf.parse_swf(text.encode(), "log")[:3]
 
 
 def test_fields_and_header() -> None:
@@ -115,7 +115,7 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
     ("text", "message"),
     [
         ("1 2 3 4 5", "log line 1: has 5 fields, a job in SWF has 18"),
-        (f"; head\n\n{JOB}\r\n; more\n1 0 5 10 4\n{JOB}", "log line 5: has 5 fields"),
+        (f"; head\n\n{JOB}\r\n; more\n1 0 5 10 4\n", "log line 5: has 5 fields"),
         (f"{JOB}\n{JOB.replace('20', 'x20')}", r"log line 2: field 9 \('x20'\) is not a number"),
         (f"{JOB}\n{JOB.replace('20', 'nan')}", r"log line 2: field 9 \('nan'\)"),
         (f"{JOB}\n{JOB.replace('20', '1e999')}", r"log line 2: field 9 \('1e999'\)"),
@@ -136,6 +136,21 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
 def test_text_that_is_not_swf_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(WrongUse, match=f"^trace: {message}"):
         parse(text)
+
+
+def test_torn_lines_are_left_out_and_told() -> None:
+    torn = ["3 0 5 10", "4 0 5 x" + " -1" * 14, job(5, submit=-7)]
+    text = "\n".join([job(1), "; note", torn[0], job(2), *torn[1:], *(job(n) for n in range(6, 1000))])
+    frame, _, _, unread = swf.parse_swf(text.encode(), "log")
+    assert frame["job_number"].to_list() == [1, 2, *range(6, 1000)]
+    assert (unread.lines, unread.count, unread.excluded()) == (999, 3, {"line of the log that cannot be read": 3})
+    assert unread.in_words() == (
+        "3 of 999 lines could not be read: line 3: has 4 fields, a job in SWF has 18; "
+        "line 5: field 4 ('x') is not a number of SWF; "
+        "line 6: field 2 ('-7') is a negative time; submission times begin at the log's second 0"
+    )
+    frame, _, _, unread = swf.parse_swf((text + "\n1 2\n").encode(), "log")
+    assert unread.in_words().startswith("4 of 1,000 lines") and unread.in_words().endswith("; ...")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -160,7 +175,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     refused("noise.swf", noise, " line 1: is not a text file")
     refused("noise.swf.gz", gzip.compress(noise), " line 1: is not a text file")
     (tmp_path / "folder.swf").mkdir()
-    refused("folder.swf", None, ": cannot be read (Is a directory)")
+    refused("folder.swf", None, ": is a directory; it must be a regular file")
 
 
 def test_gzip_is_recognised_by_content_not_by_name(tmp_path: Path) -> None:
@@ -255,7 +270,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, jobs: list[tuple[f
     frame = pl.DataFrame(jobs, schema=swf.SCHEMA, orient="row")
     path = tmp_path_factory.mktemp("round") / "log.swf"
     swf.write_swf(frame, head, path)
-    back, header, _ = swf.read_swf(path)
+    back, header, _, _ = swf.read_swf(path)
     assert back.equals(frame)
     assert header.items() >= head.items()
     again = path.with_name("again.swf")
@@ -300,7 +315,7 @@ def test_runs_of_blanks_across_the_borders_of_pieces(monkeypatch: pytest.MonkeyP
 def test_real_logs(name: str, jobs: int, notes: dict[str, int], processors: str | None, tmp_path: Path) -> None:
     if not (TRACES / name).exists():
         pytest.skip(f"skipped: ../shared/traces/{name} not there")
-    frame, header, counted = swf.read_swf(TRACES / name)
+    frame, header, counted, _ = swf.read_swf(TRACES / name)
     assert (frame.height, counted, header.get("MaxProcs")) == (jobs, notes, processors)
     with gzip.open(TRACES / name, "rt") as lines:
         plain = [tuple(map(float, text.split()[:18])) for text in lines if text.strip() and text[0] != ";"]

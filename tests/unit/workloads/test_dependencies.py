@@ -103,7 +103,7 @@ def log(*jobs: dict[str, str]) -> Trace:
         raw = {"JobIDRaw": str(number)} if "JobIDRaw" in heading else {}
         lines.append({**heading, **usual, "JobID": str(number), **raw, "Submit": at, "Start": at, **job})
     text = "\n".join(["|".join(lines[0]), *("|".join(fields[name] for name in lines[0]) for fields in lines)])
-    frame, header, notes = sacct.parse_sacct(text.encode(), "log")
+    frame, header, notes, _ = sacct.parse_sacct(text.encode(), "log")
     return Trace(frame, header, notes, "sacct", "")
 
 
@@ -267,7 +267,7 @@ def test_the_example() -> None:
 def following(*jobs: tuple[int, float, int, float], depend: str = "think", **more: object) -> Workload:
     """The workload of jobs of 60 s, each given as number, submission, preceding job and think time."""
     text = "".join(f"{n} {at} 0 60 1 -1 -1 1 90 -1 1 1 1 -1 1 1 {before} {think}\n" for n, at, before, think in jobs)
-    frame, header, notes = swf.parse_swf(text.encode(), "log")
+    frame, header, notes, _ = swf.parse_swf(text.encode(), "log")
     return prepared(Trace(frame, header, notes, "swf", ""), depend, **more)
 
 

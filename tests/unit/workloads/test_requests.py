@@ -197,3 +197,24 @@ def test_names() -> None:
     assert frame.select(requests.names(trace)).rows() == [("a,b", "normal"), ("c", "normal"), ("", "high")]
     trace = Trace(pl.DataFrame(schema=swf.SCHEMA), header, {}, "swf", "")
     assert frame.with_columns(requests.names(trace))["partition_name"].to_list() == ["", "", ""], "SWF has numbers"
+
+
+@pytest.mark.parametrize(
+    ("job", "partition"),
+    [
+        ({"processors": 4}, ""),
+        ({"processors": 5}, "wide"),
+        ({"processors": 17}, "all"),
+        ({"limit_minutes": 61}, "wide"),
+        ({"processors": 99}, ""),
+        ({"processors": 5, "partition_name": "all"}, "all"),
+        ({"processors": 17, "partition_name": "wide"}, "all"),
+    ],
+)
+def test_what_the_default_partition_cannot_hold_goes_to_the_smallest_that_can(job: dict[str, Any], partition: str) -> None:
+    """Slurm would refuse it, and end the run."""
+    narrow = {"name": "narrow", "Default": True, "Nodes": "n[1-4]", "MaxNodes": 1, "MaxTime": 60}
+    others = [{"name": "all"}, {"name": "wide", "Nodes": "n[1-4]"}]
+    asked = submitted([job], offer(CLASSES, [narrow, *others], "", None))
+    assert asked.partitions == [partition]
+    assert asked.counts.get("partitions_instead_of_default", 0) == (partition not in ("", job.get("partition_name")))

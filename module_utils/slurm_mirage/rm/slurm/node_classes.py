@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,20 +47,26 @@ def node_classes(options: Sequence[Mapping[str, Any]]) -> list[NodeClass]:
     could not be, or when two have a node of the same name.
     """
     classes: list[NodeClass] = []
+    # By prefix: first number and position of each class, ascending, and the number after the last class.
+    ordered: dict[str, list[tuple[int, int]]] = {}
+    following: dict[str, int] = {}
     for position, option in enumerate(options, start=1):
         prefix = option.get("prefix") or "n"
-        before = [other for other in classes if other.prefix == prefix]
+        before = ordered.setdefault(prefix, [])
         first = option.get("first")
         if first is None:
-            first = before[-1].first + before[-1].count if before else 1
+            first = following.get(prefix, 1)
         where = f"nodes: class {position}"
         this = NodeClass(prefix, first, option["count"], option["cpus"], words_of(option.get("extra") or {}, where))
         _check(this, where)
-        for other in before:
-            low, high = max(first, other.first), min(first + this.count, other.first + other.count)
+        place = bisect(before, (first, position))
+        for begin, number in before[max(0, place - 1) : place + 1]:  # the classes with the next lower and higher numbers
+            low, high = max(first, begin), min(first + this.count, begin + classes[number - 1].count)
             if low < high:
                 names = names_of(prefix, low, high - low)
-                raise WrongUse(f"nodes: class {position}: {names} would be there twice, see class {classes.index(other) + 1}")
+                raise WrongUse(f"nodes: class {position}: {names} would be there twice, see class {number}")
+        before.insert(place, (first, position))
+        following[prefix] = first + this.count
         classes.append(this)
     return classes
 

@@ -50,8 +50,8 @@ _FIELD = re.compile(r"(?:^|(?<= ))([A-Z][A-Za-z/:]*)=")
 # A whole line ends with the exit code, before Slurm 17.11 with the folder and a blank.
 _WHOLE_LINE = re.compile(r" ExitCode=| WorkDir=\S* $")
 CUT_AT = 1023
-"""Bytes after which jobcomp/filetxt before Slurm 24.05.2 cuts a line off, with its end of line: the next line follows at once. A job
-on many nodes without neighbours has such a line, because of the names of its nodes."""
+"""Bytes after which jobcomp/filetxt before Slurm 24.05.2 cuts a line off, with its end of line: the next line follows at once. A
+job on many nodes without neighbours has such a line, because of the names of its nodes."""
 
 
 class SlurmRecords(Records):

@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from ...base.errors import WrongUse
-from ...base.hostlist import compress, expand
+from ...base.hostlist import MOST_NAMES, compress, expand
+from ...base.input_file import read_input
 from .node_classes import NodeClass, node_classes
 from .node_options import split_gres
 from .setting_names import NODE_WORDS_SINCE, PARTITION_WORDS_SINCE, RETIRED, SINCE, known, named
@@ -44,6 +46,8 @@ _PROCESSORS = ("cpus", "procs")
 _WORD = re.compile(r'(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>"[^"]*"|\S*)')
 MOST_INCLUDED = 8
 """Files that include each other, one in the other."""
+LARGEST, MOST_FILES = 16 << 20, 1000
+"""Bytes and files of a slurm.conf with all that it includes. One with a line for each of 65,536 nodes has some 7 MB."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class SiteConf:
     left_out: what is not taken over, each thing once
     accounting: whether the site has slurmdbd
     renamed: new name of each node that has another one than in the file
+    known: the content of `left_out`, to find it there
     """
 
     settings: dict[str, str] = field(default_factory=dict)
@@ -85,6 +90,7 @@ class SiteConf:
     left_out: list[LeftOut] = field(default_factory=list)
     accounting: bool = False
     renamed: dict[str, str] = field(default_factory=dict)
+    known: set[LeftOut] = field(default_factory=set, repr=False)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ def read(path: Path | str) -> SiteConf:
     defaults: dict[str, dict[str, tuple[str, str]]] = {"nodename": {}, "partitionname": {}}
     partitions: list[tuple[str, dict[str, tuple[str, str]]]] = []
     settings: dict[str, tuple[str, str]] = {}
-    for line in _lines(Path(path), Path(path).parent, settings, depth=0):
+    for line in _lines(Path(path), Path(path).parent, settings, _Files(), depth=0):
         kind, name = line.words[0]
         if kind.lower() not in _LINES:
             settings |= {key.lower(): (key, value) for key, value in line.words}
@@ -201,21 +207,31 @@ def _number_of(kind: str, items: Sequence[LeftOut]) -> str:
 # ---- lines of the file ----
 
 
-def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], depth: int) -> Iterator[_Line]:
+class _Files:
+    """Reads slurm.conf and the files that it includes, up to LARGEST bytes and MOST_FILES of them together."""
+
+    def __init__(self) -> None:
+        self._left, self._files = LARGEST, 0
+
+    def read(self, path: Path) -> str:
+        content = read_input(path, "slurm_conf", LARGEST)
+        self._left, self._files = self._left - len(content), self._files + 1
+        if self._left < 0 or self._files > MOST_FILES:
+            what = f"{LARGEST >> 20} MiB" if self._left < 0 else f"{MOST_FILES} files"
+            raise WrongUse(f"{path}: with this Include slurm.conf has more than {what}", parameter="slurm_conf")
+        return content.decode(errors="replace")
+
+
+def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], files: _Files, depth: int) -> Iterator[_Line]:
     """The logical lines of a file and of those that it includes. `settings` are those that were read before."""
     if depth > MOST_INCLUDED:
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
-    try:
-        text = path.read_text(errors="replace")
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or "not the name of a file"
-        raise WrongUse(f"{str(path)!r} cannot be read ({why})", parameter="slurm_conf") from error
-    for number, content in _logical(text):
+    for number, content in _logical(files.read(path)):
         where = f"{path} line {number}"
         words = content.split(maxsplit=1)
         if words[0].lower() == "include" and len(words) == 2:
             for included in _included(words[1].strip('"'), path, folder, settings):
-                yield from _lines(included, folder, settings, depth + 1)
+                yield from _lines(included, folder, settings, files, depth + 1)
             continue
         rest = _WORD.sub("", content).strip()
         pairs = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
@@ -249,7 +265,7 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
         try:
             if place.exists():
                 return [place]
-            found = sorted(place.parent.glob(place.name)) if re.search(r"[*?\[]", place.name) else []
+            found = sorted(place.parent.glob(place.name.replace("**", "*"))) if re.search(r"[*?\[]", place.name) else []
         except (OSError, ValueError):  # a name that is too long, or no pattern
             continue
         if found:
@@ -262,10 +278,12 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
 
 def _leave_out(site: SiteConf, line: str, what: str, reason: tuple[str, str], count: int = 1) -> None:
     item = LeftOut(line, what, reason[1], reason[0], count)
-    if item not in site.left_out:
+    if item not in site.known:
+        site.known.add(item)
         site.left_out.append(item)
 
 
+@cache
 def _reasons() -> dict[str, tuple[str, str]]:
     reasons = {name.lower(): (group, why) for group, why, names in OVERRIDDEN for name in names}
     for name, (release, now) in RETIRED.items():
@@ -282,8 +300,8 @@ def _setting(site: SiteConf, key: str, value: str) -> None:
     if name == "accountingstoragetype":
         site.accounting = "slurmdbd" in value.lower()
     if name in _REASONS or name not in _TAKEN:
-        # Values can be secrets (JobCompPass): none of those is repeated.
-        shown = "***" if name.endswith("pass") else value
+        # Values can be secrets (JobCompPass, the address of a JobCompLoc): none of those is repeated.
+        shown = "***" if name.endswith("pass") else re.sub(r"://[^/@]*@", "://***@", value)
         reason = _REASONS.get(name, (REST, UNKNOWN))
         if reason[0] != REST and value.lower().rpartition("/")[2] in ("none", "default", "flat", "-1", "infinite", ""):
             reason = (REST, reason[1])
@@ -338,8 +356,10 @@ def _count_of(names: str) -> int:
 def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Words, where: str) -> None:
     try:
         listed = expand(names)
-    except ValueError:
-        raise WrongUse(f"{where}: NodeName={names[:60]} is not a list of names", parameter="slurm_conf") from None
+    except ValueError as error:
+        raise WrongUse(f"{where}: NodeName: {error}", parameter="slurm_conf") from None
+    if len(nodes) + len(listed) > MOST_NAMES:
+        raise WrongUse(f"{where}: has more than {MOST_NAMES} nodes, the most that Slurm can have", parameter="slurm_conf")
     line = f"NodeName={names}"
     extra: list[tuple[str, str]] = []
     for key, (word, value) in words.items():
@@ -455,7 +475,7 @@ def _partition(
     if listed.upper() == "ALL":
         return {**kept, "Nodes": "ALL"}
     where = f"{path}: PartitionName={name}: Nodes={listed if len(listed) <= 60 else listed[:57] + '...'}"
-    members = list(dict.fromkeys(_members(listed, nodes, sets, where)))
+    members = list(dict.fromkeys(_members(listed, nodes, dict(sets), where)))
     if not members:
         _leave_out(site, line, f"Nodes={listed}", (SCHEDULING, "a partition without nodes"))
         return None
@@ -485,25 +505,26 @@ def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> Non
     _leave_out(site, "", "no partition is the default", (SCHEDULING, why))
 
 
-def _members(listed: str, nodes: Mapping[str, _Node], sets: Mapping[str, list[str]], where: str) -> Iterator[str]:
-    """Names of the nodes in a list that may name node sets too."""
+def _members(listed: str, nodes: Mapping[str, _Node], sets: dict[str, list[str]], where: str) -> Iterator[str]:
+    """Names of the nodes in a list that may name node sets too; `sets` is left with empty ones in place of those."""
     try:
         parts = expand(listed)
-    except ValueError:
-        raise WrongUse(f"{where}: is not a list of nodes", parameter="slurm_conf") from None
+    except ValueError as error:
+        raise WrongUse(f"{where}: {error}", parameter="slurm_conf") from None
     for part in parts:
         if part in nodes:
             yield part
         elif part.upper() == "ALL":
             yield from nodes
         elif part in sets:
-            others = {key: value for key, value in sets.items() if key != part}
-            for source in sets[part]:
+            # Each set once: the lists of sets that name sets that name sets could be exponentially long.
+            sources, sets[part] = sets[part], []
+            for source in sources:
                 if source.startswith("feature:"):
                     feature = source.partition(":")[2]
                     yield from (name for name, node in nodes.items() if feature in _features(node))
                 else:
-                    yield from _members(source, nodes, others, where)
+                    yield from _members(source, nodes, sets, where)
         else:
             raise WrongUse(f"{where}: there is no node {part}", parameter="slurm_conf")
 

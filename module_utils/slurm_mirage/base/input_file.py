@@ -1,0 +1,71 @@
+"""Opens files that a user names. Only regular files are opened: reading a FIFO, a device or a socket may never end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from .errors import WrongUse
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def kind(path: Path | str) -> str:
+    """What `path` is, if it is neither a regular file nor missing: "a FIFO"; otherwise an empty text. Links are followed."""
+    try:
+        return _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode), "")
+    except OSError:
+        return ""
+    except ValueError:
+        return "no path"  # it has a null byte
+
+
+def _shown(path: Path | str) -> str:
+    """The path in one line of text, whatever characters it has."""
+    return str(path) if str(path).isprintable() else repr(str(path))
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+
+
+@contextmanager
+def open_input(path: Path | str, parameter: str) -> Iterator[BufferedReader]:
+    """Open the file `path`, which the parameter `parameter` names, to read its bytes.
+
+    Raises WrongUse if it cannot be opened or read, or is not a regular file. It is looked at before it is opened, because opening a
+    device may change it, and again after that; neither opening nor reading waits for another process.
+    """
+    try:
+        if not (found := kind(path)):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if not (found := _KINDS.get(stat.S_IFMT(os.fstat(descriptor).st_mode), "")):
+                    yield file
+                    return
+    except OSError as error:
+        raise WrongUse(f"{_shown(path)}: cannot be read ({error.strerror or error})", parameter=parameter) from error
+    raise WrongUse(f"{_shown(path)}: is {found}; it must be a regular file", parameter=parameter)
+
+
+def read_input(path: Path | str, parameter: str, most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes. Raises WrongUse as `open_input` does, and for a larger file.
+
+    Only as many bytes are read as the file had when it was opened. So files of the kernel (/proc), some of which never end, are
+    empty, and one that grows is read up to there.
+    """
+    with open_input(path, parameter) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise WrongUse(f"{_shown(path)}: is too large; it may have up to {_size(most)}", parameter=parameter)
+        return file.read(size)

@@ -1,0 +1,146 @@
+"""What is fuzzed: a name, the files that are mutated, and the functions that read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirage.metrics import metrics
+from mirage.records.schedule import read_schedule
+from mirage.traces.trace import read_trace
+from mirage.workloads.selection import Selection
+from mirage.workloads.workload import prepare
+from slurm_mirage.base.hostlist import expand
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.replay import journal
+from slurm_mirage.rm.slurm import site_conf
+
+LOGS = Path(__file__).parents[1] / "logs"
+
+SWF = b"""; Version: 2.2
+; UnixStartTime: 1459468800
+; TimeZoneString: Europe/Stockholm
+; MaxProcs: 64
+; Queue: 1 batch
+1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 1 -1 -1 -1
+2 3 -1 -1 -1 -1 -1 16 3600 -1 5 3 1 -1 2 -1 1 30
+  3    7.5  0  1e2 8 -1 -1   8 3600 -1 0 4 2 -1 2 -1 -1 -1
+"""
+SACCT = b"""JobID|JobIDRaw|User|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS|ReqMem|AllocTRES|NNodes|JobName|SubmitLine
+7|7|ann|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:30|2026-03-01T10:02:30|00:02:00|1-00:00:00|8|4Gn|cpu=8,node=1|1|a|sbatch a.sh
+7.batch|7.batch||COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:30|2026-03-01T10:02:30|00:02:00||8||cpu=8,node=1|1|batch|
+8_[1-4%2]|8|bob|PENDING|2026-03-01T10:00:00+0100|Unknown|Unknown|00:00:00|UNLIMITED|0|4G||1K|b|sbatch --wrap=a|b
+9|9|bob|CANCELLED by 5|1772359200|None|2026-03-01 10:02:30|00:00:00|Partition_Limit|0|0||1|b|sbatch --wrap=a
+b
+10_3|12|bob|TIMEOUT|2026-03-01T10:00:01|2026-03-01T10:00:31|2026-03-01T11:00:30|00:59:59|01:00:00|8|4Gc|cpu=8|1|c|sbatch -dafter:7
+"""
+SLURM_CONF = b"""# a site's slurm.conf
+ClusterName=wombat
+SlurmctldHost=head(10.0.0.1)
+SchedulerType=sched/backfill
+SchedulerParameters=bf_window=2880,bf_max_job_test=500,\\
+default_queue_depth=200
+AccountingStorageType=accounting_storage/slurmdbd
+GresTypes=gpu
+NodeName=DEFAULT CPUs=16 RealMemory=64000 State=UNKNOWN
+NodeName=cn[1-3,007] Feature=intel
+NodeName=g[08-09] Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 Gres=gpu:a100:4 Feature="a100,nvlink"
+NodeName=login1
+NodeSet=gpus Feature=a100
+NodeSet=both Nodes=gpus,cn[1-2]
+PartitionName=DEFAULT MaxTime=2-00:00:00
+PartitionName=cpu Nodes=cn[1-3] Default=YES AllowGroups=staff
+PartitionName=gpu Nodes=gpus MaxTime=08:00:00
+PartitionName=all Nodes=ALL
+"""
+SLEPT = b"".join(
+    sigsleep_log.pack(
+        sigsleep_log.Record(
+            number, 4, "high", 10**9 * number, 10**9 * (number + 1), 10**9 * (number + 9), 5 * 10**9, 6 * 10**9, True,
+            (sigsleep_log.Suspension(10**9 * (number + 2), 10**9 * (number + 4)),),
+        )
+    )
+    for number in range(1, 4)
+)  # fmt: skip
+EVENTS = (
+    {"event": "start", "real": 100.0, "boot_time": 5, "next_id": 1, "run": "r"},
+    {"event": "submitted", "index": 0, "slurm_id": 1, "real": 101.0, "due": 100.5, "retries": 0},
+    {"event": "submitted", "index": 1, "slurm_id": 2, "real": 102.0, "due": 101.5, "retries": 1},
+    {"event": "cancelled", "index": 1, "real": 103.0},
+    {"event": "ended", "index": 0, "real": 104.0},
+    {"event": "resumed", "gap": 2.5, "real": 110.0},
+    {"event": "closed", "partitions": ["batch"], "real": 111.0},
+    {"event": "restarted", "boot_time": 6, "since": 110.5, "real": 112.0},
+    {"event": "resubmitted", "index": 1, "slurm_id": 9, "real": 113.0, "due": 101.5, "retries": 0},
+    {"event": "compared", "stale": [[1, 2]], "surplus": [[1, 3]], "real": 114.0},
+    {"event": "opened", "real": 115.0},
+    {"event": "finished", "real": 120.0},
+)
+JOURNAL = "".join(json.dumps(event) + "\n" for event in EVENTS).encode()
+CLOCK = b"mirage-clock 1 1790000000000000000 1790000012345678901 20.5\n"
+HOSTS = b"cn[1-3,007],g[08-09],rack1n[9-10],login,cpn-d07-[24,27]-[01],a[1-2]-[1-3]"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """name: the kind of file; seeds: contents that are mutated; read: reads the file at a path as make would."""
+
+    name: str
+    seeds: tuple[bytes, ...]
+    read: Callable[[Path], object]
+
+
+def _schedule(path: Path) -> None:
+    """As `make metrics`."""
+    schedule = read_schedule(path)
+    metrics.compute(
+        schedule.jobs,
+        schedule.processors or 64,
+        schedule.nodes,
+        suspensions=schedule.suspensions,
+        immediate_below=schedule.immediate_below,
+        allocations=schedule.allocations,
+    )
+
+
+def _log(path: Path) -> None:
+    """As `make metrics` and the preparation of an experiment."""
+    _schedule(path)
+    trace = read_trace(path)
+    prepare(trace, Selection(), classes=[(16, 16)], slack=10.0, sizes="fit", preset="all", depend="keep")
+
+
+def _journal(path: Path) -> None:
+    journal.replay_lines(path.read_bytes(), str(path))
+    journal.Journal(path).close()
+
+
+def _clock(path: Path) -> None:
+    clock = Clock.read(path)
+    clock.real_at(clock.virtual_at(1_790_000_100_000_000_000))
+    path.write_text(clock.line())
+    assert Clock.read(path) == clock
+
+
+def _host_list(path: Path) -> None:
+    try:
+        expand(path.read_text(errors="replace"))
+    except ValueError as error:
+        assert len(str(error)) < 500
+
+
+READERS = {
+    reader.name: reader
+    for reader in (
+        Reader("swf", (SWF, (LOGS / "sessions.swf").read_bytes()), _log),
+        Reader("sacct", (SACCT, (LOGS / "dependencies.sacct").read_bytes()), _log),
+        Reader("slurm.conf", (SLURM_CONF,), site_conf.read),
+        Reader("sigsleep", (SLEPT,), _schedule),
+        Reader("journal", (JOURNAL,), _journal),
+        Reader("clock", (CLOCK,), _clock),
+        Reader("hosts", (HOSTS,), _host_list),
+    )
+}

@@ -1,0 +1,32 @@
+"""Some new mutated files for each reader, in each run of the tests.
+
+The environment variable FUZZ_SEED repeats the files of an earlier run, which a failure names.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+
+from tests.fuzz.readers import READERS
+from tests.fuzz.run import fuzz, problem
+
+FILES = 250
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_unchanged_files_are_read(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    for seed in READERS[name].seeds:
+        path = tmp_path_factory.mktemp("seed") / "slurm.conf"
+        path.write_bytes(seed)
+        assert problem(READERS[name], path) is None
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_mutated_files(name: str) -> None:
+    seed = int(os.environ.get("FUZZ_SEED") or secrets.randbelow(1 << 32))
+    seen = fuzz(name, seed, FILES, processes=1)
+    assert seen.files == FILES
+    assert seen.findings == []

@@ -1,0 +1,128 @@
+"""The modules run_folder and run_records, on folders in which the instance's user has planted something."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from modules import Caller
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+
+PLAN = b"index,id\n0,1\n"
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """The directory of an instance of nobody; beside it the folder `outside` with a secret of root."""
+    directory = tmp_path / "instance"
+    for name in ("runs", "log", "state"):
+        (directory / name).mkdir(parents=True)
+        os.chown(directory / name, 65534, 65534)
+    (directory / "transfer").mkdir()
+    (directory / "transfer/plan.csv").write_bytes(PLAN)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("secret")
+    (tmp_path / "outside/secret").chmod(0o600)
+    return directory
+
+
+def params(instance: Path, **more: Any) -> dict[str, Any]:
+    return {"instance": str(instance), "run": "first", "user": "nobody", **more}
+
+
+def with_plan(instance: Path, plan: bytes = PLAN) -> dict[str, Any]:
+    (instance / "transfer/plan.csv").write_bytes(plan)
+    return params(instance, plan=str(instance / "transfer/plan.csv"), plan_sha256=hashlib.sha256(plan).hexdigest())
+
+
+def secret_is_untouched(instance: Path) -> bool:
+    folder, secret = instance.parent / "outside", instance.parent / "outside/secret"
+    statuses = [(path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in (folder, secret)]
+    return statuses == [(0, 0o755), (0, 0o600)] and secret.read_text() == "secret" and os.listdir(folder) == ["secret"]  # noqa: PTH208
+
+
+def test_a_run_gets_its_folder_plan_and_settings_once(call: Caller, instance: Path) -> None:
+    wanted = {**with_plan(instance), "settings": json.dumps({"speed": 50.0})}
+    folder = instance / "runs/first"
+    assert call("run_folder", check=True, **wanted)["changed"] and not folder.exists()
+    assert call("run_folder", **wanted)["changed"]
+    assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (65534, 0o755)
+    assert (folder / "plan.csv").read_bytes() == PLAN
+    assert json.loads((folder / "run.json").read_text()) == {"speed": 50.0}
+    for check in (True, False):
+        assert not call("run_folder", check=check, **wanted)["changed"]
+    assert call("run_folder", **params(instance, settings="{}"))["changed"]
+    assert (folder / "run.json").read_text() == "{}\n" and (folder / "plan.csv").read_bytes() == PLAN
+
+
+def test_another_plan_is_refused(call: Caller, instance: Path) -> None:
+    call("run_folder", **with_plan(instance))
+    result = call("run_folder", **with_plan(instance, b"another"))
+    assert result["failed"] and "belongs to a run with other inputs; remove the folder, or choose another RUN" in result["msg"]
+    assert (instance / "runs/first/plan.csv").read_bytes() == PLAN
+
+
+def test_a_folder_that_is_a_link_is_refused(call: Caller, instance: Path) -> None:
+    (instance / "runs/first").symlink_to(instance.parent / "outside")
+    for check in (True, False):
+        result = call("run_folder", check=check, **with_plan(instance))
+        assert result["msg"] == f"failed: {instance}/runs/first: is a symbolic link; remove it"
+    assert secret_is_untouched(instance)
+
+
+@pytest.mark.parametrize("name", ["plan.csv", "run.json"])
+def test_a_file_that_is_a_link_is_not_followed(call: Caller, instance: Path, name: str) -> None:
+    (instance / "runs/first").mkdir()
+    (instance / "runs/first" / name).symlink_to(instance.parent / "outside/secret")
+    call("run_folder", **{**with_plan(instance), "settings": "{}"})
+    assert secret_is_untouched(instance)
+
+
+def test_the_folders_of_an_earlier_attempt_are_removed(call: Caller, instance: Path) -> None:
+    call("run_folder", **with_plan(instance))
+    (instance / "state/link").symlink_to(instance.parent / "outside")
+    (instance / "log").rmdir()
+    (instance / "log").symlink_to(instance.parent / "outside")
+    absent = params(instance, state="absent", folders=["state", "log", "missing"])
+    assert call("run_folder", check=True, **absent)["changed"] and (instance / "state").exists()
+    assert call("run_folder", **absent)["changed"]
+    assert sorted(path.name for path in instance.iterdir()) == ["runs", "transfer"]
+    assert not call("run_folder", **absent)["changed"]
+    assert secret_is_untouched(instance)
+
+
+def test_records_are_copied_for_root_only(call: Caller, instance: Path) -> None:
+    call("run_folder", **with_plan(instance))
+    (instance / "log/jobcomp.log").write_bytes(b"line\n" * 1_000_000)
+    dest = instance / "transfer/first"
+    files = ["runs/first/plan.csv", "log/jobcomp.log", "runs/first/result.json"]
+    wanted = {"instance": str(instance), "files": files, "dest": str(dest)}
+    assert call("run_records", check=True, **wanted)["copied"] == [] and not dest.exists()
+    for _ in range(2):
+        assert call("run_records", **wanted)["copied"] == ["plan.csv", "jobcomp.log"]
+    assert stat.S_IMODE(dest.stat().st_mode) == 0o700
+    assert (dest / "plan.csv").read_bytes() == PLAN
+    assert (dest / "jobcomp.log").read_bytes() == b"line\n" * 1_000_000
+    assert stat.S_IMODE((dest / "jobcomp.log").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("found", ["a symbolic link", "a FIFO", "a hard link to a file of another user"])
+def test_a_record_that_is_no_file_of_the_user_is_not_read(call: Caller, instance: Path, found: str) -> None:
+    (instance / "runs/first").mkdir()
+    path, secret = instance / "runs/first/sdiag.csv", instance.parent / "outside/secret"
+    if found == "a FIFO":
+        os.mkfifo(path)
+    elif found == "a symbolic link":
+        path.symlink_to(secret)
+    else:
+        os.link(secret, path)
+    dest = instance / "transfer/first"
+    result = call("run_records", instance=str(instance), files=["runs/first/sdiag.csv"], dest=str(dest))
+    assert result["failed"] and f"runs/first/sdiag.csv: is {found}" in result["msg"]
+    assert list(dest.iterdir()) == []
