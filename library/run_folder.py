@@ -59,6 +59,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+{}
 """
 
 import hashlib

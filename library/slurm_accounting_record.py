@@ -24,7 +24,7 @@ options:
     type: path
     default: /usr/bin
   dest:
-    description: File to write.
+    description: File to write, in a folder that belongs to root.
     type: path
     required: true
 author:
@@ -39,7 +39,7 @@ EXAMPLES = r"""
   slurm_accounting_record:
     instance: /var/lib/slurm-mirage/mirage
     run: kth
-    dest: /var/lib/slurm-mirage/mirage/runs/kth/sacct.txt
+    dest: /var/lib/slurm-mirage/mirage/transfer/kth/sacct.txt
 """
 
 RETURN = r"""

@@ -28,7 +28,7 @@ options:
     type: str
     required: true
   plan:
-    description: A plan (plan.csv). The accounts of its jobs are created.
+    description: A plan (plan.csv), in a folder that belongs to root. The accounts of its jobs are created.
     type: path
   users:
     description: Numbers of further users of a log who get an account, in addition to those in O(plan). User 12 has account C(u12).
@@ -61,7 +61,7 @@ EXAMPLES = r"""
     directory: /var/lib/slurm-mirage/mirage
     cluster: mirage
     user: slurm-mirage
-    plan: /var/lib/slurm-mirage/mirage/runs/kth/plan.csv
+    plan: /var/lib/slurm-mirage/mirage/transfer/kth/plan.csv
     shares: {12: 5}
     qos:
       - name: urgent

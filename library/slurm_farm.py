@@ -398,7 +398,10 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     elif changed:
         processes.send(state["pid"], state["start_time"], signal.SIGHUP)
     farm = wait_for(directory, module.params["wait"])
-    return {"changed": changed, "farm": farm, "clock": clock_line(directory)}
+    line = clock_line(directory)
+    if module.params["speed"] != 1 and not line:
+        raise RuntimeError(f"{directory}/{instance_clock.FILE} is gone, which the farm has written; run the same command again")
+    return {"changed": changed, "farm": farm, "clock": line}
 
 
 def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:

@@ -10,13 +10,11 @@ TOKENS = (
     b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"\n\n", b"|", b"||", b",", b";", b'"', b"'", b"#", b"\\", b"\\\n", b"=", b"\0",
     b"\x1a", b"\xff", b"\xc2\xa0", b"\xef\xbb\xbf", b"\xd9\xa3", b"-", b"-1", b"+", b".", b"e", b"0", b"1e400", b"0.1", b"nan",
     b"inf", b"NULL", b"9" * 19, b"9" * 40, b"-" + b"9" * 19, b"1" * 5000, b"9007199254740992", b"9223372036854775807",
-    b"4294967296", b"65536",
-    b"[", b"]", b"{", b"}", b"[1-99999999]", b"[1-65536]", b"[01-9]", b"[9-1]", b"null", b"true", b"1e308", b"-1e308",
-    b"[" * 3000, b"JobID", b"Unknown", b"UNLIMITED", b"?", b"K", b"9999-12-31T23:59:60", b"0001-01-01T00:00:00",
-    b"2026-02-30T00:00:00",
-    b"999999999-999999999:59:59", b"CANCELLED+", b"7_[", b"7_[1-100000000%5]", b"cpu=" + b"9" * 20, b"Include slurm.conf\n",
-    b"NodeName=", b"NodeSet=s Nodes=s\n", b"PartitionName=DEFAULT ", b"Nodes=ALL", b"Gres=gpu:99999999", b"SSLP", b"\x1f\x8b",
-    b"mirage-clock 1", b'{"event": ', b"A" * 300,
+    b"4294967296", b"65536", b"[", b"]", b"{", b"}", b"[1-99999999]", b"[1-65536]", b"[01-9]", b"[9-1]", b"null", b"true", b"1e308",
+    b"-1e308", b"[" * 3000, b"JobID", b"Unknown", b"UNLIMITED", b"?", b"K", b"9999-12-31T23:59:60", b"0001-01-01T00:00:00",
+    b"2026-02-30T00:00:00", b"999999999-999999999:59:59", b"CANCELLED+", b"7_[", b"7_[1-100000000%5]", b"cpu=" + b"9" * 20,
+    b"Include slurm.conf\n", b"NodeName=", b"NodeSet=s Nodes=s\n", b"PartitionName=DEFAULT ", b"Nodes=ALL", b"Gres=gpu:99999999",
+    b"SSLP", b"\x1f\x8b", b"mirage-clock 1", b'{"event": ', b"A" * 300,
 )  # fmt: skip
 
 LARGEST = 1 << 20

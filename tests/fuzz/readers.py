@@ -114,7 +114,7 @@ def _log(path: Path) -> None:
 
 
 def _journal(path: Path) -> None:
-    journal.start_of(path)
+    journal.replay_lines(path.read_bytes(), str(path))
     journal.Journal(path).close()
 
 

@@ -39,7 +39,7 @@ class TooSlow(BaseException):
 
 @dataclass
 class Figures:
-    """What was seen: numbers of files and refusals, longest processor time (s), largest memory (bytes), findings in words."""
+    """Number of files and of refusals, the longest processor time (s), the largest memory (bytes), and the findings in words."""
 
     files: int = 0
     refused: int = 0

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from modules import Caller
+
+from slurm_mirage.base.processes import INSTANCE_VARIABLE
 
 # No test is timed: on a busy machine an example may take any time.
 settings.register_profile("untimed", deadline=None)
@@ -17,6 +24,34 @@ settings.load_profile("untimed")
 def call(capsys: pytest.CaptureFixture[str]) -> Caller:
     """Calls a module of library/ as Ansible does."""
     return Caller(capsys)
+
+
+REPLAY = (
+    "import sys, time; from pathlib import Path; from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
+    "lock = take_lock(Path(sys.argv[1]), Waker()); sign_lock(lock); print('replays', flush=True); time.sleep(1000)"
+)
+
+
+@pytest.fixture
+def replaying() -> Iterator[Callable[[Path, str], None]]:
+    """Starts a process that holds and has signed the lock of a run of the instance in a directory, as its replay does."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(directory: Path, run: str) -> None:
+        folder = directory / "runs" / run
+        folder.mkdir(parents=True, exist_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", REPLAY, str(folder / "replay.lock")],
+            stdout=subprocess.PIPE,
+            env={**os.environ, INSTANCE_VARIABLE: str(directory)},
+        )
+        started.append(process)
+        assert process.stdout is not None and process.stdout.readline() == b"replays\n"
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

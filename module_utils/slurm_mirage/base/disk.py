@@ -10,6 +10,8 @@ from pathlib import Path
 
 LEAST_FREE = 16_384
 """Bytes: with less space, or without a file number, a file system counts as full."""
+MUCH = 64 << 20
+"""Bytes: a file system with more space was not full just now."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -45,7 +47,9 @@ def out_of_space(error: BaseException, folders: Iterable[Path]) -> str | None:
     found = Path(os.fsdecode(error.filename)).parent if isinstance(error.filename, (str, bytes)) else None
     if found is None:
         present = [folder for folder in folders if folder.exists()]
-        found = min(present, key=free_bytes, default=Path("/"))
+        found = min(present, key=free_bytes, default=None)
+        if found is None or free_bytes(found) > MUCH:
+            return "no space left on a disk (`df` shows which): free some"
     if error.errno == errno.EROFS:
         return f"{found} is read-only: allow it to be written"
     if error.errno == errno.EDQUOT:

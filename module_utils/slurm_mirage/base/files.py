@@ -25,8 +25,10 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, owner:
             if owner is not None:
                 os.fchown(stream.fileno(), *owner)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # write(2) names no file
         raise
 
 

@@ -1,13 +1,23 @@
 """An instance: the directory of one emulated cluster on a host, its ports, and the code that runs there.
 
-ROOT/NAME/etc     slurm.conf, common.conf, nodes/NODE.conf, munge.key, farm.json ROOT/NAME/state   slurmctld's saved state, and the
-virtual clock ROOT/NAME/spool   one folder for each slurmd ROOT/NAME/log     the daemons' logs, jobcomp.log ROOT/NAME/run
-sockets, pid files, the farm's state ROOT/NAME/runs    one folder for each replayed workload ROOT/NAME/home    working directory of
-`make shell`, and of the jobs submitted there ROOT/NAME/bin     sigsleep ROOT/NAME/lib     this package, for the farm and the
-replay; virtual_clock.so ROOT/NAME/database  MariaDB's data, with accounting ROOT/NAME/instance.json  {"name", "user", "nodes",
-"port", "ports", "addresses"}: the instance and its block of ports (placement.py);
-                         "database_port": slurmdbd's port, with accounting;
-                         "here": number of nodes on this host, in a cluster of several hosts
+Folders and files of its directory ROOT/NAME:
+
+- etc: slurm.conf, common.conf, nodes/NODE.conf, munge.key, farm.json
+- state: slurmctld's saved state, and the virtual clock
+- spool: one folder for each slurmd
+- log: the daemons' logs, jobcomp.log
+- run: sockets, pid files, the farm's state
+- runs: one folder for each replayed workload
+- home: working directory of `make shell`, and of the jobs submitted there
+- database: MariaDB's data, with accounting
+- bin: sigsleep
+- lib: this package, for the farm and the replay; virtual_clock.so
+- transfer: files on their way to and from the control machine
+- cleared_for: the run that the instance was cleared for
+- instance.json: {"name", "user", "nodes", "port", "ports", "addresses"}: the instance and its block of ports (placement.py);
+  "database_port": slurmdbd's port, with accounting; "here": number of nodes on this host, in a cluster of several hosts
+
+The folders OWNED_BY_USER and database belong to the instance's user, all else to root.
 """
 
 from __future__ import annotations

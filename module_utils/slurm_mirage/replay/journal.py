@@ -127,7 +127,7 @@ def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
             history.apply(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise WrongUse(f"{name}:{number}: not a line of a journal ({error}); move the run's folder away") from error
         if history.start is None:
             raise WrongUse(f"{name}:{number}: a journal begins with its start event")

@@ -108,3 +108,16 @@ def test_what_is_no_file(lock: Path, tmp_path: Path, found: str) -> None:
     with pytest.raises(WrongUse, match=f"replay.lock: is {found}; remove it"):
         lock_holder(tmp_path, "first")
     assert active_run(tmp_path) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of other users")
+def test_a_process_belongs_if_it_runs_as_the_instances_user_or_root(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    os.chown(tmp_path / "run", 65534, 65534)
+    tmp_path.chmod(0o755)
+    environment = {**os.environ, "SLURM_MIRAGE_INSTANCE": str(tmp_path)}
+    for user, belongs in ((65534, True), (0, True), (12345, False)):
+        with subprocess.Popen(["sleep", "1000"], env=environment, user=user, group=user) as process:
+            assert processes.users_of(process.pid) == {user}
+            assert processes.belongs(process.pid, str(tmp_path)) is belongs
+            process.kill()

@@ -8,29 +8,26 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
+from farm_states import farm_state
 from rich.console import Console
 
 from mirage.commands import watch
 from mirage.terminal import figures, live_state, trace_time
 from mirage.terminal.figures import Row
 from mirage.terminal.live_state import LiveState, Point
-from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 
 ROOT = Path(__file__).parents[3]
-FARM = {
-    "phase": "running",
-    "daemons": {"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 60, "up": 60, "ready": 60}},
-    "restarts": 0,
-    "failing": {},
-    "refused": {},
-}
+FARM = farm_state(
+    daemons={"slurmctld": {"wanted": 1, "up": 1, "ready": 1}, "slurmd": {"wanted": 60, "up": 60, "ready": 60}},
+)
 PROGRESS: dict[str, Any] = {
     "run": "one",
     "phase": "submitting",
@@ -52,16 +49,14 @@ SAMPLES = "real,virtual,running,pending,processors_busy\n{0:.3f},1,40,2,100\n{1:
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Path:
-    """An instance with a run that this very process replays, as far as its files tell."""
+def instance(tmp_path: Path, replaying: Callable[[Path, str], None]) -> Path:
+    """An instance with a run that is replayed."""
     (tmp_path / "run").mkdir()
     write_json(tmp_path / "instance.json", {"name": "mine"})
-    start = processes.start_time(os.getpid())
-    write_json(tmp_path / "run/farm.json", FARM | {"pid": os.getpid(), "start_time": start})
+    write_json(tmp_path / "run/farm.json", FARM)
     folder = tmp_path / "runs/one"
-    folder.mkdir(parents=True)
+    replaying(tmp_path, "one")
     write_json(folder / "progress.json", PROGRESS | {"real": time.time()})
-    (folder / "replay.lock").write_text(f"{os.getpid()} {start}")
     now = time.time()
     (folder / "samples.csv").write_text(SAMPLES.format(now - 1000, now - 60))
     return tmp_path

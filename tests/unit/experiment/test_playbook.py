@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -407,13 +408,12 @@ def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pyt
     ]
 
 
-def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path) -> None:
-    folder, results = tmp_path / "runs/one", tmp_path / "results"
-    folder.mkdir(parents=True)
+def test_a_replay_is_shown_while_ansible_looks_seldom(tmp_path: Path, replaying: Callable[[Path, str], None]) -> None:
+    results = tmp_path / "results"
     results.mkdir()
-    (folder / "progress.json").write_text(json.dumps({"jobs": 8, "submitted": 3}))
+    replaying(tmp_path, "one")
+    (tmp_path / "runs/one/progress.json").write_text(json.dumps({"phase": "submitting", "jobs": 8, "submitted": 3}))
     stream = Seen(tmp_path)
-    (folder / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
     with local_progress(tmp_path, Screen(stream, 0), results) as progress:
         progress.begin("slurm_replay_info")
         give_up = time.monotonic() + 60

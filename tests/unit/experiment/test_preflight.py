@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ from mirage import ROOT
 from mirage.experiment import preflight
 from mirage.experiment.runs import text_of
 from mirage.knobs.resolve import GIVEN, resolve
-from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.clock import instance_clock
@@ -62,14 +61,17 @@ def test_auto_is_what_the_inventory_says() -> None:
     ],
 )
 def test_a_run_on_classes_is_joined_by_the_same_machine_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], words: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    replaying: Callable[[Path, str], None],
+    given: dict[str, str],
+    words: str | None,
 ) -> None:
     monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
     monkeypatch.setattr(preflight, "ROOT", tmp_path)
     begun = resolve({"CLASSES": str(ROOT / "machines/example.yml")})
     write_json(made(tmp_path / "results/r") / "experiment.json", {"inputs": {name: text_of(begun[name]) for name in begun}})
-    lock = made(tmp_path / "instances/c/runs/r") / "replay.lock"
-    lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(tmp_path / "instances/c", "r")
     wanted = resolve({"CLUSTER": "c", **{name: text.replace("machines", f"{ROOT}/machines") for name, text in given.items()}})
     if words is None:
         preflight.nothing_disturbed(wanted, "r")
@@ -117,13 +119,14 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def test_a_calibration_belongs_to_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibration_belongs_to_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaying: Callable[[Path, str], None]
+) -> None:
     """While it is at work the run goes on, and no other; its journal, too, is none of a run whose results are gone."""
     monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
     monkeypatch.setattr(preflight, "ROOT", tmp_path)
     values = resolve({"CLUSTER": "c"})
-    lock = made(tmp_path / "instances/c/runs/r.calibration") / "replay.lock"
-    lock.write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(tmp_path / "instances/c", "r.calibration")
     assert preflight.running(values) == "r"
     preflight.nothing_disturbed(values, "r")
     with pytest.raises(WrongUse, match=r"^cluster=c: run r goes on in it; wait for its end \(BUSY=wait\)"):

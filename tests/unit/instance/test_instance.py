@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +157,8 @@ def write_lock(directory: Path, run: str, pid: int, start_time: int) -> None:
     (folder / "replay.lock").write_text(f"{pid} {start_time}\n")
 
 
-def test_changes_are_refused_while_a_replay_runs(tmp_path: Path) -> None:
-    write_lock(tmp_path, "kth", os.getpid(), processes.start_time(os.getpid()) or 0)
+def test_changes_are_refused_while_a_replay_runs(tmp_path: Path, replaying: Callable[[Path, str], None]) -> None:
+    replaying(tmp_path, "kth")
     assert active_run(tmp_path) == "kth"
     with pytest.raises(WrongUse, match="run kth goes on"):
         refuse_during_run(tmp_path)

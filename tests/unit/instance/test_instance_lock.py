@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from modules import Caller
 
-from slurm_mirage.base.processes import start_time
+from slurm_mirage.base.processes import INSTANCE_VARIABLE, start_time
 from slurm_mirage.instance import instance_lock
 from slurm_mirage.instance.instance_lock import Busy, Callers, Content, Holder, release, remove, take, work_in
 
@@ -30,8 +30,8 @@ HOLD = (
 )
 REPLAY = (
     "import sys, time; from pathlib import Path; from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
-    "path = Path(sys.argv[1]); path.mkdir(parents=True, exist_ok=True); sign_lock(take_lock(path / 'replay.lock', Waker()))\n"
-    "print('replays', flush=True); time.sleep(600)"
+    "path = Path(sys.argv[1]); path.mkdir(parents=True, exist_ok=True); lock = take_lock(path / 'replay.lock', Waker())\n"
+    "sign_lock(lock); print('replays', flush=True); time.sleep(600)"
 )
 CALLERS = "from slurm_mirage.instance.instance_lock import Callers; print(Callers.of_this_process(), flush=True)"
 
@@ -50,7 +50,8 @@ def lock_file(instance: Path) -> Path:
 def process(code: str, *words: object) -> Iterator[subprocess.Popen[str]]:
     """A program that has said its first line, which is its attribute `said`."""
     command = [sys.executable, "-c", code, *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+    environment = {**os.environ, INSTANCE_VARIABLE: str(Path(words[0]).parents[1])} if code == REPLAY else None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
         try:
             assert started.stdout is not None
             started.said = started.stdout.readline().strip()  # type: ignore[attr-defined]

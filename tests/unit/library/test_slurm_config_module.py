@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from modules import ROOT, Caller
-
-from slurm_mirage.base import processes
 
 
 @pytest.fixture
@@ -217,10 +216,11 @@ def test_a_refused_configuration_writes_nothing(
     assert content(tmp_path) == {}
 
 
-def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_changes_are_refused_while_a_replay_runs(
+    call: Caller, params: dict[str, Any], tmp_path: Path, replaying: Callable[[Path, str], None]
+) -> None:
     call("slurm_config", **params)
-    (tmp_path / "runs/kth").mkdir(parents=True)
-    (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(tmp_path, "kth")
     assert call("slurm_config", **params)["changed"] is False
     before = content(tmp_path)
     for check in (True, False):

@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from farm_states import farm_state
 from modules import ROOT, Caller, load
 
 from slurm_mirage.base import processes
@@ -69,6 +70,14 @@ def params() -> Iterator[dict[str, Any]]:
 
 def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
     return [{"count": count, "digest": digest}]
+
+
+def state_of_this_process() -> dict[str, Any]:
+    """State of a farm without daemons, which is this process."""
+    state: dict[str, Any] = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state |= dict.fromkeys(("leaving", "slurmctld_pid", "restarts", "failing_count"), 0)
+    state |= {name: {} for name in ("daemons", "failing", "refused")}
+    return state | dict.fromkeys(("identity", "specification", "trouble"), "") | dict.fromkeys(("rate", "waiting_for_memory"))
 
 
 def slurmd_of(params: dict[str, Any]) -> int:
@@ -217,9 +226,9 @@ def test_changed_code_restarts_the_farm_and_a_killed_farm_is_started(call: Calle
 
 @without_systemd
 def test_the_error_says_why_a_daemon_does_not_start(call: Caller, params: dict[str, Any]) -> None:
-    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' > log/slurmd.$3.log\nexit 1\n")
+    Path(params["sbin"], "slurmd").write_text("#!/bin/sh\necho 'fatal: no such luck' >> log/slurmd.$3.log\nexit 1\n")
     result = call("slurm_farm", **{**params, "nodes": nodes(1)})
-    assert result["msg"] == "n1 does not start (1 daemons in all): exit 1: fatal: no such luck"
+    assert result["msg"] == f"n1 does not start: exit 1: fatal: no such luck; see {params['directory']}/log"
     Path(params["sbin"], "slurmd").unlink()
     assert (
         "cannot be started: [Errno 2] No such file or directory" in call("slurm_farm", **{**params, "nodes": nodes(1, "2")})["msg"]
@@ -230,16 +239,11 @@ def starting(params: dict[str, Any], **more: Any) -> Path:
     """Write the state of a farm that has read its specification and is starting daemons; returns its directory."""
     directory = Path(params["directory"])
     write_json(directory / "etc/farm.json", {})
-    state = {
-        "pid": os.getpid(),
-        "start_time": processes.start_time(os.getpid()),
-        "specification": file_digest(directory / "etc/farm.json"),
-        "phase": "starting",
-        "daemons": {"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
-        "leaving": 0,
-        "waiting_for_memory": None,
-        "failing": {},
-    }
+    state = farm_state(
+        specification=file_digest(directory / "etc/farm.json"),
+        phase="starting",
+        daemons={"slurmd": {"wanted": 16384, "up": 5120, "ready": 5100}},
+    )
     write_json(directory / "run/farm.json", state | more)
     return directory
 
@@ -253,7 +257,7 @@ def test_the_error_for_too_little_memory_says_what_to_do(params: dict[str, Any])
 
 def test_the_error_names_the_failing_daemon_that_others_need(params: dict[str, Any]) -> None:
     failing = {"n1": "exit 1", "slurmctld": "exit 1: fatal: slurmdbd must be up", "slurmdbd": "exit 1: fatal: no such word"}
-    with pytest.raises(RuntimeError, match=r"^slurmdbd does not start \(3 daemons in all\): exit 1: fatal: no such word$"):
+    with pytest.raises(RuntimeError, match=r"^slurmdbd \(of 3 daemons\) does not start: exit 1: fatal: no such word; see "):
         load("slurm_farm").wait_for(starting(params, failing=failing, failing_count=3), 3600)
 
 
@@ -270,13 +274,13 @@ def test_progress_increases_with_each_step_of_a_reload() -> None:
 
 
 @without_systemd
-def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any]) -> None:
+def test_changes_are_refused_while_a_replay_runs(
+    call: Caller, params: dict[str, Any], replaying: Callable[[Path, str], None]
+) -> None:
     call("slurm_farm", **params)
     spec = Path(params["directory"], "etc/farm.json")
     before = spec.read_text()
-    run = Path(params["directory"], "runs/kth")
-    run.mkdir(parents=True)
-    (run / "replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(Path(params["directory"]), "kth")
     assert call("slurm_farm", **params)["changed"] is False
     refused = call("slurm_farm", **{**params, "nodes": nodes(3)})
     assert refused["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
@@ -288,7 +292,7 @@ def test_root_kills_no_process_and_follows_no_link_chosen_by_the_instances_user(
     directory = Path(params["directory"])
     stranger = subprocess.Popen(["sleep", "300"])
     try:
-        state = {"pid": stranger.pid, "start_time": processes.start_time(stranger.pid)}
+        state = farm_state(pid=stranger.pid, start_time=processes.start_time(stranger.pid))
         (directory / "run/farm.json").write_text(json.dumps(state))
         assert call("slurm_farm", directory=str(directory), state="stopped")["changed"] is False
         assert stranger.poll() is None
@@ -297,7 +301,7 @@ def test_root_kills_no_process_and_follows_no_link_chosen_by_the_instances_user(
         stranger.wait()
     (directory / "log/farm.log").symlink_to(directory / "etc/target")
     if not Path("/run/systemd/system").is_dir():
-        assert "log/farm.log cannot be written" in call("slurm_farm", **params)["msg"]
+        assert "log/farm.log: is a symbolic link; remove it" in call("slurm_farm", **params)["msg"]
         assert not (directory / "etc/target").exists()
 
 
@@ -308,9 +312,9 @@ def test_info_of_an_instance_that_does_not_run(call: Caller, tmp_path: Path) -> 
     assert call("slurm_farm_info", directory=str(tmp_path), wait=1)["msg"] == f"the farm does not run; see {tmp_path}/log"
 
 
-def test_info_of_a_running_instance(call: Caller, tmp_path: Path) -> None:
+def test_info_of_a_running_instance(call: Caller, tmp_path: Path, replaying: Callable[[Path, str], None]) -> None:
     (tmp_path / "run").mkdir()
-    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state = farm_state()
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
     answers = {
         "sinfo": 'case "$*" in *%C) echo "idle|7|0/24/0/24"; echo "mixed|1|3/5/0/8";; *) printf "idle 6\\nplanned 2";; esac',
@@ -320,20 +324,52 @@ def test_info_of_a_running_instance(call: Caller, tmp_path: Path) -> None:
     for name, answer in answers.items():
         (tmp_path / name).write_text(f'#!/bin/sh\n[ "$SLURM_CONF" = {tmp_path}/etc/slurm.conf ] || exit 1\n{answer}\n')
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "runs/one").mkdir(parents=True)
-    (tmp_path / "runs/one/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}")
-    (tmp_path / "runs/one/progress.json").write_text('{"run": "one", "submitted": 3}')
+    replaying(tmp_path, "one")
+    progress = {"run": "one", "phase": "submitting", "submitted": 3}
+    (tmp_path / "runs/one/progress.json").write_text(json.dumps(progress))
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert (result["processors"], result["scheduler"]["bf_last_cycle_us"]) == ({"busy": 3, "all": 32}, 7289)
-    assert result["progress"] == {"run": "one", "submitted": 3}
+    assert result["progress"] == progress
     assert (result["farm"], result["nodes"], result["jobs"]) == (state, {"idle": 6, "planned": 2}, {"running": 2, "pending": 1})
 
 
 def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    state = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
+    state = farm_state()
     (tmp_path / "run/farm.json").write_text(json.dumps(state))
     (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'idle 5\nunknown* 2'\n")
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
+
+
+@without_systemd
+def test_a_slurmctld_that_ends_again_and_again_ends_the_wait_for_nodes(call: Caller, params: dict[str, Any]) -> None:
+    """It is ready for a moment each time. A query of a slurmctld that is not there takes longer than the test."""
+    directory = Path(params["directory"])
+    call("slurm_farm", **params)
+    failing = "echo 'slurmctld: error: no such key'; echo 'slurmctld: fatal: no such luck'; rm run/slurmctld.pid; exit 1"
+    (directory / "sbin/slurmctld").write_text(f"#!/bin/sh\necho > run/slurmctld.pid\nsleep 0.3\n{failing}\n")
+    (directory / "sbin/sinfo").write_text("#!/bin/sh\nexec sleep 30\n")
+    (directory / "sbin/sinfo").chmod(0o755)
+    state = json.loads((directory / "run/farm.json").read_text())
+    os.kill(state["slurmctld_pid"], signal.SIGKILL)
+    result = call("slurm_farm_info", directory=str(directory), bin=str(directory / "sbin"), wait=300)
+    assert result["msg"].startswith("slurmctld does not start: exit 1: error: no such key; fatal: no such luck; ")
+
+
+@without_systemd
+def test_a_farm_that_does_not_start_is_reported_with_its_last_words(call: Caller, params: dict[str, Any]) -> None:
+    (Path(params["directory"]) / "lib/slurm_mirage/programs/farm.py").write_text("raise SystemExit('farm: no such luck')\n")
+    message = call("slurm_farm", **params)["msg"]
+    assert message == f"the farm does not run: farm: no such luck; see {params['directory']}/log/farm.log"
+
+
+@without_systemd
+def test_a_damaged_specification_is_written_anew(call: Caller, params: dict[str, Any]) -> None:
+    pid = call("slurm_farm", **params)["farm"]["pid"]
+    specification = Path(params["directory"], "etc/farm.json")
+    specification.write_text("{{")
+    again = call("slurm_farm", **params)
+    assert (again["changed"], again["farm"]["pid"]) == (True, pid)
+    assert json.loads(specification.read_text())["user"] == params["user"]

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -165,11 +166,12 @@ def test_instances_created_at_the_same_time_get_different_ports(params: dict[str
     assert all(after - before >= 5 for before, after in pairwise(ports)), ports
 
 
-def test_changes_are_refused_while_a_replay_runs(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_changes_are_refused_while_a_replay_runs(
+    call: Caller, params: dict[str, Any], tmp_path: Path, replaying: Callable[[Path, str], None]
+) -> None:
     call("slurm_instance", **params)
     directory = tmp_path / "root/one"
-    (directory / "runs/kth").mkdir()
-    (directory / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(directory, "kth")
     assert call("slurm_instance", **params)["changed"] is False
     assert "run kth goes on" in call("slurm_instance", **{**params, "nodes": 5})["msg"]
     assert json.loads((directory / "instance.json").read_text())["nodes"] == 4

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import pwd
 import stat
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from modules import Caller
 
-from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm import accounting
 from slurm_mirage.rm.slurm.accounting import Present, Wanted, parse_associations, qos_of, shares_of
@@ -175,10 +174,11 @@ def test_the_module_writes_once_and_mends_the_mode(call: Caller, params: dict[st
     assert call("slurmdbd_config", **params, speed=50)["files"] == [str(conf)]
 
 
-def test_the_module_changes_nothing_under_a_run(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+def test_the_module_changes_nothing_under_a_run(
+    call: Caller, params: dict[str, Any], tmp_path: Path, replaying: Callable[[Path, str], None]
+) -> None:
     call("slurmdbd_config", **params)
-    (tmp_path / "runs/kth").mkdir(parents=True)
-    (tmp_path / "runs/kth/replay.lock").write_text(f"{os.getpid()} {processes.start_time(os.getpid())}\n")
+    replaying(tmp_path, "kth")
     assert call("slurmdbd_config", **params)["changed"] is False
     assert call("slurmdbd_config", **params, speed=2)["msg"].startswith("wrong use: NODES, CPUS, PORT, CONFIG: run kth goes on")
     assert lines((tmp_path / "etc/slurmdbd.conf").read_text(), "=")["MessageTimeout"] == "60"

@@ -349,6 +349,32 @@ def test_of_a_line_that_was_cut_off_the_last_word_is_not_known() -> None:
         assert job is not None and job.nodes in (None, 100) and job.processors in (None, 2) and job.submit in (None, 1795201021)
 
 
+ACCOUNTED = (
+    "7|r.7|TIMEOUT|1795201391|1795201392|1795201450\n8|r.8|CANCELLED by 994|1795201391|None|1795201400\n9|r.9|RUNNING|5|6|Unknown\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("accounting", "known"), [(True, {2409: "COMPLETED", 7: "TIMEOUT", 8: "CANCELLED"}), (False, {2409: "COMPLETED"})]
+)
+def test_ends_that_slurmctld_has_forgotten_are_asked_of_slurmdbd(tmp_path: Path, accounting: bool, known: dict[int, str]) -> None:
+    """As far as there is one; jobs that have not ended are left out."""
+    answers = {"scontrol": (DETAILS, 1), "sacct": (ACCOUNTED, 0) if accounting else ("", 1)}
+    for program, (text, code) in answers.items():
+        (tmp_path / f"{program}.txt").write_text(text)
+        (tmp_path / program).write_text(
+            f'#!/bin/sh\necho "$@" > {tmp_path}/{program}.words\ncat {tmp_path}/{program}.txt\nexit {code}\n'
+        )
+        (tmp_path / program).chmod(0o755)
+    found = Slurm("/etc/slurm.conf", str(tmp_path), "/srv").ended([3, 7, 8, 9, 2409])
+    assert {job.job_id: job.state for job in found} == known
+    assert "--jobs=3,7,8,9" in (tmp_path / "sacct.words").read_text()
+    if accounting:
+        late = next(job for job in found if job.job_id == 7)
+        assert (late.name, late.eligible, late.start, late.end) == ("r.7", 1795201391, 1795201392, 1795201450)
+        assert records.details_of(late.record) == late, "as it is kept in suspended.jsonl"
+
+
 def test_programs_that_are_not_there() -> None:
     with pytest.raises(WrongUse, match="/nowhere/squeue: there is no such program"):
         Slurm("/etc/slurm.conf", "/nowhere", "/srv").queue()
