@@ -113,7 +113,7 @@ options:
   version:
     description:
       - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
-        and C(cgroup.conf) is written if the release needs it.
+        those that it does not have yet are left out, and C(cgroup.conf) is written if the release needs it.
       - If empty, the files are written for Slurm 22.05.
     type: str
     default: ''

@@ -395,7 +395,8 @@ def _foreign(collected: Collected) -> list[str]:
     count = collected.foreign.height
     named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
     more = ["..."] if count > _NAMED else []
-    return [f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"]
+    words = f"{_counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"
+    return [f"{words}: cancel what is left of them, and repeat the run"]
 
 
 def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:

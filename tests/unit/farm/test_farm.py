@@ -188,7 +188,8 @@ def test_the_end_of_a_farm_is_an_event_of_the_next_one(bed: Bed) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root to mount a small file system")
 def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
     for name in ("log", "state"):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=0777", "tmpfs", str(bed.directory / name)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(bed.directory / name)], check=True)
+        shutil.chown(bed.directory / name, USER)
     try:
         bed.specify(count=1)
         bed.start()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,17 +47,21 @@ def lock_file(instance: Path) -> Path:
 
 
 @contextmanager
-def process(code: str, *words: object) -> Iterator[subprocess.Popen[str]]:
-    """A program that has said its first line, which is its attribute `said`."""
+def process(code: str, *words: object, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A program with these variables in its environment, that has said its first line, which is its attribute `said`."""
     command = [sys.executable, "-c", code, *map(str, words)]
-    environment = {**os.environ, INSTANCE_VARIABLE: str(Path(words[0]).parents[1])} if code == REPLAY else None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as started:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}) as started:
         try:
             assert started.stdout is not None
             started.said = started.stdout.readline().strip()  # type: ignore[attr-defined]
             yield started
         finally:
             started.kill()
+
+
+def replay_of(instance: Path, run: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """A process that has locked a run's folder as its replay does."""
+    return process(REPLAY, instance / "runs" / run, **{INSTANCE_VARIABLE: str(instance)})
 
 
 def me(order: str = "mine") -> Holder:
@@ -110,7 +114,7 @@ def test_the_holder_takes_it_for_each_of_its_runs_and_keeps_when_it_began(instan
 
 
 def test_a_replay_outlives_its_holder_and_keeps_the_lock(instance: Path) -> None:
-    with process(REPLAY, instance / "runs/y1") as replay, process(HOLD, instance, "y1") as holder:
+    with replay_of(instance, "y1") as replay, process(HOLD, instance, "y1") as holder:
         kill(holder)
         with pytest.raises(Busy, match=r"run y1 goes on in it \(started .* in /clone\)"):
             take(instance, me(), "y2")
@@ -139,7 +143,7 @@ def test_released_it_is_free_and_leaves_nothing(instance: Path) -> None:
 
 
 def test_released_during_a_replay_it_still_says_who_began_that(instance: Path) -> None:
-    with process(REPLAY, instance / "runs/mine"):
+    with replay_of(instance, "mine"):
         take(instance, me(), "mine")
         release(instance, me())
         work = work_in(instance)

@@ -88,7 +88,8 @@ def test_jobs_that_the_run_did_not_submit_make_it_invalid_and_are_named(tmp_path
     assert (found["valid"], found["foreign_jobs"]) == (False, 5)
     [reason] = found["reasons"]
     names = "job 1 901 somebody, job 2 902 somebody, job 3 903 somebody, ..."
-    assert reason == f"5 jobs that this run did not submit ran or waited in the cluster ({names})"
+    words = f"5 jobs that this run did not submit ran or waited in the cluster ({names})"
+    assert reason == f"{words}: cancel what is left of them, and repeat the run"
 
 
 def lost(made: RunFolder) -> None:
