@@ -7,7 +7,8 @@ owns (`root`, the instance's directory) and the path below it (`relative`), and 
 descriptor of its parent, without following links:
 
 - A component that is not what is expected is refused with `Refused`: one line that names the path and what was found.
-- Folders and files must belong to root, to the caller, or to the user, who is the owner of the first folder below `root`.
+- Folders and files must belong to root, to the caller, or to the user, who is the owner of the first folder below `root`
+  (of the folder `run`, if that one is root's).
 - A file must be regular. A file of root must have one hard link, and is only read if everybody may read it.
 - Reading is bounded: a larger file is refused.
 - Temporary files have random names and are created with O_EXCL.
@@ -317,11 +318,7 @@ def open_folder(root: Path, relative: PathBelow = "") -> Iterator[Folder]:
     names = _names(relative)
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        user = os.fstat(descriptor).st_uid
-        if names:
-            with suppress(FileNotFoundError):
-                top = os.stat(names[0], dir_fd=descriptor, follow_symlinks=False)
-                user = top.st_uid if stat.S_ISDIR(top.st_mode) else user
+        user = _user(descriptor, names[0]) if names else os.fstat(descriptor).st_uid
         folder = Folder(root, descriptor, frozenset((0, os.geteuid(), user)), user)
         for name in names:
             inner = folder.enter(name)
@@ -330,6 +327,19 @@ def open_folder(root: Path, relative: PathBelow = "") -> Iterator[Folder]:
         yield folder
     finally:
         os.close(descriptor)
+
+
+def _user(root: int, top: str) -> int:
+    """Id of the user to whom the folder `top` in the open folder `root` belongs.
+
+    If that is root, because a file system of its own is mounted there, it is the owner of the folder `run`.
+    """
+    for name in (top, "run"):
+        with suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=root, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid != 0:
+                return status.st_uid
+    return os.fstat(root).st_uid
 
 
 def _names(relative: PathBelow) -> tuple[str, ...]:

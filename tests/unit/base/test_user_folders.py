@@ -305,3 +305,18 @@ def test_a_swapped_folder_is_never_followed(swapped: Path) -> None:
             user_folders.read_bytes(swapped, "runs/first/secret", 100)
             pytest.fail("a file outside was read")
     assert contents(outside) == before
+
+
+@needs_root
+def test_a_folder_on_a_file_system_of_roots_belongs_to_the_owner_of_run(instance: Path) -> None:
+    (instance / "run").mkdir()
+    os.chown(instance / "run", 65534, 65534)
+    (instance / "log").mkdir(mode=0o777)
+    path = instance / "log/file"
+    path.write_text("text")
+    path.chmod(0o600)
+    os.chown(path, 65534, 65534)
+    assert user_folders.read_text(instance, "log/file", 10) == "text"
+    os.chown(path, 12345, 12345)
+    with pytest.raises(WrongUse, match="belongs to another user"):
+        user_folders.read_text(instance, "log/file", 10)

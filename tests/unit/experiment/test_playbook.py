@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from farm_states import farm_state
 
 from mirage.experiment import playbook
 from mirage.experiment.endings import Ending, Failed
 from mirage.terminal import status
 from mirage.terminal.progress import local_progress
 from mirage.terminal.screen import Screen, about, progress_line, start_line, time_left
-from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 
 ROOT = Path(__file__).parents[3]
@@ -381,10 +381,7 @@ class Seen(io.StringIO):
 
 def test_a_start_is_shown_while_its_modules_wait(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "mine/run").mkdir(parents=True)
-    state = starting(ready=1840, wanted=3600, rate=95.0) | {
-        "pid": os.getpid(),
-        "start_time": processes.start_time(os.getpid()),
-    }
+    state = farm_state() | starting(ready=1840, wanted=3600, rate=95.0)
     (project / "mine/run/farm.json").write_text(json.dumps(state))
     (project / "slurm/bin").mkdir(parents=True)
     answer = "idle|9|0/36/0/36\nunknown*|5|0/20/0/20\nmixed|1|1/3/0/4"

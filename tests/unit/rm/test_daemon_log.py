@@ -142,7 +142,7 @@ def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Pa
     (folder / "result.json").write_text(json.dumps({"ended": real + 10}))
     (folder / "run.json").write_text(json.dumps({"speed": 60.0}))
     of_head = call("slurm_complaints_info", instance=str(head), run="r1")
-    assert of_head["span"] == {"real": real, "virtual": began, "until": pytest.approx(began + 600)}
+    assert of_head["span"] == {"real": real, "virtual": began, "until": pytest.approx(began + 600), "ended": real + 10}
     assert of_head["counts"] == {"refused connection": 31} and len(of_head["lines"]) == 20
     assert of_head["lines"][0] == f"slurmctld.log: {stamped(began, 'error: connect: Connection refused')}".rstrip()
 

@@ -112,6 +112,8 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
     """
     since = _stamp(span.virtual)
     until = None if span.until is None else _stamp(span.until + 1)
+    if not folder.is_dir():
+        return
     with user_folders.open_folder(folder.parent, folder.name) as logs:
         yield from _of(logs, "slurmctld.log", offset, "", until)
         for name in logs.names():
