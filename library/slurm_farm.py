@@ -376,16 +376,14 @@ def clock_line(directory: Path) -> str:
     return clock.line() if (clock := instance_clock.current(directory)) else ""
 
 
-def mends_munged(written: Any, wanted: dict[str, Any], state: dict[str, Any]) -> bool:
-    """Whether a new key for munged, which does not run, is all that changes: a run that waits for munged can then go on."""
+def only_new_key(written: Any, wanted: dict[str, Any]) -> bool:
+    """Whether a new key for munged is all that changes. It was made because there was none: a run that waits for munged goes on."""
 
-    def without_key(content: Any) -> Any:
-        daemons = content.get("daemons", []) if isinstance(content, dict) else []
-        return [{**daemon, "digest": ""} if daemon.get("kind") == "munged" else daemon for daemon in daemons]
+    def without_key(content: dict[str, Any]) -> dict[str, Any]:
+        daemons = content.get("daemons", [])
+        return {**content, "daemons": [{**daemon, "digest": ""} if daemon["kind"] == "munged" else daemon for daemon in daemons]}
 
-    munged = state["daemons"].get("munged", {"ready": 1})
-    same = isinstance(written, dict) and {**written, "daemons": without_key(written)} == {**wanted, "daemons": without_key(wanted)}
-    return same and written != wanted and not munged["ready"]
+    return isinstance(written, dict) and written != wanted and without_key(written) == without_key(wanted)
 
 
 def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
@@ -396,7 +394,7 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     state = running_farm(directory) if (directory / "run").is_dir() else None
     # An earlier call may have been killed after it wrote the file and before the farm read it.
     changed = written != wanted or state is None or state.get("specification") != file_digest(spec_file)
-    if state is not None and changed and not mends_munged(written, wanted, state):
+    if state is not None and changed and not only_new_key(written, wanted):
         refuse_during_run(directory)
     if module.check_mode:
         return {"changed": changed, "clock": clock_line(directory)}

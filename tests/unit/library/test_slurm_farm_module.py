@@ -365,18 +365,16 @@ def test_a_farm_that_does_not_start_is_reported_with_its_last_words(call: Caller
     assert message == f"the farm does not run: farm: no such luck; see {params['directory']}/log/farm.log"
 
 
-def test_a_new_key_for_a_munged_that_does_not_run_is_no_change_of_the_cluster() -> None:
-    mends = load("slurm_farm").mends_munged
+def test_a_new_key_of_munged_alone_is_told_from_other_changes() -> None:
+    only_new_key = load("slurm_farm").only_new_key
     before = {"user": "u", "daemons": [{"kind": "munged", "digest": ""}, {"kind": "slurmctld", "digest": "1"}]}
     new_key = {**before, "daemons": [{"kind": "munged", "digest": "2"}, before["daemons"][1]]}
     other = {**new_key, "daemons": [new_key["daemons"][0], {"kind": "slurmctld", "digest": "2"}]}
-    dead, alive = ({"daemons": {"munged": {"ready": ready}}} for ready in (0, 1))
-    assert mends(before, new_key, dead)
-    assert not mends(before, new_key, alive)
-    assert not mends(before, other, dead)
-    assert not mends(before, {**new_key, "user": "v"}, dead)
-    assert not mends(None, new_key, dead)
-    assert not mends(before, before, dead)
+    assert only_new_key(before, new_key)
+    assert not only_new_key(before, other)
+    assert not only_new_key(before, {**new_key, "user": "v"})
+    assert not only_new_key(None, new_key)
+    assert not only_new_key(before, before)
 
 
 @without_systemd
