@@ -119,7 +119,7 @@ def link_records(lane: Lane) -> None:
 @fault(
     "link-plan",
     "the user plants links at plan.csv and run.json in runs/RUN",
-    "the files of root are unchanged; one line says that a link was found",
+    "the files of root are unchanged; one line names the file",
 )
 def link_plan(lane: Lane) -> None:
     lane.build()
@@ -127,7 +127,7 @@ def link_plan(lane: Lane) -> None:
     _plant(lane, [(lane.folder() / "plan.csv", folder / "log", True), (lane.folder() / "run.json", folder / "log", True)])
     ended = lane.ended(lane.start_experiment())
     _judge(lane, ended, snapshot)
-    says(ended, FOUND)
+    says(ended, rf"{FOUND}|(run\.json|plan\.csv): ")
 
 
 @fault(
