@@ -27,8 +27,9 @@ def call(capsys: pytest.CaptureFixture[str]) -> Caller:
 
 
 REPLAY = (
-    "import sys, time; from pathlib import Path; from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
-    "lock = take_lock(Path(sys.argv[1]), Waker()); sign_lock(lock); print('replays', flush=True); time.sleep(1000)"
+    "import os, sys, time; from pathlib import Path; from slurm_mirage.replay.process import Waker, sign_lock, take_lock\n"
+    "os.setuid(int(sys.argv[2])); lock = take_lock(Path(sys.argv[1]), Waker()); sign_lock(lock)\n"
+    "print('replays', flush=True); time.sleep(1000)"
 )
 
 
@@ -40,8 +41,12 @@ def replaying() -> Iterator[Callable[[Path, str], None]]:
     def start(directory: Path, run: str) -> None:
         folder = directory / "runs" / run
         folder.mkdir(parents=True, exist_ok=True)
+        # As in an instance, whose user is the owner of `run`.
+        owner = (directory / "run").stat() if (directory / "run").exists() else folder.stat()
+        if os.geteuid() == 0:
+            os.chown(folder, owner.st_uid, owner.st_gid)
         process = subprocess.Popen(
-            [sys.executable, "-c", REPLAY, str(folder / "replay.lock")],
+            [sys.executable, "-c", REPLAY, str(folder / "replay.lock"), str(owner.st_uid)],
             stdout=subprocess.PIPE,
             env={**os.environ, INSTANCE_VARIABLE: str(directory)},
         )

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """The text with escapes in the place of line breaks and other characters that are not printable: it may quote a file."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 class WrongUse(Exception):
     """A parameter, a file or a host that cannot be used as requested. Nothing has been changed on any host when it is raised.
 
@@ -14,7 +21,7 @@ class WrongUse(Exception):
 
     def __init__(self, message: str, parameter: str = "", value: object = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = one_line(message)
         self.parameter = parameter
         self.value = value
 
