@@ -85,13 +85,14 @@ lines:
   sample: ["slurmd.n3.log: [2026-11-21T10:00:00.123] error: connect: Connection timed out"]
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.farm.events import read_events
+from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
 from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Span, by_kind, complaints
 
@@ -107,6 +108,14 @@ def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
         ended = result["ended"]
         until = start["virtual"] + (ended - start["real"]) * settings["speed"]
     return {"real": start["real"], "virtual": start["virtual"], "until": until, "ended": ended}, start["controller_log_offset"]
+
+
+def with_full_folders(instance: Path, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events, and one for each folder that is full now: the farm cannot note it if the disk with its events is full."""
+    noted = {event["path"] for event in events if event["event"] == "full"}
+    now = round(time.time(), 3)
+    full = [str(path) for path in full_folders(instance).values()]
+    return [*events, *({"event": "full", "real": now, "path": path} for path in full if path not in noted)]
 
 
 def first_of_each(errors: list[Complaint], most: int) -> list[str]:
@@ -147,7 +156,7 @@ def main() -> None:
             span, offset = span_of(instance, module.params["run"])
         of_logs = Span(span["real"], span["virtual"], span["until"]) if span else None
         errors = list(complaints(instance / "log", of_logs, offset)) if of_logs else []
-        events = read_events(instance, span["real"], span["ended"]) if span else []
+        events = with_full_folders(instance, read_events(instance, span["real"], span["ended"])) if span else []
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except (KeyError, TypeError, ValueError) as error:

@@ -123,6 +123,12 @@ def failure_of_daemons(directory: Path) -> str:
     return "" if state is None else failure_of(state, directory, NEEDED)
 
 
+def lack_of_state_space(directory: Path) -> str:
+    """Error message for a folder that is full and without which slurmctld accepts no job and starts none."""
+    full = [path for path in full_folders(directory).values() if path.name != "log"]
+    return no_space(full[0]) if full else ""
+
+
 def follow(directory: Path, run: str, wait: float) -> dict[str, Any]:
     """Wait until the replay has ended or cannot go on, at most `wait` seconds; returns the module's result. Raises WrongUse."""
     deadline = time.monotonic() + wait
@@ -131,7 +137,7 @@ def follow(directory: Path, run: str, wait: float) -> dict[str, Any]:
         result = state_of(directory, run)
         if not result["running"]:
             return result
-        failure, now = failure_of_daemons(directory), time.monotonic()
+        failure, now = failure_of_daemons(directory) or lack_of_state_space(directory), time.monotonic()
         if not failure:
             well = now
         elif now - well >= min(FAILING_FOR, wait):
