@@ -305,13 +305,16 @@ class Lane:
             timeout=60,
         )  # fmt: skip
 
-    def as_user(self, code: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a Python program as the instance's user, outside of the instance. It is killed at the end of the fault."""
+    def as_user(self, code: str, *arguments: str, text: str = "") -> subprocess.Popen[bytes]:
+        """Start a Python program as the instance's user, outside of the instance. It is killed at the end of the fault.
+
+        text: its standard input, for what is too long for an argument
+        """
         account = self.account()
         process = subprocess.Popen(
             ["/usr/bin/python3", "-I", "-c", code, *arguments],
             cwd="/",
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             user=account.pw_uid,
@@ -324,6 +327,9 @@ class Lane:
             process.wait()
 
         self.stack.callback(end)
+        assert process.stdin is not None
+        process.stdin.write(text.encode())
+        process.stdin.close()
         return process
 
     # ---- what has to hold afterwards ----

@@ -19,7 +19,7 @@ FOUND = "symbolic link|is a link|symlink"
 # Plants symbolic links until it is killed, at most for a quarter of an hour: [path, target, whether an existing file is replaced].
 _PLANTER = """
 import json, os, sys, time
-wanted = json.loads(sys.argv[1])
+wanted = json.load(sys.stdin)
 end = time.monotonic() + 900
 while time.monotonic() < end:
     for path, target, replaces in wanted:
@@ -59,7 +59,7 @@ def _victims(lane: Lane) -> tuple[Path, Snapshot]:
 
 
 def _plant(lane: Lane, wanted: Sequence[tuple[Path, Path, bool]]) -> None:
-    lane.as_user(_PLANTER, json.dumps([[str(path), str(target), replaces] for path, target, replaces in wanted]))
+    lane.as_user(_PLANTER, text=json.dumps([[str(path), str(target), replaces] for path, target, replaces in wanted]))
 
 
 def _judge(lane: Lane, ended: Ended, snapshot: Snapshot) -> None:

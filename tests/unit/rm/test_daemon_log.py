@@ -124,7 +124,7 @@ def test_a_log_that_was_begun_anew_is_read_from_its_beginning(tmp_path: Path) ->
     assert by_kind(complaints(tmp_path / "nosuch", Span(0.0, 0.0))) == {}
 
 
-def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Path) -> None:
+def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, real = 2_000_000_000.0, time.time() - 30
     head, other = tmp_path / "head", tmp_path / "other"
     for instance, log in ((head, "slurmctld.log"), (other, "slurmd.n7.log")):
@@ -148,6 +148,12 @@ def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Pa
 
     of_other = call("slurm_complaints_info", instance=str(other), span=of_head["span"], lines=3)
     assert of_other["counts"] == of_head["counts"] and len(of_other["lines"]) == 3
+
+    assert of_head["events"] == []
+    with monkeypatch.context() as patch:
+        patch.setattr("ansible.module_utils.slurm_mirage.base.disk.LEAST_FREE", 1 << 62)
+        full = call("slurm_complaints_info", instance=str(head), run="r1")["events"]
+    assert {(event["event"], event["path"]) for event in full} == {("full", str(head / "runs"))}
 
     (folder / "journal.jsonl").write_text("no journal\n")
     assert call("slurm_complaints_info", instance=str(head), run="r1")["msg"].startswith("wrong use: journal.jsonl:1: ")
