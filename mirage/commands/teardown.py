@@ -16,4 +16,6 @@ def teardown(values: dict[str, Value], screen: Screen) -> Ending:
     preflight.privileges(values)
     variables = {"mirage_cluster": values["CLUSTER"]}
     watcher = run_playbook("teardown", variables, inventory, screen, new_log("teardown", values))
+    if not watcher.changed:
+        return Ending("ok", f"no host has a cluster {values['CLUSTER']}, changed=0; results stay")
     return Ending("ok", f"cluster {values['CLUSTER']} is gone, changed={watcher.changed}; results stay")
