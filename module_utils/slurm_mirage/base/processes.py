@@ -59,6 +59,11 @@ def start_time(pid: int) -> int | None:
     return int(fields[19]) if fields and fields[0] != b"Z" else None
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether process `pid` is stopped by a signal or by a debugger (states T and t of proc(5))."""
+    return _stat_fields(pid)[:1] in ([b"T"], [b"t"])
+
+
 def is_alive(pid: int, started: int) -> bool:
     """Return whether the process with id `pid` and start time `started` (clock ticks since boot) still runs."""
     return start_time(pid) == started

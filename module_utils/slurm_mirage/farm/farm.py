@@ -45,6 +45,7 @@ BACK_OFF_MAX = 30.0  # seconds between two starts of a daemon that keeps failing
 FAILING_AFTER_START = 3.0  # seconds after a start during which a daemon that failed repeatedly still counts as failing
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which earlier failures of a daemon are forgotten, and an unready daemon no longer delays others
+STOPPED_AFTER = 60.0  # seconds for which a daemon is stopped before that is a failure
 ADOPTED_BATCH = 200  # adopted daemons checked each second: they are no children, so the kernel does not report when they end
 STATE = "run/farm.json"
 COUNTS = ("wanted", "up", "ready")
@@ -87,6 +88,7 @@ class Farm:
         self.clock_is_set = False  # whether the clock has been set as specified
         self.failing: dict[str, str] = {}
         self.trouble = ""  # why no daemon can be started
+        self.stopped_since: dict[int, float] = {}  # by process id, of stopped daemons other than slurmd (monotonic)
         self.events = EventLog(directory)
         self.full_folders = FullFolders(directory)
         self.out_of_memory = OutOfMemory()
@@ -396,7 +398,8 @@ class Farm:
         leaving: number of daemons that have to end before others start; rate: slurmd that become ready per second, or null;
         waiting_for_memory: seconds for which no slurmd could be started and the available memory has not grown, or null; restarts:
         number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count: number of
-        all; trouble: why no daemon can be started, or empty; refused: reason by isolation measure that the kernel refused
+        all; trouble: why no daemon can be started, or empty; stopped: process ids by name of the daemons other than slurmd that
+        somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel refused
         """
         kinds = [kind for kind in KIND_ORDER if self.wanted[kind]]
         controller = self.daemons.get("slurmctld")
@@ -417,8 +420,17 @@ class Farm:
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
             "failing_count": sum(1 for _ in self._failing()),
             "trouble": self.trouble,
+            "stopped": self._stopped(),
             "refused": self.spawner.refused,
         }
+
+    def _stopped(self) -> dict[str, int]:
+        """Return the process ids of stopped daemons by name, as in `state`. A slurmd is one of many: slurmctld notices it."""
+        daemons = [self.daemons[kind] for kind in KIND_ORDER if kind != "slurmd" and kind in self.daemons]
+        stopped = {daemon.pid: daemon.name for daemon in daemons if daemon.pid and processes.is_stopped(daemon.pid)}
+        now = time.monotonic()
+        self.stopped_since = {pid: self.stopped_since.get(pid, now) for pid in stopped}
+        return {stopped[pid]: pid for pid, since in self.stopped_since.items() if now - since >= STOPPED_AFTER}
 
     def _failing(self) -> Iterator[tuple[str, str]]:
         """Yield name and last error of each daemon that has failed repeatedly and has not run for long since."""
@@ -450,13 +462,17 @@ class Farm:
 
 
 def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str] = ()) -> str:
-    """Return why the farm in `state` cannot start a daemon, and what to do; empty when none fails.
+    """Return why the farm in `state` cannot start a daemon, or which one is stopped, and what to do; empty when none fails.
 
     Of several failing daemons it is the one that others depend on most: slurmctld does not start without slurmdbd. With `kinds`,
     only daemons of these names count.
     """
     if state.get("trouble"):
         return str(state["trouble"])
+    stopped = state.get("stopped")
+    for name in KIND_ORDER if isinstance(stopped, dict) else ():
+        if isinstance(pid := stopped.get(name), int):
+            return f"{name} has been stopped by a signal: let it go on with `kill -CONT {pid}`"
     failing = {name: reason for name, reason in state["failing"].items() if not kinds or name in kinds}
     if not failing:
         return ""

@@ -23,7 +23,7 @@ from slurm_mirage.clock.clock import Clock
 from slurm_mirage.clock.instance_clock import clock_file
 from slurm_mirage.farm.daemons import Spec
 from slurm_mirage.farm.events import how_it_ended, read_events
-from slurm_mirage.farm.farm import read_state
+from slurm_mirage.farm.farm import Farm, failure_of, read_state
 
 PACKAGE = Path(__file__).parents[3] / "module_utils"
 USER = "nobody" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
@@ -208,6 +208,27 @@ def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
         bed.farm.wait(60)
         for name in ("log", "state"):
             subprocess.run(["umount", str(bed.directory / name)], check=True)
+
+
+def test_a_daemon_that_somebody_has_stopped_is_a_failure_after_some_time(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    bed.specify_all(bed.entry(1, name="munged", kind="munged"))
+    farm = Farm(bed.directory)
+    with subprocess.Popen(["sleep", "100"]) as process:
+        farm.daemons["munged"].pid = process.pid
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: processes.is_stopped(process.pid))
+        assert farm.state()["stopped"] == {}
+        monkeypatch.setattr("slurm_mirage.farm.farm.STOPPED_AFTER", 0.0)
+        state = farm.state()
+        assert state["stopped"] == {"munged": process.pid}
+        assert failure_of(state, bed.directory) == (
+            f"munged has been stopped by a signal: let it go on with `kill -CONT {process.pid}`"
+        )
+        process.send_signal(signal.SIGCONT)
+        until(lambda: not processes.is_stopped(process.pid))
+        assert farm.state()["stopped"] == {} and failure_of(farm.state(), bed.directory) == ""
+        process.kill()
+    assert failure_of(state | {"stopped": {"munged": "; reboot"}}, bed.directory) == ""
 
 
 def test_a_clock_that_cannot_be_read_is_a_trouble_and_not_the_end_of_the_farm(bed: Bed) -> None:
