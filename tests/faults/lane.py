@@ -359,7 +359,9 @@ class Lane:
             fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
             if fields.get("JobState") == "COMPLETED":
                 ran.setdefault(fields.get("Name", ""), set()).add(fields.get("JobId", ""))
-        doubled = sorted(name for name, ids in ran.items() if len(ids) > 1)
+        # The jobs that measure what a launch costs have one name.
+        names = {row["name"] for row in _rows(folder / "plan.csv")}
+        doubled = sorted(name for name, ids in ran.items() if len(ids) > 1 and name in names)
         if doubled:
             raise Wrong(f"jobs that completed under two job ids: {', '.join(doubled)}")
 
