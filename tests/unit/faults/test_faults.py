@@ -53,10 +53,11 @@ def write_run(folder: Path, ids: Sequence[int], completed: Sequence[tuple[int, i
     folder.mkdir(parents=True)
     for name, found in (("plan.csv", range(1, lanes.JOBS + 1)), ("jobs.csv", ids)):
         with (folder / name).open("w", newline="") as stream:
-            csv.writer(stream).writerows([["id", "state"], *([number, "COMPLETED"] for number in found)])
+            csv.writer(stream).writerows([["id", "name", "state"], *([number, f"r.{number}", "COMPLETED"] for number in found)])
     write_json(folder / "metrics.json", {"jobs": {"lost": 0}})
     write_json(folder / "status.json", {})
     lines = [f"JobId={slurm} Name=r.{job} JobState=COMPLETED NodeList=n1 " for slurm, job in completed]
+    lines += [f"JobId={slurm} Name=r.launch JobState=COMPLETED NodeList=n1 " for slurm in (901, 902)]
     (folder / "jobcomp.log").write_text("\n".join(lines) + "\n")
 
 
