@@ -470,8 +470,8 @@ def failure_of(state: Mapping[str, Any], directory: Path, kinds: Collection[str]
     if state.get("trouble"):
         return str(state["trouble"])
     stopped = state.get("stopped")
-    for name in KIND_ORDER if isinstance(stopped, dict) else ():
-        if isinstance(pid := stopped.get(name), int):
+    for name in KIND_ORDER:
+        if isinstance(stopped, dict) and isinstance(pid := stopped.get(name), int):
             return f"{name} has been stopped by a signal: let it go on with `kill -CONT {pid}`"
     failing = {name: reason for name, reason in state["failing"].items() if not kinds or name in kinds}
     if not failing:
