@@ -61,10 +61,17 @@ def key_removed_in_use(lane: Lane) -> None:
     lane.complete()
 
 
-@fault("key-readable", "the munge key with mode 0644", "`make experiment` ends `ok`, and the key is private again")
+@fault(
+    "key-readable",
+    "the munge key with mode 0644",
+    "`wrong use:` says that others may have read it; without the key the same command makes a new one and finishes",
+)
 def key_readable(lane: Lane) -> None:
     lane.build()
-    (lane.directory / "etc/munge.key").chmod(0o644)
+    key = lane.directory / "etc/munge.key"
+    key.chmod(0o644)
+    expect(lane.experiment(), ("wrong use",), r"munge\.key: mode 0644")
+    key.unlink()
     expect(lane.experiment(), ("ok",))
     _key_is_private(lane)
     lane.complete()
