@@ -98,7 +98,10 @@ def copy_content(source: int, target: int, size: int) -> None:
                 in_kernel = False
                 continue
         else:
-            done = os.write(target, os.read(source, min(left, BLOCK)))
+            data = os.read(source, min(left, BLOCK))
+            done = len(data)
+            while data:
+                data = data[os.write(target, data) :]
         if done == 0:
             return
         left -= done
