@@ -53,12 +53,8 @@ class MeasuredSchedule:
         """
         ratio = (pl.col("s") - pl.col("a")) / pl.col("t")
         long = self.population.inside.lazy().filter(pl.col("t") > 1).select(c=pl.col("c").fill_null(0), x=ratio).collect()
-        nodes = long["c"].to_numpy()
-        number = np.bincount(nodes)
-        occurring = np.flatnonzero(number)
-        by_nodes = pl.DataFrame(
-            {"c": occurring, "n": number[occurring], "x": np.bincount(nodes, weights=long["x"].to_numpy())[occurring]}
-        )
+        occurring, place = np.unique(long["c"].to_numpy(), return_inverse=True)
+        by_nodes = pl.DataFrame({"c": occurring, "n": np.bincount(place), "x": np.bincount(place, weights=long["x"].to_numpy())})
         return by_nodes.with_columns(pl.col("c").replace(0, None))
 
 
@@ -179,8 +175,7 @@ def profile(population: Population, window: Window, suspensions: pl.DataFrame | 
 def _distribution(levels: pl.DataFrame, nodes: int) -> pl.DataFrame:
     """The numbers of busy nodes that occur, ascending (`nodes`), and for which share of the time (`share`)."""
     # Jobs that share nodes may add up to more than there are.
-    level = levels["busy_nodes"].clip(0, nodes).to_numpy()
+    occurring, place = np.unique(levels["busy_nodes"].clip(0, nodes).to_numpy(), return_inverse=True)
     # One after the other, where a group_by adds up in any order: see MeasuredSchedule.long_by_nodes.
-    seconds = np.bincount(level, weights=levels["dt"].to_numpy())
-    occurring = np.flatnonzero(seconds)
-    return pl.DataFrame({"nodes": occurring, "share": seconds[occurring] / seconds.sum()})
+    seconds = np.bincount(place, weights=levels["dt"].to_numpy())
+    return pl.DataFrame({"nodes": occurring, "share": seconds / seconds.sum()})

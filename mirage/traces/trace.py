@@ -94,6 +94,6 @@ def peak_use(frame: pl.DataFrame) -> int:
 
 
 def _number(value: str | None) -> int | None:
-    """The number at the beginning of a header's value (128 for `128 (and 2 for service)`); None if there is none above 0."""
-    number = re.match(r"\d+", value or "")
+    """The number at the beginning of a header's value (128 for `128 (and 2 for service)`); None unless it is from 1 to 10^9 - 1."""
+    number = re.match(r"\d{1,9}(?!\d)", value or "")
     return int(number[0]) or None if number else None

@@ -62,6 +62,12 @@ def worked(result: dict[str, Any]) -> dict[str, Any]:
     return {name: result["metrics"][name] for name in ON_PAPER}
 
 
+@pytest.mark.parametrize("nodes", [20, 999_999_999])
+def test_impossible_sizes_need_no_memory(nodes: int) -> None:
+    jobs = frame({"submit": 0, "start": 0, "end": 9, "processors": 1 << 53}, {"submit": 0, "start": 9, "end": 18, "processors": 4})
+    assert metrics.compute(jobs, max(80, nodes), nodes)["metrics"]["W3"] is not None
+
+
 def test_six_jobs_on_paper() -> None:
     result = metrics.compute(SIX, 4, 4, suspensions=SIX_STOPS)
     assert worked(result) == pytest.approx(ON_PAPER, rel=1e-12)

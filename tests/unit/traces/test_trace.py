@@ -69,6 +69,7 @@ def test_other_content_is_refused(tmp_path: Path, content: str, message: str) ->
         ("; MaxProcs: 128 (and 2 for service)\n", (128, None)),
         ("; MaxNodes: 3\n", (4, 3)),
         ("; MaxProcs: 0\n; MaxNodes: unknown\n", (4, None)),
+        ("; MaxProcs: 8888888888\n; MaxNodes: " + 5000 * "1" + "\n", (4, None)),
     ],
 )
 def test_the_machine_of_a_log(tmp_path: Path, header: str, machine: tuple[int, int | None]) -> None:
