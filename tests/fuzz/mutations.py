@@ -26,8 +26,8 @@ _FIELD = re.compile(rb"[^ ,|=:\n]+")
 def mutated(content: bytes, chance: random.Random) -> bytes:
     """The content with one to six mutations."""
     for _ in range(chance.randint(1, 6)):
-        content = chance.choice((_bytes, _bytes, _field, _field, _lines))(content, chance)
-    return content[:LARGEST]
+        content = chance.choice((_bytes, _bytes, _field, _field, _lines))(content, chance)[:LARGEST]
+    return content
 
 
 def _bytes(content: bytes, chance: random.Random) -> bytes:
@@ -62,5 +62,6 @@ def _lines(content: bytes, chance: random.Random) -> bytes:
     line = lines.pop(place)
     cut = line[: chance.randint(0, len(line))]
     where = chance.choice((place, chance.randint(0, len(lines))))
-    lines.insert(where, chance.choice((b"", line * 2, line * 200, cut, cut + b"\n", line.rstrip(b"\r\n"), line)))
+    many = line * min(200, 1 + LARGEST // len(line))
+    lines.insert(where, chance.choice((b"", line * 2, many, cut, cut + b"\n", line.rstrip(b"\r\n"), line)))
     return b"".join(lines)

@@ -104,6 +104,7 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("PartitionName=p Nodes=ALL\n", "has no NodeName line"),
         ("NodeName=a1\nnonsense\n", r"line 2: 'nonsense' is no Key=Value"),
         ("NodeName=a1 CPUs=many\n", r"line 1: CPUs=many is not a whole number"),
+        (f"NodeName=a1 Sockets={5000 * '1'}\n", "line 1: Sockets=1{40} is not a whole number"),
         ("NodeName=a[1-2]\nNodeName=a2\n", "line 2: node a2 is there twice"),
         ("NodeName=a[1\n", "'a\\[1' is not a host list"),
         ("NodeName=a1\nPartitionName=p Nodes=b1\n", "there is no node b1"),
@@ -349,3 +350,10 @@ def test_each_word_is_in_one_table() -> None:
         assert {word.lower() for word in since} <= set(taken)
     assert not set(site_words.NODE_TAKEN) & set(site_words.NODE_OVERRIDDEN)
     assert not set(site_words.PARTITION_TAKEN) & set(site_words.PARTITION_OVERRIDDEN)
+
+
+def test_a_number_of_gpus_of_thousands_of_digits_is_left_out() -> None:
+    assert split_gres(f"gpu:{5000 * '1'},gpu:v100:2") == (
+        "gpu:v100:2",
+        [(f"gpu:{5000 * '1'}", "NAME:COUNT or NAME:TYPE:COUNT can be emulated")],
+    )

@@ -238,6 +238,11 @@ def test_requests_that_are_not_played_are_counted() -> None:
     }
 
 
+def test_a_partition_may_have_a_name_with_any_character() -> None:
+    chosen = prepared(log({"Partition": "batch\x0bat\u2028ch"}, {"Partition": "other"}))
+    assert chosen.jobs["partition_name"].to_list() == ["batch\x0bat\u2028ch", "other"]
+
+
 def test_the_example() -> None:
     trace = read_trace(EXAMPLE)
     chosen = prepared(trace)

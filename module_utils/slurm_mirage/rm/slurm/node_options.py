@@ -21,7 +21,7 @@ SHARED = ("mps", "shard")
 MOST_GPUS = 64
 OURS = ("nodename", "nodehostname", "nodeaddr", "port", "cpus", "procs")
 """Words that a class has no say in, or says otherwise."""
-_GRES = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d*[KMGTP]?))?\Z")
+_GRES = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(:(?P<type>[A-Za-z_][\w.+-]*))?(:(?P<count>[1-9]\d{0,8}[KMGTP]?))?\Z")
 
 Words = tuple[tuple[str, str], ...]
 
@@ -56,8 +56,8 @@ def arrangement(cpus: int, words: Words, where: str = "nodes") -> tuple[int, int
 
     def number(name: str, default: int) -> int:
         text = word(words, name, str(default))
-        if not text.isdecimal() or int(text) < 1:
-            raise WrongUse(f"{where}: extra: {name} {text!r}: a whole number from 1 on")
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
+            raise WrongUse(f"{where}: extra: {name} {text[:40]!r}: a whole number from 1 to 10^9 - 1")
         return int(text)
 
     cores, threads = number("CoresPerSocket", 1), number("ThreadsPerCore", 1)

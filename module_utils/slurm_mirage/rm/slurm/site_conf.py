@@ -389,8 +389,9 @@ def _cpus(site: SiteConf, line: str, words: _Words, where: str, count: int) -> i
     def number(key: str) -> int | None:
         if key not in words:
             return None
-        if not words[key][1].isdecimal() or int(words[key][1]) < 1:
-            raise WrongUse(f"{where}: {words[key][0]}={words[key][1]} is not a whole number from 1 on", parameter="slurm_conf")
+        if not re.fullmatch("[0-9]{1,9}", words[key][1]) or int(words[key][1]) < 1:
+            value = f"{words[key][0]}={words[key][1][:40]}"
+            raise WrongUse(f"{where}: {value} is not a whole number from 1 to 10^9 - 1", parameter="slurm_conf")
         return int(words[key][1])
 
     given = number("cpus") or number("procs")
