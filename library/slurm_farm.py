@@ -377,7 +377,7 @@ def clock_line(directory: Path) -> str:
 
 
 def only_new_key(written: Any, wanted: dict[str, Any]) -> bool:
-    """Whether a new key for munged is all that changes. It was made because there was none: a run that waits for munged goes on."""
+    """Return whether only the digest of munged's key changes. Such a change is allowed during a run, which waits for munged."""
 
     def without_key(content: dict[str, Any]) -> dict[str, Any]:
         daemons = content.get("daemons", [])

@@ -92,9 +92,9 @@ def running(knobs: dict[str, Value]) -> str | None:
 
 
 def at_work(knobs: dict[str, Value]) -> Work | None:
-    """What goes on in CLUSTER on this machine, preparation and collection included; None without a run, or for other hosts.
+    """Return the run that is prepared, replayed or collected in CLUSTER on this machine; None if there is none, or for other hosts.
 
-    Without root only a replay is known.
+    A user other than root learns of replays only.
     """
     if not is_here(knobs):
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirage import RESULTS
 
-from .lane import Ended, Lane, checked, expect, until
+from .lane import Lane, checked, expect, until
 from .table import Wrong, fault
 
 FULL = r"full|no space"
@@ -48,15 +48,16 @@ def _fill(folder: Path) -> None:
                     raise
 
 
-def _filled_in_run(lane: Lane, name: str) -> Ended:
-    """Run an experiment whose folder `name` in the instance becomes full before the first job ends."""
+def _full_in_run(lane: Lane, name: str) -> None:
+    """Run an experiment whose folder `name` in the instance becomes full before the first job ends; then with room again."""
     folder = _mount(lane, name)
     command = lane.start_experiment()
     lane.until_submitted(command, 2)
     _fill(folder)
     ended = lane.ended(command)
     (folder / FILLER).unlink()
-    return ended
+    expect(ended, ("failed", "invalid"), FULL)
+    lane.goes_on()
 
 
 @fault(
@@ -65,9 +66,7 @@ def _filled_in_run(lane: Lane, name: str) -> Ended:
     "the reason names the full disk; with room again the same command finishes",
 )
 def runs_full(lane: Lane) -> None:
-    ended = _filled_in_run(lane, "runs")
-    expect(ended, ("failed", "invalid"), FULL)
-    lane.goes_on()
+    _full_in_run(lane, "runs")
 
 
 @fault(
@@ -76,9 +75,7 @@ def runs_full(lane: Lane) -> None:
     "the reason names the full disk; with room again the same command finishes",
 )
 def log_full(lane: Lane) -> None:
-    ended = _filled_in_run(lane, "log")
-    expect(ended, ("failed", "invalid"), FULL)
-    lane.goes_on()
+    _full_in_run(lane, "log")
 
 
 @fault(
@@ -87,9 +84,7 @@ def log_full(lane: Lane) -> None:
     "the reason names the full disk; with room again the same command finishes",
 )
 def state_full(lane: Lane) -> None:
-    ended = _filled_in_run(lane, "state")
-    expect(ended, ("failed", "invalid"), FULL)
-    lane.goes_on()
+    _full_in_run(lane, "state")
 
 
 def _in_namespace(script: str) -> list[str]:

@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+from testbed.layout import Host
+
 from .bed import BedLane, of_host, signal_host
 from .lane import INSTANCES, Lane, Snapshot, checked, expect, until
 from .table import Wrong, fault
@@ -22,6 +24,16 @@ def _on_bed(lane: Lane) -> BedLane:
     return lane
 
 
+def _cut_off(host: Host, seconds: float) -> None:
+    """Cut a host's network for some seconds."""
+    link = f"vb-{host.machine}"
+    checked(["ip", "link", "set", link, "down"])
+    try:
+        time.sleep(seconds)
+    finally:
+        checked(["ip", "link", "set", link, "up"])
+
+
 @fault(
     "network-cut",
     "the network of a compute host cut for 30 s during the replay",
@@ -32,12 +44,7 @@ def network_cut(lane: Lane) -> None:
     host = _on_bed(lane).machines.hosts[1]
     command = lane.start_experiment()
     lane.until_submitted(command)
-    link = f"vb-{host.machine}"
-    checked(["ip", "link", "set", link, "down"])
-    try:
-        time.sleep(AWAY)
-    finally:
-        checked(["ip", "link", "set", link, "up"])
+    _cut_off(host, AWAY)
     expect(lane.ended(command, SLOWLY), ("invalid",), r"node.*(respond|fail)|requeue")
     lane.complete()
 
@@ -71,12 +78,7 @@ def head_cut(lane: Lane) -> None:
     host = _on_bed(lane).machines.hosts[0]
     command = lane.start_experiment()
     lane.until_submitted(command)
-    link = f"vb-{host.machine}"
-    checked(["ip", "link", "set", link, "down"])
-    try:
-        time.sleep(AWAY + 10)
-    finally:
-        checked(["ip", "link", "set", link, "up"])
+    _cut_off(host, AWAY + 10)
     ended = expect(lane.ended(command, SLOWLY), ("failed", "invalid", "ok"))
     if ended.word == "failed":
         expect(ended, ("failed",), f"unreachable|{host.name}|ssh|connect")

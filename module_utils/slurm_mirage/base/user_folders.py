@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, Union
 
-from .errors import WrongUse
+from .errors import WrongUse, one_line
 
 SMALL = 1 << 20
 """Limit in bytes for the state of a farm, the progress of a replay, a lock or a clock: files of some hundred bytes."""
@@ -70,8 +70,7 @@ class Folder:
 
     def shown(self, name: str) -> str:
         """Return the path of an entry for a message of one line, whatever characters the user gave it."""
-        text = str(self.path / name)
-        return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+        return one_line(str(self.path / name))
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of an entry (lstat(2)); None when there is none."""
