@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from slurm_mirage.base.files import read_json
@@ -84,7 +85,10 @@ def two_runs_at_once(lane: Lane) -> None:
     lane.build()
     runs = [lane.run("-1"), lane.run("-2")]
     commands = [lane.start_experiment(run) for run in runs]
-    ended = [lane.ended(command, label=f"experiment {number}") for number, command in enumerate(commands, 1)]
+    # Either may be refused: each is timed by a thread of its own.
+    with ThreadPoolExecutor(len(commands)) as pool:
+        labels = [f"experiment {number}" for number in range(1, len(commands) + 1)]
+        ended = list(pool.map(lambda command, label: lane.ended(command, label=label), commands, labels))
     done = [run for run, end in zip(runs, ended, strict=True) if end.word == "ok"]
     if not done:
         raise Wrong("neither of the two ended with `ok:`")
