@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -214,7 +215,8 @@ def within(course: pl.DataFrame, window: Window) -> pl.DataFrame:
 
 def course(population: Population, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
     """What holds from each instant `time` on, in order: processors that waiting jobs ask for (`waiting`), processors in use
-    (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds.
+    (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds; the first row, at minus
+    infinity, is the empty machine.
 
     suspensions: columns job, suspend, resume, of all jobs. A job waits for its size at the start, from when it is eligible, but not
     during its executions, and holds the size that it has at the time; while it is suspended it holds nothing. A job that never
@@ -232,6 +234,7 @@ def course(population: Population, suspensions: pl.DataFrame | None, *, with_nod
     unstarted = unstarted.filter(pl.col("q") < pl.col("f"))
     constant = measured if resized is None else measured.join(resized.jobs, on="id", how="anti")
     changes = [
+        change(measured.head(1).select("p", "c", time=pl.lit(-math.inf)), "time"),
         change(measured, "q", waiting=p),
         change(constant, "s", waiting=-p, running=1),
         change(constant, "f", running=-1),

@@ -37,7 +37,10 @@ def schedules(draw: st.DrawFn, longest: int = 60) -> list[Job]:
     runtimes = st.one_of(times, st.integers(0, longest).map(float))
     stopped = st.sampled_from([0.0, 0.0, 0.0, 5.0, 7.5])
     size = st.one_of(st.integers(1, 6), st.integers(1, 20))
-    plain = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), failed=st.sampled_from([False, False, True]))
+    plain = st.builds(
+        lambda *values, failed: Job(*values, failed=failed),
+        times, times, runtimes, stopped, size, st.integers(1, 4), failed=st.sampled_from([False, False, True]),
+    )  # fmt: skip
     job = st.builds(_requeued, plain, st.sampled_from([0.0, 0.0, 0.25, 1.0]), st.sampled_from(EARLIER))
     cancelled = job.map(lambda some: some._replace(t=0.0, z=0.0, cancelled=True))
     preset = job.map(lambda some: some._replace(a=0.0, preset=True))
