@@ -29,16 +29,16 @@ from mirage.records.run_records import (
     NS,
     Journal,
     Schema,
-    absences,
     completions,
-    executions,
     foreign_jobs,
-    last_lines,
+    last_executions,
     read_completions,
     read_details,
     read_journal,
     read_settings,
     read_sigsleep,
+    recorded_executions,
+    slurm_executions,
     split_aftermath,
 )
 from slurm_mirage.base.errors import WrongUse
@@ -119,10 +119,12 @@ class Collected:
     """The records of a run. Times are trace seconds, null is unknown."""
 
     jobs: pl.DataFrame
-    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. For a job that Slurm requeued, `start` is
-    the first start, `end` the last end, and `suspended` the time without execution between them."""
+    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. Start, end and time suspended of a job
+    that Slurm requeued are those of its last execution; it has no start if it was cancelled in the queue, or not started again."""
     suspensions: pl.DataFrame
-    """Columns job, suspend, resume: suspensions of all executions, and the times between executions."""
+    """Columns job, suspend, resume: suspensions of all executions."""
+    executions: pl.DataFrame
+    """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
     evidence: pl.DataFrame
     """A row per job, in the same order, with id and these columns:
 
@@ -190,20 +192,20 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     details = read_details(run_dir / "suspended.jsonl", manager, submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
-    away = absences(lines)
+    runs = slurm_executions(lines)
     joined = submitted
     for record in (
-        last_lines(lines),
+        last_executions(runs),
         details,
-        executions(records),
+        recorded_executions(records),
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
-        away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
     joined = _verdicts(_with_submission(joined))
     return Collected(
         jobs=_jobs(joined, time),
-        suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
+        suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
+        executions=_executions(runs, records, joined, time),
         evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
         disagreements=pl.concat(
             [
@@ -291,19 +293,17 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
         recorded=(col("r_start").is_not_null() & of_last_execution).fill_null(False),
         restarts=pl.max_horizontal(col("s_lines") - 1, "restart").fill_null(0),
     )
-    slurm_start = pl.coalesce("s_first_start", pl.when(col("s_state").is_null()).then("c_start"))
     ended = ~col("state").is_in([*NOT_ENDED, "LOST"])
     frame = frame.with_columns(
-        # Both records are of one execution. A requeued job has several, of which some may be in one record only.
-        shared=ended & col("recorded") & col("s_state").is_not_null() & (col("restarts") == 0),
+        shared=ended & col("recorded") & col("s_state").is_not_null(),
         v_eligible=_not_before_submission(pl.coalesce("s_eligible", "c_eligible")),
     )
     frame = frame.with_columns(
         v_start=pl.when("shared")
         .then(_shared_start())
-        .when((col("r_first_restart") == 0) | slurm_start.is_null())
-        .then("r_first_start")
-        .otherwise(_not_before_submission(slurm_start)),
+        .when(col("s_state").is_null())
+        .then(pl.coalesce("r_start", _not_before_submission(col("c_start"))))
+        .otherwise(_not_before_submission(col("s_start"))),
     ).with_columns(
         v_end=pl.when("shared")
         .then(_shared_end())
@@ -313,7 +313,7 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
         .then(_not_before_submission(pl.coalesce("s_end", "c_end"))),
     )
     never_ran = col("v_start").is_null()
-    suspended = pl.coalesce("r_suspended", "c_suspended") + col("v_away").fill_null(0)
+    suspended = pl.when("recorded").then("r_stopped").otherwise("c_suspended")
     return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
 
 
@@ -381,6 +381,23 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
+def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    """The lost executions of the run's jobs in order of starts, columns of `EXECUTIONS_SCHEMA`. Of one that sigsleep recorded too,
+    start and end are sigsleep's, within the seconds that Slurm printed.
+
+    runs: result of `slurm_executions`; records: of `read_sigsleep`
+    """
+    lost = runs.filter("is_lost").join(joined.select(*_JOB, "v_submit"), on=_JOB, maintain_order="left").with_row_index("number")
+    same = (col("r_end") >= col("s_start")) & (col("r_start") <= col("s_end") + NS)
+    both = lost.join(records.select(*_JOB, "r_start", "r_end"), on=_JOB, maintain_order="left").filter(same)
+    known = both.unique("number", keep="first").select("number", "r_start", "r_end")
+    start, end = (pl.coalesce(f"r_{name}", f"s_{name}").alias(f"r_{name}") for name in ("start", "end"))
+    found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
+    found = found.with_columns(v_start=_not_before_submission(_in_second("r_start", "s_start")))
+    found = found.with_columns(v_end=pl.max_horizontal("v_start", _in_second("r_end", "s_end"))).sort("v_start", "id")
+    return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
+
+
 def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
     """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
     held = col("s_end") - col("s_start")
@@ -394,7 +411,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
     )
     wanted = col("runtime_virtual") * time.second
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
-    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_suspended") - col("c_suspended"))
+    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_stopped") - col("c_suspended"))
     return joined.select(
         "id",
         "slurm_id",
@@ -426,7 +443,7 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
-    stopped = col("r_suspended") - col("c_suspended")
+    stopped = col("r_stopped") - col("c_suspended")
     # The submission of a job that the replay found in Slurm after an interruption is unknown.
     adopted = col("v_began") == col("v_accepted")
     submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
