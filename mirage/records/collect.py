@@ -44,7 +44,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
-from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
@@ -155,6 +155,8 @@ class Collected:
     """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
     launch_cost: float
     """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
+    freed_reason: str
+    """Why `freed` of the evidence is not known of any job; empty if it is."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
     foreign: pl.DataFrame
@@ -169,7 +171,8 @@ class Collected:
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if it exists, suspended.jsonl.
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl and the record of when
+    processors were free again (Slurm's is freed.csv).
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -190,7 +193,8 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
-    joined = submitted
+    freed = manager.freed(run_dir)
+    joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
         last_lines(lines),
         details,
@@ -219,6 +223,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
         launch_cost=clock.real_to_trace(journal.launch_cost),
+        freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
         foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
         halts=journal.halts,
@@ -262,6 +267,12 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
         v_accepted=time.virtual_of_real(col("accepted")),
         cancel_wanted=col("cancel_after").is_not_null() | col("index").is_in(journal.cancelled),
     )
+
+
+def _freed(freed: Freed) -> pl.DataFrame:
+    """When jobs ended and when their processors were free again: slurm_id, v_ended, v_freed."""
+    rows = [(job_id, *(round(instant * NS) for instant in instants)) for job_id, instants in freed.instants.items()]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("slurm_id", "v_ended", "v_freed"), pl.Int64), orient="row")
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
@@ -406,7 +417,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
         slurm_submit=time.trace(col("s_submit")),
         launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
         clipped=wanted < launch_cost,
-        freed=pl.lit(None, pl.Float64),
+        freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",

@@ -142,7 +142,21 @@ def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path:
     evidence = made.collect().evidence
     assert evidence["launch_cost"].to_list() == [near(30.0), near(30.0), near(10.0)]
     assert evidence["clipped"].to_list() == [False, False, True]
-    assert evidence["freed"].to_list() == [None, None, None]
+
+
+def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None:
+    """freed.csv has the manager's instants with milliseconds; 2 s at SHRINK=50 are 4 s of the log."""
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    for _ in range(3):
+        made.played(made.job(due=0.0), start=20.0)
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [None, None, None]
+    assert run.freed_reason == "the run has no freed.csv"
+    lines = ("job_id,ended,freed", "103,2000000060.400,2000000062.400", "101,2000000060.900,2000000061.000")
+    (tmp_path / "freed.csv").write_text("\n".join(lines) + "\n")
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [near(0.2), None, near(4.0)]
+    assert run.freed_reason == ""
 
 
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])

@@ -606,7 +606,7 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
-        unsubmitted=0, foreign=pl.DataFrame(),
+        freed_reason="", unsubmitted=0, foreign=pl.DataFrame(),
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 
