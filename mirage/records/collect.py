@@ -43,6 +43,7 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
@@ -138,6 +139,7 @@ class Collected:
     limit: time limit
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
     launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
+    launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
     freed: from the end that Slurm recorded until its processors were free again; null if that is not known
     """
@@ -153,8 +155,14 @@ class Collected:
     """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
     """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
-    launch_cost: float
-    """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
+    launch_cost: float | None
+    """What a launch costs, mean of the jobs; null if it was not measured, and nothing was taken off the jobs' programs."""
+    launch_cost_error: float | None
+    """Its standard error, the largest of all jobs'; null if it was not measured, as in a run of an earlier release."""
+    launch_cost_reason: str
+    """What of it could not be measured; empty if all was that the jobs need."""
+    launches: LaunchCost
+    """What launches on few and on many nodes cost, in real seconds."""
     freed_reason: str
     """Why `freed` of the evidence is not known of any job; empty if it is."""
     unsubmitted: int
@@ -203,11 +211,12 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
-    joined = _verdicts(_with_submission(joined))
+    joined = _with_launches(_verdicts(_with_submission(joined)), journal.launch_cost, clock)
+    evidence = _evidence(joined, time)
     return Collected(
         jobs=_jobs(joined, time),
         suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
-        evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
+        evidence=evidence,
         disagreements=pl.concat(
             [
                 _contradictions(joined, time),
@@ -222,7 +231,10 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
-        launch_cost=clock.real_to_trace(journal.launch_cost),
+        launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
+        launch_cost_error=joined.select(col("launch_error").max()).item(),
+        launch_cost_reason=journal.launch_cost.reason,
+        launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
         foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
@@ -387,8 +399,17 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
-    """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
+def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.DataFrame:
+    """Adds the cost of each job's launch and its standard error, in trace seconds: launch_cost, launch_error."""
+    sizes = joined.select("processors", "nodes").unique()
+    known = [(*size, cost.seconds(cost.nodes_of(*size)), cost.error(cost.nodes_of(*size))) for size in sizes.rows()]
+    schema: Schema = {**sizes.schema, "launch_cost": pl.Float64, "launch_error": pl.Float64}
+    second = clock.real_to_trace(1.0)
+    costs = pl.DataFrame(known, schema=schema, orient="row").with_columns(col("launch_cost", "launch_error") * second)
+    return joined.join(costs, on=["processors", "nodes"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -415,8 +436,9 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
-        launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
-        clipped=wanted < launch_cost,
+        launch_cost=pl.min_horizontal(wanted, "launch_cost"),
+        launch_error="launch_error",
+        clipped=wanted < col("launch_cost"),
         freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
