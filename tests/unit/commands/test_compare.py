@@ -110,6 +110,7 @@ def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
             self.given.append(variables.get("experiment_launch_cost"))
 
     planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned.folder.mkdir()
     write_json(planned.folder / "experiment.json", {"inputs": planned.inputs})
     for part in planned.parts:
         planned._play(part, planned.prepared[part.config], Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
