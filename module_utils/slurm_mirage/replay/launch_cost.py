@@ -22,16 +22,16 @@ from typing import Any
 
 from ..base.errors import WrongUse
 from ..clock.clock import Clock
-from ..rm.api import CompletedJob, CompletionReader, Refused, ResourceManager, Submission
+from ..rm.api import CompletionReader, Refused, ResourceManager, Submission
 
 log = logging.getLogger("replay")
 
 NARROW_JOBS, WIDE_JOBS = 25, 15
 """Jobs that are run of either width."""
 CUT = 5  # the share of the jobs, at either end, that counts for nothing: one of so many
-GAP = 0.15  # real seconds from one to the next: longer than a launch, so that each is alone
+GAP = 0.15  # real seconds from one to the next at least
 RUN = 0.05  # real seconds that their programs run, and up to a virtual second more
-PATIENCE = 20.0  # real seconds in which none of them ends: on a cluster that is full they do not start
+PATIENCE = 20.0  # real seconds until a job has ended: on a cluster that is full it does not start
 LIMIT_MINUTES = 10
 
 
@@ -148,29 +148,43 @@ def measure(
     probes: Sequence[Probe],
     sleep: Callable[[float], None],
 ) -> list[Width | None]:
-    """What a launch costs on this cluster now, for each probe; None if its jobs were refused, or not all have ended.
+    """What a launch costs on this cluster now, for each probe; None if a job of it was refused, or has not ended within PATIENCE.
 
-    All jobs have one name. `completions` is read from here on. Raises ResourceManagerError, and what `sleep` raises.
+    Each job is submitted after the end of the one before, so that none is slower because of another, and at least GAP later. All
+    have one name. `completions` is read from here on. Raises ResourceManagerError, and what `sleep` raises.
     """
-    runs: list[dict[int, float]] = [{} for _ in probes]
+    held_by_run: list[dict[float, float]] = [{} for _ in probes]
+    failed: set[int] = set()
     for place, run in _in_turn(clock.speed, probes):
+        if place in failed:
+            continue
         try:
-            runs[place][manager.submit(probes[place].submission(run)).job_id] = run
+            submission = probes[place].submission(run)
+            job_id = manager.submit(submission).job_id
         except Refused as error:
             log.warning("what a launch on %d nodes costs cannot be measured: %s", probes[place].nodes, error)
-        sleep(GAP)
-    held: dict[int, float] = {}
-    wanted = {job_id for of_probe in runs for job_id in of_probe}
+            failed.add(place)
+            continue
+        held = _held_by(job_id, completions, sleep)
+        if held is None:
+            log.warning("what a launch on %d nodes costs is not known: a short job did not complete", probes[place].nodes)
+            manager.cancel_named(submission.name)
+            failed.add(place)
+        else:
+            held_by_run[place][run] = held
+    return [None if place in failed else _of_probe(probe, held_by_run[place], clock.speed) for place, probe in enumerate(probes)]
+
+
+def _held_by(job_id: int, completions: CompletionReader, sleep: Callable[[float], None]) -> float | None:
+    """Virtual seconds from start to end of a job in the manager's record, after GAP or later; None if there is no such record."""
     deadline = time.monotonic() + PATIENCE
-    while len(held) < len(wanted) and time.monotonic() < deadline:
+    while True:
         sleep(GAP)
-        ended = {job.job_id: _held(job) for job in completions.read() if job.job_id in wanted and job.state == "COMPLETED"}
-        if ended:
-            held.update(ended)
-            deadline = time.monotonic() + PATIENCE
-    if len(held) < len(wanted):
-        manager.cancel_named(probes[0].submission(0.0).name)
-    return [_of_probe(probe, of_probe, held, clock.speed) for probe, of_probe in zip(probes, runs)]
+        for job in completions.read():
+            if job.job_id == job_id and job.state == "COMPLETED":
+                return float((job.end or 0) - (job.start or 0))
+        if time.monotonic() >= deadline:
+            return None
 
 
 def _in_turn(speed: float, probes: Sequence[Probe]) -> list[tuple[int, float]]:
@@ -183,16 +197,7 @@ def _in_turn(speed: float, probes: Sequence[Probe]) -> list[tuple[int, float]]:
     return [(place, run) for _, place, run in sorted(jobs)]
 
 
-def _of_probe(probe: Probe, runs: Mapping[int, float], held: Mapping[int, float], speed: float) -> Width | None:
-    ended = [job_id for job_id in runs if job_id in held]
-    if len(ended) < probe.jobs:
-        log.warning("what a launch on %d nodes costs is not known: %d of %d short jobs ran", probe.nodes, len(ended), probe.jobs)
-        return None
-    cost = of_jobs(probe.nodes, [held[job_id] for job_id in ended], [runs[job_id] for job_id in ended], speed)
+def _of_probe(probe: Probe, held: Mapping[float, float], speed: float) -> Width:
+    cost = of_jobs(probe.nodes, [*held.values()], [*held], speed)
     log.info("a launch on %d nodes costs %.1f +- %.1f ms of real time", cost.nodes, cost.seconds * 1000, (cost.error or 0.0) * 1000)
     return cost
-
-
-def _held(job: CompletedJob) -> float:
-    """Virtual seconds from the start to the end of a job in the manager's record, which a completed job has."""
-    return float((job.end or 0) - (job.start or 0))

@@ -18,7 +18,7 @@ from slurm_mirage.replay.launch_cost import NARROW_JOBS, WIDE_JOBS, LaunchCost, 
 from slurm_mirage.replay.monitor import Status
 from slurm_mirage.replay.process import Settings, Waker
 from slurm_mirage.replay.submitter import Submitter
-from slurm_mirage.rm.api import Nodes, Refused, Submission, Submitted
+from slurm_mirage.rm.api import CompletedJob, CompletionReader, Nodes, Refused, Submission, Submitted
 
 SPEED = 100.0
 NODES, PROCESSORS = 20, 4
@@ -26,7 +26,7 @@ WAKER = Waker()  # one for all: it opens a pipe
 
 
 class Machine(InMemory):
-    """A machine of 20 nodes with 4 processors, on which jobs end at once."""
+    """A machine of 20 nodes with 4 processors, on which jobs end soon."""
 
     def __init__(self, directory: Path, narrowest: int = 1) -> None:
         super().__init__(directory, NODES * PROCESSORS)
@@ -34,6 +34,8 @@ class Machine(InMemory):
         """Processors that a job has at least."""
         self.silent = {"r.launch"}
         self.submissions: list[Submission] = []
+        self.overlaps = 0
+        """Jobs that were submitted before the end of another."""
 
     def nodes(self) -> Nodes:
         return Nodes({}, {"idle": NODES}, 0, NODES, NODES * PROCESSORS, 0)
@@ -42,14 +44,24 @@ class Machine(InMemory):
         self.submissions.append(job)
         if job.processors < self.narrowest:
             raise Refused("too few processors")
-        found = super().submit(job)
         self._advance()
-        return found
+        self.overlaps += any(other.active for other in self.jobs)
+        return super().submit(job)
 
     @staticmethod
     def _due(job: Job) -> float:
         assert job.start is not None
-        return job.start
+        return job.start + 0.01
+
+    def completions(self, offset: int) -> CompletionReader:  # type: ignore[override]
+        manager, reader = self, super().completions(offset)
+
+        class Advancing:
+            def read(self) -> list[CompletedJob]:
+                manager._advance()
+                return reader.read()
+
+        return Advancing()
 
 
 def row(index: int, processors: int, nodes: int | None = None, partition: str = "", runtime: float = 100.0) -> PlanRow:
@@ -65,8 +77,7 @@ def submitter(folder: Path, plan: list[PlanRow], manager: InMemory, known: Launc
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_cost, "GAP", 0.0)
-    monkeypatch.setattr(launch_cost, "PATIENCE", 0.05)
+    monkeypatch.setattr(launch_cost, "GAP", 0.002)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +98,7 @@ def test_wide_jobs_are_like_those_of_the_plan(
     kinds = Counter((job.processors, job.nodes, job.partition) for job in manager.submissions)
     assert kinds == {(1, None, ""): NARROW_JOBS, (*submitted, "large"): WIDE_JOBS}
     assert {job.name for job in manager.submissions} == {"r.launch"}
+    assert manager.overlaps == 0, "each job is alone, also where a launch takes longer than GAP"
     assert cost.narrow is not None and cost.wide is not None
     assert (cost.narrow.nodes, cost.wide.nodes, cost.processors, cost.reason) == (1, nodes, 4.0, "")
 
