@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from mirage.metrics.formulas import Maximum, Quantile, Settings, expression
 from mirage.metrics.measured_jobs import Window
@@ -22,6 +23,8 @@ from mirage.metrics.registry import METRICS
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.resampled_metrics import sums_of
+
+Numbers = NDArray[np.int64]
 
 NOT_ESTIMATED = "what the emulation adds to this metric is not estimated"
 
@@ -51,6 +54,7 @@ class MeasuredRun:
         due: submission that was wanted; eligible: instant before which it could not start whatever the emulation did (null: due)
         lag: from due to the acceptance
         start, end, suspended, p, c, m: as in `Population.measured`; start and end null for a job that never started
+        allocated: processors that it took: with whole nodes more than p
         wanted: run time that was wanted; null where it does not follow from the workload (killed, cancelled): that of the run
         freed: from its end until its processors were free; null: not measured, the median of the others is taken
         limit: time limit; null: unknown
@@ -89,7 +93,7 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
         simulated.append(np.abs(found[0, 0]))
         similar.append(differences[1:])
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = np.nan_to_num(np.abs(observed) / np.min(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
+        scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
     chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))
     widths = _FACTOR * np.maximum(in_order, np.clip(scale, 1.0, _LARGEST_SCALE) * chaotic)
     return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
@@ -140,10 +144,11 @@ class _Arrays:
     freed: Floats
     limit: Floats
     leave: Floats
-    p: np.ndarray[tuple[int], np.dtype[np.int64]]
+    p: Numbers
+    allocated: Numbers
     c: Floats
     m: Floats
-    within: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    within: NDArray[np.bool_]
     latency: float
     resolution: float
     machine: int
@@ -172,7 +177,8 @@ class _Arrays:
             freed=np.maximum(freed, 0.0),
             limit=np.where(np.isnan(float_of["limit"]), wanted, float_of["limit"]),
             leave=np.where(np.isnan(float_of["leave"]), np.inf, float_of["leave"] - due),
-            p=np.clip(jobs["p"].to_numpy(), 1, machine).astype(np.int64),
+            p=jobs["p"].to_numpy(),
+            allocated=np.clip(jobs["allocated"].to_numpy(), 1, machine).astype(np.int64),
             c=float_of["c"],
             m=float_of["m"],
             within=jobs["counted"].to_numpy(),
@@ -211,7 +217,7 @@ class _Arrays:
         start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = ((self._arrival(delayed=d)[order], self.p[order], self._held(delayed=d)[order]) for d in (True, False))
+        delayed, ideal = ((self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False))
         postponed = in_order.postponements(*delayed, self.start[order], self.machine)
         start[order] = in_order.starts(*ideal, postponed, self.machine)
         return self._with_starts(start, delayed=False)
@@ -226,7 +232,7 @@ class _Arrays:
         leave = np.maximum(self.due + self.leave, arrival)
         start[order] = simulation.schedule(
             arrival[order],
-            self.p[order],
+            self.allocated[order],
             self._held(delayed=delayed)[order],
             self.limit[order],
             self.machine,
@@ -243,7 +249,7 @@ class _Arrays:
         ran = np.flatnonzero(~np.isnan(self.start))
         moved = np.arange(self.count)
         moved[ran] = ran[np.argsort(np.arange(len(ran)) + random.uniform(0, _NEIGHBOURS, len(ran)), kind="stable")]
-        go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "c", "m")
+        go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
         found = replace(self, **{name: getattr(self, name)[moved] for name in go})
         run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
         return replace(found, run=np.maximum(run, 0.0))

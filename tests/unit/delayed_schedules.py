@@ -99,6 +99,7 @@ class Workload:
             limit=self.limit,
             leave=pl.lit(None, pl.Float64),
             p=self.processors,
+            allocated=self.processors,
             c=nodes,
             m=self.processors,
             counted=pl.lit(True),

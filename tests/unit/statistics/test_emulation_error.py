@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from tests.unit.delayed_schedules import KNOWN, UNKNOWN, Delays, Workload
+from delayed_schedules import KNOWN, UNKNOWN, Delays, Workload
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
