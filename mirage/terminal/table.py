@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -61,6 +61,37 @@ def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
+_ERRORS = {
+    "emulation": "what the emulation may have added or taken away (docs/emulation-error.md)",
+    "jobs": "half the 95 % interval by resampling the jobs",
+}
+"""Kinds of errors of a metric, in the order in which they are shown."""
+
+
+def kinds_of_errors(metrics: Mapping[str, Any]) -> list[str]:
+    """The kinds of errors that any metric in metrics.json has."""
+    errors = metrics.get("errors", {}).values()
+    return [kind for kind in _ERRORS if any(of_metric.get(kind) is not None for of_metric in errors)]
+
+
+def about_errors(kinds: Sequence[str]) -> str:
+    """Explains the errors in a table of metrics."""
+    return f"value ± {' ± '.join(_ERRORS[kind] for kind in kinds)}; -: error_reasons in metrics.json has the reason"
+
+
+def errors_text(metrics: Mapping[str, Any], name: str, kinds: Sequence[str]) -> str:
+    """The half widths of a metric's errors, in its unit, with two digits: " ± 9.1 ± 61"; "" if it has none."""
+    errors = [metrics.get("errors", {}).get(name, {}).get(kind) for kind in kinds]
+    if all(error is None for error in errors):
+        return ""
+    return "".join(f" ± {'-' if error is None else two_digits(error)}" for error in errors)
+
+
+def two_digits(value: float) -> str:
+    """A number above 0 with two significant digits, without an exponent."""
+    return f"{float(f'{value:.2g}'):.12f}".rstrip("0").rstrip(".")
+
+
 def _with_bound(words: str, bound: float | None) -> str:
     """The meaning of a figure, with its bound for this run if it has one."""
     return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
@@ -116,7 +147,12 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     if all(value is None for _, value, _, _ in rows):
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
     else:
-        parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
+        kinds = kinds_of_errors(metrics)
+        parts.append(
+            _table([(name, value_text(value, unit) + errors_text(metrics, name, kinds), words) for name, value, unit, words in rows])
+        )
+        if kinds:
+            parts.append(about_errors(kinds))
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:

@@ -294,6 +294,12 @@ def backfill_interval(configuration: str) -> float | None:
     return float(settings[-1]) if settings else None
 
 
+def backfills(configuration: str) -> bool:
+    """Whether the scheduler backfills, as a slurm.conf or an answer of `scontrol show config` has it (SchedulerType)."""
+    found = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return not found or found[-1].lower() != "sched/builtin"
+
+
 # ---- sdiag ----
 
 
