@@ -20,8 +20,7 @@ EQUIVALENCE_LEVEL = 0.90
 """Level of the interval that has to lie within the margin: two one-sided tests at 5 % each (Schuirmann 1987)."""
 _MOST_UNKNOWN = 0.05  # share of the draws that may have no value
 _LARGEST_LOG = 700.0  # exp of more is no finite number
-_LEAST_LOG_TAIL = -460.0  # 1e-200: no smaller p value is told
-
+_LEAST_TAIL = 1e-12  # no smaller p value is told
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Part:
 
     def half_width(self, tail: float) -> float:
         """Half of the width of an interval that leaves out so much at each end, by Student's t."""
-        return -float(stdtrit(self.freedom, tail)) * self.error
+        return -float(stdtrit(self.freedom, tail)) * self.error if self.error else 0.0
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,8 @@ class Estimate:
         def too_wide(log_tail: float) -> float:
             return self._half_width(math.exp(log_tail)) - beyond
 
-        if too_wide(_LEAST_LOG_TAIL) <= 0:
-            return 2 * math.exp(_LEAST_LOG_TAIL)
-        return 2 * math.exp(brentq(too_wide, _LEAST_LOG_TAIL, math.log(0.5)))
+        least = math.log(_LEAST_TAIL)
+        return 2 * (_LEAST_TAIL if too_wide(least) <= 0 else math.exp(brentq(too_wide, least, math.log(0.5))))
 
     def _half_width(self, tail: float) -> float:
         """The half widths of all parts, each by its own degrees of freedom, are added in squares (Howe 1974)."""
