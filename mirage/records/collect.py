@@ -137,6 +137,9 @@ class Collected:
         jobs that did not complete in their first execution
     limit: time limit
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
+    launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
+    clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
+    freed: from the end that Slurm recorded until its processors were free again; null if that is not known
     """
     disagreements: pl.DataFrame
     """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
@@ -200,7 +203,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     return Collected(
         jobs=_jobs(joined, time),
         suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
-        evidence=_evidence(joined, time),
+        evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
         disagreements=pl.concat(
             [
                 _contradictions(joined, time),
@@ -373,7 +376,8 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
+    """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -400,6 +404,9 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
+        launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
+        clipped=wanted < launch_cost,
+        freed=pl.lit(None, pl.Float64),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",

@@ -134,6 +134,17 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     assert kinds(run) == []
 
 
+def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path: Path) -> None:
+    """A launch of 0.03 s is 15 s at 500 times, and 30 s of the log at SHRINK=50."""
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=0.03)
+    for runtime in (100.0, 15.0, 5.0):
+        made.played(made.job(due=0.0, runtime=runtime), start=20.0)
+    evidence = made.collect().evidence
+    assert evidence["launch_cost"].to_list() == [near(30.0), near(30.0), near(10.0)]
+    assert evidence["clipped"].to_list() == [False, False, True]
+    assert evidence["freed"].to_list() == [None, None, None]
+
+
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
 def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_after: float | None) -> None:
     """The signal reaches the job 10 virtual seconds later."""
