@@ -116,7 +116,7 @@ def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) ->
     lines = [words for name, words in differ.items() if METRICS[name].is_main]
     if more := len(differ) - len(lines):
         lines.append(f"{more} other metrics differ; the report has them")
-    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing is certain to differ"])]
+    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs significantly"])]
 
 
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
