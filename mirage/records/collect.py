@@ -9,8 +9,9 @@ Let v be an instant of virtual time, v0 that of the replay's start, and t0 the t
 
     trace = t0 + (v - v0) * 100 / SHRINK,        v = v0 + (real - real0) * SPEED
 
-The start of the replay is therefore the first submission. A job's submission is the instant at which Slurm accepted it: the instant
-at which it was due (for jobs that keep their own times the trace's) plus `submit_lag`.
+The start of the replay is therefore the first submission. A job's submission is the instant at which it was due: the trace's, for
+jobs that keep their own times, or that of the replay's plan, postponed by interruptions of the replay. Slurm accepted it
+`submit_lag` later, so that a slow scheduler cannot shorten waits by accepting jobs late.
 """
 
 from __future__ import annotations
@@ -265,12 +266,16 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds v_submit: the end of the second that the manager recorded, but within the time from the first attempt to its answer.
+    """Adds v_submit, the instant of acceptance: the end of the second that the manager recorded, but within the time from the first
+    attempt to its answer. Lowers v_due to it.
 
-    On a busy host the answer may come long after the manager accepted the job, and even after the job has started.
+    On a busy host the answer may come long after the manager accepted the job, and even after the job has started. A job that was
+    accepted just before an interruption, and found after it, is in the journal with the instant to which the interruption
+    postponed it.
     """
     recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
-    return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
+    joined = joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
+    return joined.with_columns(v_due=pl.min_horizontal("v_due", "v_submit"))
 
 
 def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
@@ -339,7 +344,7 @@ def _shared_end() -> pl.Expr:
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
-    """Slurm's instant, raised to the submission if that is less than a second later: truncation must not make a wait negative.
+    """Slurm's instant, raised to the acceptance if that is less than a second later: truncation must not make a wait negative.
 
     An earlier instant is kept: the clocks disagree then, which the validity reports.
     """
@@ -353,7 +358,7 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     def instant(name: str) -> pl.Expr:
         # A job whose eligibility lies after its end never became eligible.
         never = (col("v_eligible") > col("v_end")).fill_null(False) if name == "eligible" else pl.lit(False)
-        return pl.when(~never).then(f"v_{name}")
+        return pl.when(~never).then("v_due" if name == "submit" else f"v_{name}")
 
     return joined.select(
         "id",

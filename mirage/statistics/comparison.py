@@ -153,7 +153,9 @@ class _Comparison:
     # ---- results ----
 
     def content(self) -> dict[str, Any]:
-        invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if not run.metrics["validity"]["valid"]}
+        validity = {run.folder: run.metrics["validity"] for run in self.runs}
+        unsure = {run: found["reasons"] for run, found in validity.items() if found.get("verdict") == "inconclusive"}
+        invalid = {run: found["reasons"] for run, found in validity.items() if not found["valid"] and run not in unsure}
         metrics = {name: self._metric(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
         is_censored = censored({run.folder: run.metrics for run in self.runs}) and ANSWER_CENSORED in METRICS
@@ -179,7 +181,7 @@ class _Comparison:
             "answer": answer,
             "metrics": metrics,
             "classes": classes,
-            "validity": {"valid": not invalid, "invalid": invalid},
+            "validity": {"valid": not (invalid or unsure), "invalid": invalid, "inconclusive": unsure},
         }
         rounded: dict[str, Any] = _rounded(content)
         return rounded
