@@ -120,7 +120,7 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
         raise WrongUse(
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
         )
-    return conclude(folder, members, int(content["inputs"]["SEED"]), number_of(knobs["MARGIN"]), screen)
+    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, number_of(knobs["MARGIN"]))
 
 
 def labels(names: Sequence[str]) -> list[str]:
@@ -239,7 +239,7 @@ class Campaign:
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
         members = [part.member for part in self.parts]
-        return conclude(self.folder, members, whole_of(self.knobs["SEED"]), number_of(self.knobs["MARGIN"]), screen)
+        return conclude(self.folder, members, whole_of(self.knobs["SEED"]), screen, number_of(self.knobs["MARGIN"]))
 
     def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""

@@ -20,6 +20,7 @@ from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all, value_text
 from slurm_mirage.base.files import read_json, write_json
 
+MARGIN = 5.0  # per cent
 _LONG = 1000  # per cent: more says only that hardly anything is known
 
 
@@ -32,7 +33,7 @@ class Member:
     folder: str
 
 
-def conclude(folder: Path, members: Sequence[Member], seed: int, margin: float, screen: Screen) -> Ending:
+def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen, margin: float = MARGIN) -> Ending:
     """Compare the finished runs in `folder`, write comparison.json, status.json and the pages, and print the differences.
 
     margin: per cent of the baseline's mean within which two configurations are equivalent
@@ -51,7 +52,7 @@ def members_of(experiment: Mapping[str, Any]) -> list[Member]:
     return [Member(**member) for member in experiment["comparison"]]
 
 
-def computed(folder: Path, members: Sequence[Member], seed: int, margin: float) -> dict[str, Any]:
+def computed(folder: Path, members: Sequence[Member], seed: int, margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
     from mirage.statistics.comparison import Run, compare  # imports scipy, which other targets do not need
 
