@@ -168,9 +168,9 @@ def _method(content: Content) -> str:
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
         f"{percent(method['level'])} intervals by {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}, and by the spread of the runs; what the emulation may have added widens them. p is "
-        f"corrected for all {number(method['compared'])} comparisons of metrics, classes of jobs and configurations by Holm's method: "
-        "the chance of any false claim of better or worse is at most 5 %. Configurations are equivalent if the "
+        f"{counted(method['block_length'], 'job')}, and by the spread of the runs. What the emulation may have added widens them. "
+        f"p is corrected for all {number(method['compared'])} comparisons of metrics, classes of jobs and configurations by Holm's "
+        "method: the chance of any false claim of better or worse is at most 5 %. Configurations are equivalent if the "
         f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "
         "docs/comparison-method.md describes the method."
     )

@@ -21,13 +21,29 @@ ANSWER, ANSWER_CENSORED = "wait_mean", "wait_restricted_mean"
 """The metric of the last line, and the one that takes its place beyond `CENSORED_BOUND`."""
 
 OF_ONLY_WAITS = frozenset(
-    ("wait_mean", "wait_median", "wait_p90", "wait_p95", "wait_p99", "wait_max", "W", "W1", "W2", "W3", "W4")
-    + ("slowdown_mean", "bounded_slowdown_mean", "pp_bounded_slowdown_mean")
-    + ("weighted_slowdown", "weighted_slowdown_processors")
+    (
+        "wait_mean",
+        "wait_median",
+        "wait_p90",
+        "wait_p95",
+        "wait_p99",
+        "wait_max",
+        "W",
+        "W1",
+        "W2",
+        "W3",
+        "W4",
+        "slowdown_mean",
+        "bounded_slowdown_mean",
+        "pp_bounded_slowdown_mean",
+        "weighted_slowdown",
+        "weighted_slowdown_processors",
+        "loss_of_capacity",
+    )
 )
 """Metrics that only waits can change, apart from suspensions and run times, which are the workload's."""
 
-OF_STARTED_JOBS = OF_ONLY_WAITS | {"response_mean", "immediate_fraction"}
+OF_STARTED_JOBS = (OF_ONLY_WAITS | {"response_mean", "immediate_fraction"}) - {"loss_of_capacity"}
 """Metrics over the jobs that started, which jobs that give up waiting leave out."""
 
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
@@ -91,7 +107,9 @@ def judge(claims: Iterable[Claim], answer: str) -> int:
     """
     claims = list(claims)
     family = {claim.hypothesis: claim for claim in reversed(claims) if claim.p is not None}
-    corrected = dict(zip(family, holm([claim.p or 0.0 for claim in family.values()], _weights(list(family.values()), answer))))
+    corrected = dict(
+        zip(family, holm([claim.p or 0.0 for claim in family.values()], _weights(list(family.values()), answer)), strict=False)
+    )
     for claim in claims:
         found = claim.finding
         if claim.p is not None:

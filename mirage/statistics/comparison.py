@@ -251,11 +251,11 @@ class _Comparison:
         scale = 100 / abs(base) if base else None
         difference, relative = chance.difference(), chance.relative()
         runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
-        reason = hindrance(name, runs, (base, mean), self.settings["immediate_below"])
-        if reason is None and not chance.is_replicated:
-            reason = "one replica tells nothing of the noise"
-        if reason is None and abs(mean - base) <= sum(errors) > 0:
-            reason = f"the emulation may have added {amount_of(name, sum(errors))}"
+        against = hindrance(name, runs, (base, mean), self.settings["immediate_below"])
+        if against is None and not chance.is_replicated:
+            against = "one replica tells nothing of the noise"
+        if against is None and 0 < abs(mean - base) <= sum(errors):
+            against = f"the emulation may have added {amount_of(name, sum(errors))}"
         finding = Finding(
             difference=mean - base,
             interval=None if difference is None else difference.interval(),
@@ -264,7 +264,7 @@ class _Comparison:
             equivalence_interval=None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL),
             margin=self.margin,
             of_these_jobs=draws is None,
-            hindrance=reason,
+            hindrance=against,
         )
         gaps = np.concatenate([_gaps(some) for some in values])
         floor = float(gaps.max()) if chance.is_replicated else None
@@ -281,7 +281,7 @@ class _Comparison:
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
             "noise_floor_percent": None if scale is None or floor is None else floor * scale,
         }
-        p = None if reason is not None or relative is None else relative.p
+        p = None if against is not None or relative is None else relative.p
         self.claims.append(Claim(entry, name, group.jobs, finding, p))
         return entry
 

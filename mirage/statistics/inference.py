@@ -152,7 +152,9 @@ class Chance:
         draws = None if self.drawn is None else np.log(self.drawn[1]) - np.log(self.drawn[0])
         parts = self._parts([self.values[0] / base, self.values[1] / mean], draws)
         # The emulation may have changed the ratio by more at one end; the farther one holds for both.
-        ends = [math.log1p(up) - math.log1p(-down) for up, down in ((of_mean / mean, of_base / base), (of_base / base, of_mean / mean))]
+        ends = [
+            math.log1p(up) - math.log1p(-down) for up, down in ((of_mean / mean, of_base / base), (of_base / base, of_mean / mean))
+        ]
         return None if parts is None else Estimate(math.log(mean / base), parts, max(ends), base, is_log=True)
 
     def _parts(self, values: Sequence[Floats], draws: Floats | None) -> tuple[Part, ...] | None:
