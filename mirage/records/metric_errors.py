@@ -18,7 +18,7 @@ from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 
-NOT_EMULATED = "the schedule was not emulated"
+NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
 _DIGITS = 4  # significant ones of an error
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
@@ -49,7 +49,8 @@ def of_schedule(
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Both members for a schedule that was not emulated: a log's, or a simulated one. Parameters as for `metrics.compute`."""
+    """Both members for a schedule without records of an emulation: a log's, a simulated one, jobs.csv. Parameters as for
+    `metrics.compute`."""
     settings = Settings.of(measured["settings"])
     by_jobs: Mapping[str, float | str] = dict.fromkeys(measured["metrics"], sampling_error.TOO_MANY)
     if jobs.height <= sampling_error.MOST_JOBS:
@@ -57,7 +58,7 @@ def of_schedule(
         changes = {"suspensions": suspensions, "allocations": allocations}
         population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
         by_jobs = sampling_error.half_widths(population.inside, settings)
-    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NOT_EMULATED), "jobs": by_jobs})
+    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
 
 
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:

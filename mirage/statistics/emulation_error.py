@@ -32,7 +32,7 @@ _FACTOR = 1.5
 """Of the largest estimate. With it the half width covers the error in at least 95 % of the cases of the test."""
 _SHARE = 0.8
 """Quantile of the differences of similar workloads."""
-_DRAWS, _JOBS_DRAWN = 12, 400_000
+_DRAWS, _JOBS_DRAWN = 12, 40_000
 """Similar workloads, and most jobs in all of them together: fewer are drawn for long runs, but at least 4."""
 _NEIGHBOURS = 3
 """Jobs change places with others up to so many places away."""
