@@ -17,7 +17,11 @@ from mirage.terminal.screen import Screen, about
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
-    ("launch_cost", "run time taken off each job, because a launch takes as long", "s"),
+    ("launch_cost", "run time taken off each job, because a launch takes as long; mean", "s"),
+    ("launch_cost_error", "its standard error, the largest of all jobs'", "s"),
+    ("clipped", "jobs that ran for less than their launch costs, and whose programs do not run at all", "share"),
+    ("freed_p50", "from a job's end until other jobs may have its processors, median", "s"),
+    ("freed_p99", "the same, 99th percentile", "s"),
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),

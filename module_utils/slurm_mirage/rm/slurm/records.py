@@ -14,7 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, JobDetails, Records
+from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, Freed, JobDetails, Records
+from . import freed_processors
 
 COMPLETIONS_FILE = "jobcomp.log"
 DIAGNOSTICS_FILE = "sdiag.csv"
@@ -87,6 +88,9 @@ class SlurmRecords(Records):
 
     def details(self, record: Mapping[str, Any]) -> JobDetails:
         return details_of(record)
+
+    def freed(self, folder: Path) -> Freed:
+        return freed_processors.read(folder)
 
 
 # ---- jobcomp/filetxt ----
