@@ -25,7 +25,13 @@ _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
 
 def errors(
-    run: Collected, jobs: pl.DataFrame, population: Population, measured: Mapping[str, Any], *, backfills: bool, start_latency: float
+    run: Collected,
+    jobs: pl.DataFrame,
+    population: Population,
+    measured: Mapping[str, Any],
+    *,
+    backfills: bool,
+    start_latency: float,
 ) -> dict[str, Any]:
     """Both members for a run.
 
@@ -55,7 +61,7 @@ def of_schedule(
     by_jobs: Mapping[str, float | str] = dict.fromkeys(measured["metrics"], sampling_error.TOO_MANY)
     if jobs.height <= sampling_error.MOST_JOBS:
         cuts = measured["settings"]["warmup_cut"], measured["settings"]["cooldown_cut"]
-        changes = {"suspensions": suspensions, "allocations": allocations}
+        changes: dict[str, Any] = {"suspensions": suspensions, "allocations": allocations}
         population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
         by_jobs = sampling_error.half_widths(population.inside, settings)
     return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
@@ -64,7 +70,9 @@ def of_schedule(
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed")
-    measured = population.measured.select("id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode()))
+    measured = population.measured.select(
+        "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
+    )
     joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured").join(
         evidence, on="id", how="left", maintain_order="left"
     )
