@@ -38,7 +38,7 @@ _ANSWERS = {
 }
 ERRORS = (
     "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
-    "in this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs of the same kind."
+    "in this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
 )
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30

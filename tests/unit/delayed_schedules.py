@@ -27,7 +27,7 @@ UNKNOWN = ("first fit", "shortest first")
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds, per job. lag: from due to acceptance; stretch: of the run time, signed; freed: from its end until processors are free"""
+    """Seconds, per job. lag: from due to acceptance; stretch: of the run time, signed; freed: from its end to free processors"""
 
     lag: Floats
     stretch: Floats
