@@ -16,7 +16,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.experiment import configuration, preflight, runs
+from mirage.experiment import configuration, launch_costs, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
@@ -366,8 +366,9 @@ class Campaign:
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
-            variables = replay_variables(prepared, speed, part.name(), part.folder)
+            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **launch_costs.variables(self.folder)}
             use.play("compare", variables, self.inventory, screen, part.folder / "ansible.log")
+            launch_costs.keep(self.folder, part.folder)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name())

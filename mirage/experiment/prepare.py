@@ -102,7 +102,8 @@ def source(knobs: dict[str, Value]) -> Source:
         return Source(replace(trace, sha256=digest), made)
     if not knobs["TRACE"]:
         machine = machine_of(knobs)
-        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]))
+        jobs = None if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
+        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]), jobs)
         # Checksum of the jobs, because another release may generate other jobs from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
         trace = Trace(frame, header_of(machine), {}, "generated", digest)
@@ -140,7 +141,7 @@ def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload
     return prepare(
         trace,
         # A generated workload has as many jobs as JOBS says.
-        replace(selection_of(knobs), jobs=None) if knobs["MODEL"] and not knobs["TRACE"] else selection_of(knobs),
+        selection_of(knobs) if knobs["TRACE"] else replace(selection_of(knobs), jobs=None),
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
         slack=SLACK,
         shrink_percent=float(shrink),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from campaigns import campaign
@@ -21,6 +22,7 @@ from mirage.records.verdict import verdict_of
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.replay.launch_cost import LaunchCost, Width
 
 SWF = """; MaxProcs: 8
 1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
@@ -164,6 +166,30 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert "CONFIG" not in planned.inputs and planned.inputs["fifo content"] != planned.inputs["backfill content"]
     assert planned.prepared["fifo"].dues == planned.prepared["backfill"].dues
     assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
+
+
+def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
+    class Played:
+        """What the playbooks would do with a cluster."""
+
+        given: ClassVar[list[object]] = []
+
+        def play(self, playbook: str, variables: dict[str, object], inventory: Path, screen: Screen, log: Path) -> None:
+            folder = Path(str(variables["experiment_results_dir"]))
+            cost = LaunchCost(Width(1, 0.02 + len(self.given), 0.001, 25)).record()
+            start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+            (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
+            shown = {"validity": {"valid": True, "reasons": []}, "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
+            write_json(folder / "metrics.json", shown)
+            self.given.append(variables.get("experiment_launch_cost"))
+
+    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned.folder.mkdir()
+    write_json(planned.folder / "experiment.json", {"inputs": planned.inputs})
+    for part in planned.parts:
+        planned._play(part, planned.prepared[part.config], Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
+    first = LaunchCost(Width(1, 0.02, 0.001, 25)).record()
+    assert Played.given == [None, first, first, first]
 
 
 @pytest.mark.parametrize(
