@@ -11,6 +11,7 @@ import polars as pl
 from mirage.metrics.formulas import Quantity, Settings, expression
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.statistics import bootstrap
+from mirage.statistics.inference import of_jobs
 from mirage.statistics.resampled_metrics import quantiles, sums_of
 
 FEWEST_JOBS = 10
@@ -51,8 +52,8 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
     draws = np.concatenate(drawn)
     found: dict[str, float | str] = dict.fromkeys(METRICS, NOT_OVER_JOBS)
     for column, name in enumerate([*sums.above, *(name for group in groups for name in group)]):
-        interval = bootstrap.interval(bootstrap.expanded(draws[:, column], blocks.widening()))
-        found[name] = NO_DRAWS if interval is None else (interval[1] - interval[0]) / 2
+        part = of_jobs(draws[:, column], blocks.number)
+        found[name] = NO_DRAWS if part is None else part.half_width((1 - bootstrap.LEVEL) / 2)
     return found
 
 
