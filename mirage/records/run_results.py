@@ -45,7 +45,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         raise WrongUse(f"{folder}/workload.csv: cannot be read ({error})", parameter="run") from error
     run = collect.collect(folder, workload)
     jobs, resized = run_files.rounded(run.jobs), folder / allocations.NAME
-    changes = {
+    changes: dict[str, Any] = {
         "suspensions": run_files.rounded(run.suspensions),
         "allocations": allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
     }

@@ -12,7 +12,17 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
-from mirage.reports.measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of, with_errors
+from mirage.reports.measures import (
+    MAIN,
+    class_table,
+    figure,
+    inputs,
+    log_shade,
+    slowdowns_of,
+    suspended_words,
+    waits_of,
+    with_errors,
+)
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
@@ -27,8 +37,8 @@ _ANSWERS = {
     INCONCLUSIVE: "This run is inconclusive: a figure of the verdict is not known, or times are too coarse for what is measured.",
 }
 ERRORS = (
-    "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured in "
-    "this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs of the same kind."
+    "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
+    "in this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
 )
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
