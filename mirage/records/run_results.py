@@ -14,6 +14,7 @@ from mirage.metrics import metrics
 from mirage.metrics.immediate_start import immediate_below
 from mirage.records import allocations, collect, run_files, validity
 from mirage.traces.csv_frame import check_lines
+from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 
@@ -51,6 +52,8 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         allocations=allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
         immediate_below=immediate_below(run.time.clock.speed, run.time.clock.shrink),
     )
+    if "not_played" in workload.columns:  # not in a folder of an earlier release
+        found["not_played"] = not_played.counts(workload)
     found["validity"] = {
         **validity.judge(
             run,
