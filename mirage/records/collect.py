@@ -44,8 +44,9 @@ from mirage.records.run_records import (
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
-from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
@@ -139,6 +140,7 @@ class Collected:
     limit: time limit
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
     launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
+    launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
     freed: from the end that Slurm recorded until its processors were free again; null if that is not known
     """
@@ -154,8 +156,16 @@ class Collected:
     """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
     """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
-    launch_cost: float
-    """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
+    launch_cost: float | None
+    """What a launch costs, mean of the jobs; null if it was not measured, and nothing was taken off the jobs' programs."""
+    launch_cost_error: float | None
+    """Its standard error, the largest of all jobs'; null if it was not measured, as in a run of an earlier release."""
+    launch_cost_reason: str
+    """What of it could not be measured; empty if all was that the jobs need."""
+    launches: LaunchCost
+    """What launches on few and on many nodes cost, in real seconds."""
+    freed_reason: str
+    """Why `freed` of the evidence is not known of any job; empty if it is."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
     foreign: pl.DataFrame
@@ -170,7 +180,8 @@ class Collected:
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if it exists, suspended.jsonl.
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl and the record of when
+    processors were free again (Slurm's is freed.csv).
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -191,7 +202,8 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
     away = absences(lines)
-    joined = submitted
+    freed = manager.freed(run_dir)
+    joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
         last_lines(lines),
         details,
@@ -200,11 +212,12 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
-    joined = _verdicts(_with_submission(joined))
+    joined = _with_launches(_verdicts(_with_submission(joined)), journal.launch_cost, clock)
+    evidence = _evidence(joined, time)
     return Collected(
         jobs=_jobs(joined, time),
         suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
-        evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
+        evidence=evidence,
         disagreements=pl.concat(
             [
                 _contradictions(joined, time),
@@ -219,7 +232,11 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
-        launch_cost=clock.real_to_trace(journal.launch_cost),
+        launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
+        launch_cost_error=joined.select(col("launch_error").max()).item(),
+        launch_cost_reason=journal.launch_cost.reason,
+        launches=journal.launch_cost,
+        freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
         foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
         halts=journal.halts,
@@ -263,6 +280,12 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
         v_accepted=time.virtual_of_real(col("accepted")),
         cancel_wanted=col("cancel_after").is_not_null() | col("index").is_in(journal.cancelled),
     )
+
+
+def _freed(freed: Freed) -> pl.DataFrame:
+    """When jobs ended and when their processors were free again: slurm_id, v_ended, v_freed."""
+    rows = [(job_id, *(round(instant * NS) for instant in instants)) for job_id, instants in freed.instants.items()]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("slurm_id", "v_ended", "v_freed"), pl.Int64), orient="row")
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
@@ -381,8 +404,17 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
-    """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
+def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.DataFrame:
+    """Adds the cost of each job's launch and its standard error, in trace seconds: launch_cost, launch_error."""
+    sizes = joined.select("processors", "nodes").unique()
+    known = [(*size, cost.seconds(cost.nodes_of(*size)), cost.error(cost.nodes_of(*size))) for size in sizes.rows()]
+    schema: Schema = {**sizes.schema, "launch_cost": pl.Float64, "launch_error": pl.Float64}
+    second = clock.real_to_trace(1.0)
+    costs = pl.DataFrame(known, schema=schema, orient="row").with_columns(col("launch_cost", "launch_error") * second)
+    return joined.join(costs, on=["processors", "nodes"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -409,9 +441,10 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
-        launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
-        clipped=wanted < launch_cost,
-        freed=pl.lit(None, pl.Float64),
+        launch_cost=pl.min_horizontal(wanted, "launch_cost"),
+        launch_error="launch_error",
+        clipped=wanted < col("launch_cost"),
+        freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",

@@ -19,6 +19,7 @@ from polars import col
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
+from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.rm.api import NOT_ENDED, JobDetails, Records
 
 NS = 1_000_000_000
@@ -55,8 +56,8 @@ class Journal:
     """Numbers of second copies of jobs, which the replay cancelled."""
     stale: list[int]
     """Indices of jobs of which the replay cancelled a second run, because a killed controller had forgotten their end."""
-    launch_cost: float
-    """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
+    launch_cost: LaunchCost
+    """By what the run times of the jobs' sleep programs were reduced to compensate for their launches."""
     completion_offset: int
     """Bytes of the manager's completion log at the start of the replay."""
     last_sign: float
@@ -105,7 +106,7 @@ def read_journal(path: Path) -> Journal:
         halts=history.halts,
         copies=history.copies,
         stale=sorted(history.stale),
-        launch_cost=float(history.start.get("launch_cost", 0.0)),
+        launch_cost=LaunchCost.of_record(history.start.get("launch_cost", 0.0)),
         completion_offset=int(history.start.get("completion_offset", 0)),
         last_sign=history.last_sign,
     )

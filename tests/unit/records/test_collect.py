@@ -139,15 +139,65 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     assert kinds(run) == []
 
 
+LAUNCHES = {
+    "narrow": {"nodes": 1, "seconds": 0.03, "error": 0.0005, "jobs": 25},
+    "wide": {"nodes": 5, "seconds": 0.05, "error": 0.001, "jobs": 15},
+    "processors": 16.0,
+    "reason": "",
+}
+
+
 def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path: Path) -> None:
     """A launch of 0.03 s is 15 s at 500 times, and 30 s of the log at SHRINK=50."""
-    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=0.03)
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=LAUNCHES)
     for runtime in (100.0, 15.0, 5.0):
         made.played(made.job(due=0.0, runtime=runtime), start=20.0)
-    evidence = made.collect().evidence
-    assert evidence["launch_cost"].to_list() == [near(30.0), near(30.0), near(10.0)]
-    assert evidence["clipped"].to_list() == [False, False, True]
-    assert evidence["freed"].to_list() == [None, None, None]
+    made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)  # halfway between 1 and 5 nodes
+    made.played(made.job(due=0.0, runtime=100.0, processors=65), start=20.0)  # 5 nodes
+    made.played(made.job(due=0.0, runtime=100.0, nodes=50), start=20.0)  # wider than was measured
+    run = made.collect()
+    assert run.evidence["launch_cost"].to_list() == [near(cost) for cost in (30.0, 30.0, 10.0, 40.0, 50.0, 50.0)]
+    assert run.evidence["launch_error"].to_list() == [near(error) for error in (0.5, 0.5, 0.5, 0.5 * math.hypot(0.5, 1), 1.0, 1.0)]
+    assert run.evidence["clipped"].to_list() == [False, False, True, False, False, False]
+    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (near(230 / 6), near(1.0), "")
+    assert run.launches.record() == LAUNCHES
+
+
+def test_launches_that_were_not_measured(tmp_path: Path) -> None:
+    unknown = {"narrow": None, "wide": None, "processors": 16.0, "reason": "launches on 1 nodes could not be measured"}
+    made = RunFolder(tmp_path, speed=500.0, launch_cost=unknown)
+    made.played(made.job(due=0.0), start=20.0)
+    run = made.collect()
+    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (None, None, unknown["reason"])
+    assert run.evidence.select("launch_cost", "launch_error", "clipped").rows() == [(0.0, None, False)]
+
+
+def test_launches_of_a_run_of_an_earlier_release(tmp_path: Path) -> None:
+    """Its journal has one number, or none at all."""
+    for start in ({"launch_cost": 0.03}, {}):
+        made = RunFolder(tmp_path, speed=500.0, **start)
+        made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)
+        run = made.collect()
+        assert (run.launch_cost, run.launch_cost_error) == (near(start.get("launch_cost", 0.0) * 500), None)
+    made = RunFolder(tmp_path, launch_cost={"narrow": 3})
+    made.job(due=0.0)
+    with pytest.raises(WrongUse, match="launch_cost may not be"):
+        made.collect()
+
+
+def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None:
+    """freed.csv has the manager's instants with milliseconds; 2 s at SHRINK=50 are 4 s of the log."""
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    for _ in range(3):
+        made.played(made.job(due=0.0), start=20.0)
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [None, None, None]
+    assert run.freed_reason == "the run has no freed.csv"
+    lines = ("job_id,ended,freed", "103,2000000060.400,2000000062.400", "101,2000000060.900,2000000061.000")
+    (tmp_path / "freed.csv").write_text("\n".join(lines) + "\n")
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [near(0.2), None, near(4.0)]
+    assert run.freed_reason == ""
 
 
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
