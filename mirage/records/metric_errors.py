@@ -25,13 +25,7 @@ _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
 
 def errors(
-    run: Collected,
-    jobs: pl.DataFrame,
-    population: Population,
-    measured: Mapping[str, Any],
-    *,
-    backfills: bool,
-    start_latency: float,
+    run: Collected, jobs: pl.DataFrame, population: Population, measured: Mapping[str, Any], *, backfills: bool, start_latency: float
 ) -> dict[str, Any]:
     """Both members for a run.
 
@@ -69,9 +63,7 @@ def of_schedule(
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed")
-    measured = population.measured.select(
-        "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
-    )
+    measured = population.measured.select("id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode()))
     joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured").join(
         evidence, on="id", how="left", maintain_order="left"
     )

@@ -156,9 +156,7 @@ class _Arrays:
     @classmethod
     def of(cls, run: MeasuredRun) -> _Arrays:
         jobs = run.jobs.sort("due", maintain_order=True)
-        float_of = {
-            name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"
-        }
+        float_of = {name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"}
         due, start, end = float_of["due"], float_of["start"], float_of["end"]
         ran = ~np.isnan(start)
         paused = np.where(ran, np.nan_to_num(float_of["suspended"]), 0.0)
@@ -219,9 +217,7 @@ class _Arrays:
         start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = (
-            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
-        )
+        delayed, ideal = ((self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False))
         postponed = in_order.postponements(*delayed, self.start[order], self.machine)
         start[order] = in_order.starts(*ideal, postponed, self.machine)
         return self._with_starts(start, delayed=False)
