@@ -15,6 +15,7 @@ from mirage.metrics.immediate_start import immediate_below
 from mirage.metrics.measured_jobs import Population
 from mirage.records import allocations, collect, metric_errors, run_files, validity
 from mirage.traces.csv_frame import check_lines
+from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.rm.slurm.records import backfills
@@ -51,6 +52,8 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     }
     at_once = immediate_below(run.time.clock.speed, run.time.clock.shrink)
     found = metrics.compute(jobs, processors, nodes, tau, immediate_below=at_once, **changes)
+    if "not_played" in workload.columns:  # not in a folder of an earlier release
+        found["not_played"] = not_played.counts(workload)
     found["validity"] = {
         **validity.judge(
             run,
