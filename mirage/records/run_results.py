@@ -1,4 +1,4 @@
-"""Computes jobs.csv, suspensions.csv, schedule.swf and metrics.json from a run's records. The same records give the same bytes."""
+"""Computes jobs.csv, suspensions.csv, executions.csv, schedule.swf and metrics.json from a run's records. The same records give the same bytes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Results:
 def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any]) -> Results:
     """Results of the run whose records are in `folder`; nothing is written.
 
-    The metrics are those of the rounded values of jobs.csv and suspensions.csv, so that they can be computed again from these files
-    to the last digit. Changes of size are read from allocations.csv, where it exists.
+    The metrics are those of the rounded values of jobs.csv, suspensions.csv and executions.csv, so that they can be computed again from
+    these files to the last digit. Changes of size are read from allocations.csv, where it exists.
     Raises WrongUse for records that are not those of a run.
     """
     configuration = validity.read_configuration(folder)
@@ -48,6 +48,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     jobs, resized = run_files.rounded(run.jobs), folder / allocations.NAME
     changes: dict[str, Any] = {
         "suspensions": run_files.rounded(run.suspensions),
+        "executions": run_files.rounded(run.executions),
         "allocations": allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
     }
     at_once = immediate_below(run.time.clock.speed, run.time.clock.shrink)
