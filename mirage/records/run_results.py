@@ -20,6 +20,7 @@ from mirage.metrics.measured_jobs import Cut, Population
 from mirage.records import allocations, collect, metric_errors, run_files, validity
 from mirage.records.verdict import INCONCLUSIVE, INVALID
 from mirage.traces.csv_frame import check_lines
+from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.rm.slurm.records import backfills
@@ -70,6 +71,8 @@ def results(
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
         found = metrics.compute(jobs, processors, nodes, tau, immediate_below=at_once, **changes)
+    if "not_played" in workload.columns:  # not in a folder of an earlier release
+        found["not_played"] = not_played.counts(workload)
     found["validity"] = {
         **validity.judge(
             run,

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.registry import METRICS
 from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.inference import holm
 
-CENSORED_BOUND = 0.05
-"""Share of jobs that never started in a run, up to which means over the started jobs are compared."""
-
 ANSWER, ANSWER_CENSORED = "wait_mean", "wait_restricted_mean"
-"""The metric of the last line, and the one that takes its place beyond `CENSORED_BOUND`."""
+"""The metric of the last line, and the one that takes its place where too many jobs of a run never started."""
 
 OF_ONLY_WAITS = frozenset(
     (
@@ -28,6 +26,7 @@ OF_ONLY_WAITS = frozenset(
         "wait_p95",
         "wait_p99",
         "wait_max",
+        "wait_restricted_mean",
         "W",
         "W1",
         "W2",
@@ -43,19 +42,15 @@ OF_ONLY_WAITS = frozenset(
 )
 """Metrics that only waits can change, apart from suspensions and run times, which are the workload's."""
 
-OF_STARTED_JOBS = (OF_ONLY_WAITS | {"response_mean", "immediate_fraction"}) - {"loss_of_capacity"}
-"""Metrics over the jobs that started, which jobs that give up waiting leave out."""
-
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 
 Metrics = Mapping[str, Any]
 """Content of metrics.json."""
 
 
-def censored(runs: Mapping[str, Metrics]) -> dict[str, float]:
-    """Share of jobs that never started, of the runs (by folder) in which it is beyond the bound."""
-    shares = {folder: (found.get("censored") or {}).get("share") or 0.0 for folder, found in runs.items()}
-    return {folder: share for folder, share in shares.items() if share > CENSORED_BOUND}
+def answer_of(runs: Iterable[Metrics]) -> str:
+    """Name of the metric of the last line. runs: metrics.json of all runs"""
+    return ANSWER_CENSORED if any(map(censoring_reasons, runs)) else ANSWER
 
 
 def hindrance(name: str, runs: Mapping[str, Metrics], means: tuple[float, float], resolved: float) -> str | None:
@@ -66,16 +61,14 @@ def hindrance(name: str, runs: Mapping[str, Metrics], means: tuple[float, float]
     resolved: seconds below which the runs do not resolve a wait
     """
     for folder, found in runs.items():
-        if (reason := found["validity"].get("inconclusive_metrics", {}).get(name)) is not None:
-            return f"{reason} ({folder})"
+        reasons = censoring_reasons(found) | found["validity"].get("inconclusive_metrics", {})
+        if name in reasons:
+            return f"{reasons[name]} ({folder})"
     if name in OF_ONLY_WAITS:
         waits = [found["metrics"].get(ANSWER) for found in runs.values()]
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or all(wait is not None and wait < resolved for wait in waits):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
-    if name in OF_STARTED_JOBS and (shares := censored(runs)):
-        folder, share = max(shares.items(), key=lambda item: item[1])
-        return f"{100 * share:.3g} % of the jobs never started ({folder}), and more than {100 * CENSORED_BOUND:g} % hide the waits"
     return None
 
 

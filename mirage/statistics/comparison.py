@@ -17,9 +17,10 @@ import polars as pl
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS, job_value
+from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.claims import ANSWER, ANSWER_CENSORED, Claim, censored, hindrance, judge
+from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge
 from mirage.statistics.comparison_text import Finding, amount_of, verdict
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
@@ -44,7 +45,7 @@ class Run:
     jobs: its jobs.csv (`jobs_frame.JOBS_SCHEMA`)
     metrics: its metrics.json
     immediate_below: that of its `Schedule`; metrics.json of an earlier release may have another one
-    suspensions, allocations: its suspensions.csv and allocations.csv, where they exist
+    suspensions, allocations, executions: its suspensions.csv, allocations.csv and executions.csv, where they exist
     """
 
     label: str
@@ -55,6 +56,7 @@ class Run:
     immediate_below: float = 0.0
     suspensions: pl.DataFrame | None = None
     allocations: pl.DataFrame | None = None
+    executions: pl.DataFrame | None = None
 
 
 def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES, margin: float = MARGIN) -> dict[str, Any]:
@@ -108,11 +110,19 @@ class _Comparison:
         """The jobs that could be measured in all runs, in the same order for each: that of submission, in the mean of the runs."""
         settings = self.settings
         machine = (settings["processors"], settings["nodes"], settings["warmup_cut"], settings["cooldown_cut"])
-        frames = [
-            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations).inside for run in self.runs
+        populations = [
+            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations, executions=run.executions)
+            for run in self.runs
         ]
+        frames = [population.inside for population in populations]
         immediate = job_value("immediate_fraction", Settings.of(settings)).mean()
-        self.immediate = [frame.select(immediate).item() for frame in frames]
+        waits = [population.waits for population in populations]
+        # One horizon for all runs: a mean up to another one is another quantity.
+        settings["wait_horizon"] = common_horizon(waits)
+        self.recomputed = {
+            "immediate_fraction": [frame.select(immediate).item() for frame in frames],
+            ANSWER_CENSORED: [one.restricted_mean(settings["wait_horizon"]) if len(one.started) else None for one in waits],
+        }
         of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean().round(6))
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
@@ -158,8 +168,7 @@ class _Comparison:
         invalid = {run: found["reasons"] for run, found in validity.items() if not found["valid"] and run not in unsure}
         metrics = {name: self._metric(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
-        is_censored = censored({run.folder: run.metrics for run in self.runs}) and ANSWER_CENSORED in METRICS
-        answer = ANSWER_CENSORED if is_censored else ANSWER
+        answer = answer_of(run.metrics for run in self.runs)
         compared = judge(self.claims, answer)
         content = {
             "baseline": self.labels[0],
@@ -188,7 +197,7 @@ class _Comparison:
 
     def _metric(self, name: str) -> dict[str, Any]:
         metric = METRICS[name]
-        values = self.immediate if name == "immediate_fraction" else [run.metrics["metrics"].get(name) for run in self.runs]
+        values = self.recomputed.get(name) or [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
         missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
         known = np.array([math.nan if value is None else value for value in values], np.float64)

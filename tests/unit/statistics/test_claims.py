@@ -111,9 +111,35 @@ def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
     one, other = (run.metrics["metrics"] for run in runs)
     changes = {name for name in metrics.METRICS if one[name] != other[name]}
-    of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction", "wait_restricted_mean"}
+    of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction"}
     assert changes >= OF_ONLY_WAITS
     assert changes - OF_ONLY_WAITS - of_schedule <= {"response_mean", "immediate_fraction"}
+
+
+def test_jobs_that_give_up_do_not_make_a_configuration_better() -> None:
+    """A fifth of the jobs of b are cancelled after 50 s: those that would have waited longest."""
+    random = np.random.default_rng(1)
+    base = random.lognormal(5, 1.3, 200)
+    longest = np.argsort(base)[-40:]
+    runs = []
+    for k in (1, 2, 3):
+        waits = base * np.exp(random.normal(0, 0.01, 200))
+        gone = np.isin(np.arange(200), longest)
+        submit = 60.0 * np.arange(200)
+        start = [None if out else value for out, value in zip(gone, submit + waits, strict=True)]
+        end = np.where(gone, submit + 50, submit + waits + 100)
+        state = ["CANCELLED" if out else "COMPLETED" for out in gone]
+        runs += [run_of("a", k, waits, end=submit + waits + 100), run_of("b", k, waits, start=start, end=end, state=state)]
+    content = compare(runs, seed=1, resamples=100)
+    assert content["answer"] == "wait_restricted_mean"
+    assert runs[1].metrics["metrics"]["wait_mean"] < 0.5 * runs[0].metrics["metrics"]["wait_mean"]
+    for name, pair in pairs(content):
+        if METRICS[name].of_waits and pair["verdict"] != "unknown":
+            assert pair["verdict"] == "undecided" and "never started" in pair["words"], name
+    # One horizon for all runs: the longest wait, of which all of them tell what share of the jobs waits for longer.
+    a, b = (content["metrics"]["wait_restricted_mean"]["configurations"][label]["mean"] for label in "ab")
+    assert a == pytest.approx(np.mean([run.metrics["metrics"]["wait_mean"] for run in runs[::2]]))
+    assert runs[1].metrics["metrics"]["wait_mean"] < b < a
 
 
 def test_a_difference_that_the_emulation_may_have_made_is_not_claimed() -> None:
