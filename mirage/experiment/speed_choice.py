@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from mirage.records.validity import Thresholds
+from mirage.records.thresholds import Thresholds
 from slurm_mirage.base.errors import WrongUse
 
 SAFETY = 0.5

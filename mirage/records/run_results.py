@@ -11,11 +11,14 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics import metrics
-from mirage.metrics.immediate_start import immediate_below
-from mirage.records import allocations, collect, run_files, validity
+from mirage.metrics.immediate_start import OF_RUNS
+from mirage.records import allocations, collect, run_files, run_samples, validity
+from mirage.records.layout import read_layout
+from mirage.records.thresholds import Thresholds, read_configuration
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.rm.slurm.records import has_backfill
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     to the last digit. Changes of size are read from allocations.csv, where it exists.
     Raises WrongUse for records that are not those of a run.
     """
-    bounds = validity.Thresholds.in_force(thresholds, validity.read_configuration(folder))
+    configuration = read_configuration(folder)
+    bounds = Thresholds.in_force(thresholds, configuration)
     check_lines(folder / "workload.csv", "run")
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
@@ -49,19 +53,20 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         tau,
         suspensions=run_files.rounded(run.suspensions),
         allocations=allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
-        immediate_below=immediate_below(run.time.clock.speed, run.time.clock.shrink),
+        immediate_below=OF_RUNS,
     )
     found["validity"] = {
         **validity.judge(
             run,
-            validity.read_figures(folder / "samples.csv"),
-            validity.read_diagnostics(folder),
+            run_samples.read_figures(folder / "samples.csv"),
+            run_samples.read_diagnostics(folder),
             read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
-            processors,
-            nodes,
+            read_layout(folder, processors, nodes),
             bounds,
-            clock_offsets=validity.read_offsets(folder),
-            complaints=validity.read_complaints(folder),
+            clock_offsets=run_samples.read_offsets(folder),
+            complaints=run_samples.read_complaints(folder),
+            immediate_below=OF_RUNS,
+            backfills=has_backfill(configuration),
         ),
         "thresholds": dict(thresholds),
     }

@@ -210,7 +210,7 @@ def _verdict_table(run: Run) -> Table:
     for name, words, unit in VALIDITY:
         if name in validity:
             bound, value = bounds.get(name), validity[name]
-            beyond = bound is not None and isinstance(value, (int, float)) and value > bound
+            beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
             judged = "beyond" if beyond else "within" if bound is not None else ""
             rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)

@@ -15,12 +15,20 @@ from mirage.terminal.screen import Screen, about
 
 # Figures of the run's validity: name in metrics.json, meaning, unit.
 VALIDITY = (
-    ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
+    ("submit_lag_mean", "submissions accepted later than due, mean", "s"),
+    ("submit_lag_p99", "submissions accepted later than due, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
     ("launch_cost", "run time taken off each job, because a launch takes as long", "s"),
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
+    ("launch_cost_share", "the same as a share of each job's run time, median", "share"),
+    ("clipped_share", "jobs shorter than a launch, whose run time was cut to 0", "share"),
+    ("freed_p50", "from a job's end until its processors are free, median", "s"),
+    ("freed_p99", "from a job's end until its processors are free, 99th percentile", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
+    ("stretch_share_p1", "run time beyond the wanted one, as a share of each job's, 1st percentile", "share"),
+    ("stretch_share_p50", "run time beyond the wanted one, as a share of each job's, median", "share"),
+    ("stretch_share_p99", "run time beyond the wanted one, as a share of each job's, 99th percentile", "share"),
     ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
     ("interrupted", "for how long the replay was down", "s"),
     ("foreign_jobs", "jobs in the cluster that the run did not submit", ""),
@@ -57,9 +65,9 @@ def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def _with_bound(words: str, bound: float | None) -> str:
+def _with_bound(words: str, bound: float | None, unit: str) -> str:
     """The meaning of a figure, with its bound for this run if it has one."""
-    return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
+    return words if bound is None else f"{words}; allowed: {value_text(bound, unit)}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> Table:
@@ -120,7 +128,7 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     if validity := metrics.get("validity"):
         bounds = validity.get("bounds", {})
         known = [
-            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name)))
+            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name), unit))
             for name, words, unit in VALIDITY
             if name in validity
         ]

@@ -70,13 +70,15 @@ class RunFolder:
         cancel_after: float | None = None,
         dependency: str = "",
         memory: int | None = None,
+        partition: str = "",
+        qos: str = "",
         **workload: Any,
     ) -> int:
         """Plan a job, and journal its submission; its id."""
         number = len(self.plan) + 1
         name = f"RUN.{number}"
-        row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, "", name)
-        row = replace(row, dependency=dependency, memory=memory)
+        row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
+        row = replace(row, dependency=dependency, memory=memory, qos=qos)
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mirage.experiment import speed_choice
 from mirage.experiment.speed_choice import FASTEST, Cost, Demand, bounds, choose, delays, easy, predicted
-from mirage.records.validity import Thresholds
+from mirage.records.thresholds import Thresholds
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare

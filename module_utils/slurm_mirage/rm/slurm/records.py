@@ -290,6 +290,12 @@ def backfill_interval(configuration: str) -> float | None:
     return float(settings[-1]) if settings else None
 
 
+def has_backfill(configuration: str) -> bool:
+    """Whether Slurm has backfill cycles, by a slurm.conf or an answer of `scontrol show config`; it is no if neither is there."""
+    types = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return bool(types) and types[-1] == "sched/backfill"
+
+
 # ---- sdiag ----
 
 
