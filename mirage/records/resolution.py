@@ -21,6 +21,8 @@ RECORD = 1.0
 START = 0.04
 """Real seconds from submission to start of a job that need not wait, on a host that is not overloaded: sbatch takes 5 ms, a launch
 up to 40 ms. Up to SPEED=25 that is less than the resolution of the record."""
+FASTEST = 1000
+"""Largest speed that is named. Slurm's timeouts of 60 s can be multiplied by up to 65533 / 60 (clock_settings.py)."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Resolution:
         second, most = RECORD * 100 / shrink, thresholds.resolution_share * shortest
         if most < second:
             return ""
-        return f"{'SHRINK=100 ' if shrink != self.shrink else ''}SPEED={two_digits(most / (START * second))}"
+        return f"{'SHRINK=100 ' if shrink != self.shrink else ''}SPEED={two_digits(min(FASTEST, most / (START * second)))}"
 
 
 def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, thresholds: Thresholds) -> list[str]:

@@ -278,7 +278,7 @@ def test_make_metrics_finds_the_metrics_of_a_run_to_the_last_digit(results: Path
         found[name] = read_json(tmp_path / "m.json")
     kept = read_json(results / "r/metrics.json")
     assert found["jobs.csv"] == {name: value for name, value in kept.items() if name != "validity"}
-    assert kept["settings"]["immediate_below"] == 4
+    assert kept["settings"]["immediate_below"] == 60
     # SWF has no suspensions, and not how many nodes a job had.
     for name in ("wait_mean", "wait_p99", "wait_max", "W1", "W2", "immediate_fraction"):
         assert found["schedule.swf"]["metrics"][name] == pytest.approx(kept["metrics"][name], rel=1e-4), name
