@@ -43,7 +43,8 @@ _NAMES = {
     "stretch_share_p50": "run-time stretch p50",
     "stretch_share_p99": "run-time stretch p99",
     "launch_cost_share": "the launch cost that was taken off each job, in the median,",
-    "clipped_share": "the share of jobs that are shorter than a launch",
+    "clipped": "the share of jobs that are shorter than a launch",
+    "launch_cost_error": "the standard error of the launch cost",
     "freed_p50": "the time until processors are free after a job's end, p50,",
     "freed_p99": "the time until processors are free after a job's end, p99,",
     "backfill_cycle_max": "longest backfill cycle",
@@ -54,7 +55,7 @@ _OF_WHAT = {
     "stretch_share_p50": " of a job's run time",
     "stretch_share_p99": " of a job's run time",
     "launch_cost_share": " of a job's run time",
-    "clipped_share": " of the jobs",
+    "clipped": " of the jobs",
 }
 
 HALTED = frozenset({"halted"})
@@ -81,6 +82,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         most: float = getattr(thresholds, name)
         return Bound(most, "", most + uncertain, "its record has whole seconds", is_share=True)
 
+    of_cost = thresholds.launch_cost_error_share
     return {
         "halted": time("interruption", "mean wait", wait),
         "interrupted": time("interruption", "mean wait", wait),
@@ -92,7 +94,8 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "stretch_share_p50": share("stretch_p50_share", resolution.record / runtime if runtime else 0.0),
         "stretch_share_p99": share("stretch_tail_share"),
         "launch_cost_share": share("launch_cost_share"),
-        "clipped_share": share("clipped_share"),
+        "launch_cost_error": Bound(of_cost * runtime, f"{of_cost * 100:g} % of the median run time"),
+        "clipped": share("clipped_share"),
         "freed_p50": time("freed", "mean wait", wait),
         "freed_p99": time("freed", "waits' p99", wait_p99),
         "backfill_cycle_max": of_slurm("backfill_cycle"),
@@ -149,7 +152,7 @@ def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresh
         return f"have the hosts keep time by NTP, or {remedy(collected, too_large)}"
     if name.startswith("submit_lag") and collected.resubmitted:
         return f"slurmctld lost {counted(collected.resubmitted, 'job')}, submitted again later"
-    if name == "clipped_share":
+    if name == "clipped":
         return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
     return f"{remedy(collected, too_large)}{_of_cpu(figures, thresholds)}"
 

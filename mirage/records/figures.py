@@ -100,9 +100,9 @@ def _of_launches(collected: Collected) -> dict[str, Any]:
     ran = table.filter(col("runtime") > 0)
     return {
         "launch_cost": rounded(collected.launch_cost),
+        "launch_cost_error": rounded(collected.launch_cost_error),
         "launch_cost_share": _quantile((ran["launch_cost"] / ran["runtime"]).fill_nan(None), 0.5),
-        "clipped": table["clipped"].sum(),
-        "clipped_share": rounded(table["clipped"].mean()),
+        "clipped": rounded(table["clipped"].mean()),
         "freed_p50": _quantile(table["freed"], 0.5),
         "freed_p99": _quantile(table["freed"], 0.99),
     }

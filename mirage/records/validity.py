@@ -24,6 +24,7 @@ from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.thresholds import Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.rm.api import NEVER_TOLD
 
 
 def judge(
@@ -70,7 +71,7 @@ def judge(
         *coarse,
         # Where the run is too coarse, these follow from it.
         *([] if coarse else doubtful(collected, figures, thresholds)),
-        *_not_measured(figures, diagnostics, result, clock_offsets, backfills=backfills),
+        *_not_measured(collected, figures, diagnostics, result, clock_offsets, backfills=backfills),
         *unsure_clock,
     ]
     verdict = INVALID if reasons else INCONCLUSIVE if unsure else VALID
@@ -87,6 +88,7 @@ def judge(
 
 
 def _not_measured(
+    collected: Collected,
     figures: Mapping[str, Any],
     diagnostics: pl.DataFrame,
     result: Mapping[str, Any],
@@ -97,6 +99,7 @@ def _not_measured(
     """Reasons for figures of the verdict that could not be measured, where there is no good reason for it.
 
     A run on one host has no difference of clocks. A scheduler whose queue is empty has no backfill cycles, although it is asked.
+    Some resource managers never tell when processors were free again.
     """
     ran = figures["resolution"]["mean_wait"] is not None
     rules = [
@@ -119,6 +122,14 @@ def _not_measured(
         (
             bool(clock_offsets) and figures["clock_offset_max"] is None,
             "the hosts' clocks could not be compared: have them keep time by NTP, and repeat the run",
+        ),
+        (
+            bool(collected.launch_cost_reason),
+            f"what a launch costs could not be measured: {collected.launch_cost_reason}",
+        ),
+        (
+            ran and figures["freed_p50"] is None and collected.freed_reason not in ("", NEVER_TOLD),
+            f"when the processors of jobs were free again is not known: {collected.freed_reason}",
         ),
         ("ended" in result and figures["messages"] is None, "the daemons' error messages were not counted"),
     ]

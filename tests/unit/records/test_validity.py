@@ -22,6 +22,7 @@ from mirage.records.thresholds import Thresholds
 from mirage.records.validity import judge
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.sigsleep_log import scan
+from slurm_mirage.replay.launch_cost import REAL_TIME
 
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}}
 LAYOUT = Layout.of_equal(64, 4)
@@ -33,7 +34,7 @@ MEMBERS = {
     "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
     "suspended_apart_max", "daemons_ended", "foreign_jobs", "resolution", "submit_lag_mean", "submit_lag_p50", "submit_lag_of_wait",
     "start_latency_jobs", "runtime_stretch_p1", "stretch_share_p1", "stretch_share_p50", "stretch_share_p99", "stretch_classes",
-    "launch_cost_share", "clipped", "clipped_share", "freed_p50", "freed_p99",
+    "launch_cost_share", "launch_cost_error", "clipped", "freed_p50", "freed_p99",
 }  # fmt: skip
 
 
@@ -532,7 +533,7 @@ def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
     assert found == {
         **dict.fromkeys([*of_waits, "freed_p50", "freed_p99"], pytest.approx(wait, rel=1e-3)), "clock_offset_max": 500.0,
         "stretch_share_p1": 0.25, "stretch_share_p50": 0.01, "stretch_share_p99": 0.25, "launch_cost_share": 0.1,
-        "clipped_share": 0.01,
+        "launch_cost_error": 100.0, "clipped": 0.01,
     }  # fmt: skip
 
 
@@ -653,8 +654,9 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
         evidence=frame.select(
             "id", whole_nodes=pl.lit(False), dependent=pl.lit(False), memory=pl.lit(None, pl.Int64), limited=pl.lit(False)
         ),
-        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
-        unsubmitted=0, foreign=pl.DataFrame(),
+        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0,  # type: ignore[arg-type]
+        launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME,
+        freed_reason="", unsubmitted=0, foreign=pl.DataFrame(),
     )  # fmt: skip
     assert start_latencies(run, LAYOUT).to_list() == slow_latencies(jobs, 64)
 
@@ -730,6 +732,7 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     (tmp_path / "samples.csv").write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n")
     (tmp_path / "result.json").write_text(json.dumps(FINISHED))
     (tmp_path / "scontrol.txt").write_text("SchedulerParameters     = bf_continue,bf_interval=5\n")
+    (tmp_path / "sdiag.csv").write_text("bf_last_cycle_us,bf_max_cycle_us,bf_queue_length\n1000,1000,1\n")
     arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4, "thresholds": {"submit_lag_share": 0.1}}
     assert run_module(arguments, check=True)["changed"] is True
     assert written(tmp_path) == set()

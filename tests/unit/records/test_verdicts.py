@@ -19,6 +19,8 @@ from mirage.records.start_latency import start_latencies
 from mirage.records.thresholds import Thresholds
 from mirage.records.validity import judge
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.replay.launch_cost import REAL_TIME
+from slurm_mirage.rm.api import NEVER_TOLD
 
 RUN_TIMES = [30.0, 60.0, 150.0, 300.0, 300.0, 300.0, 900.0, 3600.0, 10800.0, 46000.0]
 """As in a log with a heavy tail: the median is 300 s, the mean 6244 s."""
@@ -84,7 +86,8 @@ def collected(
             schema={"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64},
         ),
         time=TimeMap(Clock(0, 0, speed=speed, shrink=shrink), 0.0),
-        retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=launch_cost, unsubmitted=0,
+        retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=launch_cost,
+        launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME, freed_reason="", unsubmitted=0,
         foreign=pl.DataFrame(schema={"slurm_id": pl.Int64, "name": pl.String, "user": pl.String}),
     )  # fmt: skip
 
@@ -337,6 +340,10 @@ def test_figures_that_could_not_be_measured() -> None:
     assert (found["verdict"], found["reasons"]) == ("inconclusive", ["the daemons' error messages were not counted"])
     unknown = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.lit(None, pl.Float64))})
     assert verdict(unknown)["reasons"] == ["run-time stretch could not be measured: no job completed in its first run"]
+    for name, words in (("launch_cost_reason", "what a launch costs could"), ("freed_reason", "when the processors of jobs were")):
+        [reason] = verdict(Collected(**{**vars(run), name: "why"}))["reasons"]
+        assert reason.startswith(words) and reason.endswith(": why")
+    assert verdict(Collected(**{**vars(run), "freed_reason": NEVER_TOLD}))["valid"], "OpenPBS has no such record"
 
 
 def test_the_clock_of_jobs_that_come_together_is_measured_by_their_ends() -> None:
