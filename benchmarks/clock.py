@@ -115,27 +115,27 @@ class Selection:
 def play(run: Run, trace: Path) -> None:
     """Start or resume the run. Its output is appended to results/bench/clock.log. Raises RuntimeError if it does not finish."""
     name = run.folder.name
-    if _ending(run) is None:
+    if ending_of(run.folder) is None:
         print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
     began = time.monotonic()
-    _call("experiment", **run.knobs(trace))
-    ending = _ending(run)
+    call("experiment", **run.knobs(trace))
+    ending = ending_of(run.folder)
     if ending is None:
         raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
     print(f"  {name}: {ending.line} ({about(time.monotonic() - began)})", flush=True)
 
 
-def _ending(run: Run) -> Ending | None:
+def ending_of(folder: Path) -> Ending | None:
     """Return the ending of a finished run; None if the run has to be started or resumed."""
-    ending = Ending.load(run.folder)
+    ending = Ending.load(folder)
     return ending if ending is not None and ending.is_final else None
 
 
-def _call(target: str, **knobs: str) -> None:
-    """Run the program behind `make`, without the knobs of the caller's environment."""
+def call(target: str, output: Path = LOG, **knobs: str) -> None:
+    """Run the program behind `make`, without the knobs of the caller's environment; its output is appended to a file."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
-    LOG.parent.mkdir(parents=True, exist_ok=True)
-    with LOG.open("a") as log:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("a") as log:
         command = [sys.executable, "-m", "mirage", target]
         process = subprocess.Popen(command, cwd=REPOSITORY, env=clean | knobs, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -151,7 +151,7 @@ def _call(target: str, **knobs: str) -> None:
 
 def taken(run: Run) -> Figures | None:
     """Return the figures of a finished run; None if there is none."""
-    ending, metrics = _ending(run), read_json(run.folder / "metrics.json")
+    ending, metrics = ending_of(run.folder), read_json(run.folder / "metrics.json")
     if ending is None or metrics is None:
         return None
     validity, progress = metrics["validity"], read_json(run.folder / "progress.json") or {}
@@ -232,7 +232,7 @@ def measure(selection: Selection) -> Figures:
             raise Skipped(f"needs KTH's log: {selection.trace} is not there; TRACE=PATH or --trace=PATH names it")
         for run in wanted:
             play(run, selection.trace)
-        _call("teardown", CLUSTER=CLUSTER)
+        call("teardown", CLUSTER=CLUSTER)
     found = {run: one for run in wanted if (one := taken(run)) is not None}
     figures: Figures = {"trace": selection.trace.name, "runs": list(found.values())}
     for part in selection.parts():
