@@ -29,6 +29,7 @@ JOBS = 30  # of a burst
 PERIOD = 900.0  # seconds from one burst to the next
 ARRIVALS = 160.0  # seconds in which the jobs of a burst are submitted
 WIDE = (5, 13, 20)  # places in a burst of the jobs that take the whole machine
+MARGIN = 100.0  # seconds at the end of a burst in which no job runs
 SLACK = 10.0  # seconds from the end of a run to the end of its limit
 TOLERANCE = 10.0  # seconds
 TRIALS = 60  # of delays for each burst
@@ -81,7 +82,9 @@ def _fifo_bursts() -> Iterator[pl.DataFrame]:
     random = np.random.default_rng(1)
     while True:
         processors = np.floor(2 ** random.uniform(0, np.log2(MACHINE + 1), JOBS)).astype(np.int64)
-        yield _frame(random, processors, random.integers(1, 3, JOBS))
+        burst = _frame(random, processors, random.integers(1, 3, JOBS))
+        if _over(burst, simulated(burst, "fifo", 0.0)):
+            yield burst
 
 
 def _easy_bursts() -> Iterator[pl.DataFrame]:
@@ -96,10 +99,15 @@ def _easy_bursts() -> Iterator[pl.DataFrame]:
             yield burst
 
 
+def _over(burst: pl.DataFrame, start: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
+    """Whether the machine is empty before the next burst, with some time to spare for delays."""
+    return float((start + burst["runtime"].to_numpy()).max()) < PERIOD - MARGIN
+
+
 def _is_robust(burst: pl.DataFrame, random: np.random.Generator) -> bool:
     """Whether delays leave which jobs pass a wide one as it is, and the burst is over before the next one."""
     start = simulated(burst, "easy", 0.0)
-    if float((start + burst["runtime"].to_numpy()).max()) > PERIOD - 20:
+    if not _over(burst, start):
         return False
     wanted = passes(burst, start)
     if not wanted.any():
