@@ -19,13 +19,14 @@ from typing import Any
 from mirage.experiment import configuration, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
-from mirage.experiment.endings import Ending, Failed, Interrupted
+from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import user_message
+from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -67,10 +68,10 @@ class Part:
         return ending if ending is not None and ending.is_final and not self.is_spoiled() else None
 
     def is_spoiled(self) -> bool:
-        """Whether the run is invalid, was interrupted on the head (as by a killed instance), and attempts are left."""
+        """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
         validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
-        return not validity["valid"] and was_interrupted and self.attempt() < ATTEMPTS
+        return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 
     def begin_anew(self) -> None:
         """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""
@@ -327,7 +328,7 @@ class Campaign:
         try:
             variables = replay_variables(prepared, speed, part.name(), part.folder)
             use.play("compare", variables, self.inventory, screen, part.folder / "ansible.log")
-            ending = verdict_of(part.folder)
+            ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name())
         if is_new and ending.word == "wrong use":
@@ -348,14 +349,14 @@ class Campaign:
         return Ending("failed", f"interrupted; the replay itself goes on: {goes_on} follows it, make teardown ends it")
 
 
-def verdict_of(folder: Path) -> Ending:
+def ending_of(folder: Path) -> Ending:
     """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
     metrics = read_json(folder / "metrics.json")
     if metrics is None:
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
     validity = metrics["validity"]
-    if not validity["valid"]:
-        return Ending("invalid", "; ".join(validity["reasons"]))
+    if (found := verdict_of(validity)) != VALID:
+        return Ending(OF_VERDICT[found], "; ".join(validity["reasons"]))
     wait = metrics["metrics"]["wait_mean"]
     told = "" if wait is None else f", mean wait {about(wait)}"
     return Ending("ok", f"{metrics['jobs']['submitted']} jobs{told}")

@@ -12,13 +12,14 @@ from typing import Any
 
 from mirage.experiment import preflight, report, runs, site, sweep
 from mirage.experiment.calibration import speed_for
-from mirage.experiment.endings import Ending, Failed, Interrupted
+from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
+from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import table
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -146,12 +147,9 @@ def _sweep_ending(parent: Path, results: list[tuple[Decimal, Path, Ending]], wan
     last = results[-1][2]
     if not last.is_final:
         return Ending(last.word, f"{results[-1][1].name}: {last.message}")
-    invalid = [folder.name for _, folder, ending in results if ending.word == "invalid"]
-    if invalid:
-        return Ending(
-            "invalid",
-            f"{len(invalid)} of {wanted} runs ({', '.join(invalid)}), results/{parent.name}/sweep.csv",
-        )
+    for word in ("invalid", "inconclusive"):
+        if named := [folder.name for _, folder, ending in results if ending.word == word]:
+            return Ending(word, f"{len(named)} of {wanted} runs ({', '.join(named)}), results/{parent.name}/sweep.csv")
     return Ending("ok", f"{wanted} runs, results/{parent.name}/sweep.csv")
 
 
@@ -214,6 +212,6 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use:
 
 def _verdict(metrics: dict[str, Any], folder: Path) -> Ending:
     validity = metrics["validity"]
-    if not validity["valid"]:
-        return Ending("invalid", f"{'; '.join(validity['reasons'])} (results/{folder.name})")
+    if (found := verdict_of(validity)) != VALID:
+        return Ending(OF_VERDICT[found], f"{'; '.join(validity['reasons'])} (results/{folder.name})")
     return Ending("ok", f"{metrics['jobs']['submitted']} jobs, results/{folder.name}")

@@ -141,7 +141,7 @@ def measure(folder: Path) -> Measurement:
     cost = Cost(
         hold_p50=hold_p50,
         hold_p99=max(hold_p50, (_quantile(alone["stretch"], 0.99) - speed_choice.RESOLUTION) / speed),
-        start=max(0.0, (_quantile(alone["start"] - alone["submit"], 0.5) - speed_choice.RESOLUTION) / speed),
+        start=max(0.0, (_quantile(alone["start"] - alone["submit"] - alone["submit_lag"], 0.5) - speed_choice.RESOLUTION) / speed),
         submit=submit,
         launch=max(0.0, seconds - submit),
         backfill=_backfill(read_diagnostics(folder), speed),
@@ -159,7 +159,7 @@ def _quantile(values: pl.Series, share: float) -> float:
 
 def _seconds_a_job(burst: pl.DataFrame, speed: float) -> float:
     """Real seconds per job of the burst, from the due time of the first job to the last end."""
-    due, last = burst.select((col("submit") - col("submit_lag")).min(), col("end").max()).row(0)
+    due, last = burst.select(col("submit").min(), col("end").max()).row(0)
     return float((last - due - _SHORT_RUNS) / speed / burst.height)
 
 

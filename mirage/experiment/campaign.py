@@ -72,10 +72,10 @@ def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, An
 
 
 def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
-    invalid = content["validity"]["invalid"]
-    if invalid:
-        reasons = "; ".join(f"{run}: {', '.join(why)}" for run, why in invalid.items())
-        return Ending("invalid", f"{len(invalid)} of {_runs(content)} runs: {reasons}; results/{folder.name}/comparison.json")
+    for word in ("invalid", "inconclusive"):
+        if named := content["validity"].get(word):
+            reasons = "; ".join(f"{run}: {', '.join(why)}" for run, why in named.items())
+            return Ending(word, f"{len(named)} of {_runs(content)} runs: {reasons}; results/{folder.name}/comparison.json")
     base = content["baseline"]
     pairs = _of_baseline(content["metrics"]["wait_mean"], base)
     sentences = [f"{pair['configuration']} against {base}: {pair['words']}" for pair in pairs]
@@ -101,8 +101,8 @@ def show(content: Mapping[str, Any], screen: Screen) -> None:
     others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
     for place, other in enumerate(others):
         parts += [_metrics_table(content, base, other, place), *_sentences(content, base, other, place)]
-    for run, reasons in content["validity"]["invalid"].items():
-        parts.append(f"{run} is not valid: {'; '.join(reasons)}")
+    for verdict, words in (("invalid", "not valid"), ("inconclusive", "inconclusive")):
+        parts += [f"{run} is {words}: {'; '.join(reasons)}" for run, reasons in content["validity"].get(verdict, {}).items()]
     print_all(screen, *parts)
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from slurm_mirage.base.files import read_json, write_json
 
-CODES = {"ok": 0, "invalid": 1, "failed": 1, "wrong use": 2}
+CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2}
+OF_VERDICT = {"valid": "ok", "invalid": "invalid", "inconclusive": "inconclusive"}
+"""The word of an ending by the verdict on a run."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Ending:
     @property
     def is_final(self) -> bool:
         """Whether the run is complete. A failed run continues when the same command is given again."""
-        return self.word in ("ok", "invalid")
+        return self.word in OF_VERDICT.values()
 
 
 class Failed(Exception):

@@ -9,8 +9,9 @@ Let v be an instant of virtual time, v0 that of the replay's start, and t0 the t
 
     trace = t0 + (v - v0) * 100 / SHRINK,        v = v0 + (real - real0) * SPEED
 
-The start of the replay is therefore the first submission. A job's submission is the instant at which Slurm accepted it: the instant
-at which it was due (for jobs that keep their own times the trace's) plus `submit_lag`.
+The start of the replay is therefore the first submission. A job's submission is the instant at which it was due: the trace's, for
+jobs that keep their own times, or that of the replay's plan, postponed by interruptions of the replay. Slurm accepted it
+`submit_lag` later, so that a slow scheduler cannot shorten waits by accepting jobs late.
 """
 
 from __future__ import annotations
@@ -137,6 +138,9 @@ class Collected:
         jobs that did not complete in their first execution
     limit: time limit
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
+    launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
+    clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
+    freed: from the end that Slurm recorded until its processors were free again; null if that is not known
     """
     disagreements: pl.DataFrame
     """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
@@ -200,7 +204,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     return Collected(
         jobs=_jobs(joined, time),
         suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
-        evidence=_evidence(joined, time),
+        evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
         disagreements=pl.concat(
             [
                 _contradictions(joined, time),
@@ -262,12 +266,16 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
 
 
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
-    """Adds v_submit: the end of the second that the manager recorded, but within the time from the first attempt to its answer.
+    """Adds v_submit, the instant of acceptance: the end of the second that the manager recorded, but within the time from the first
+    attempt to its answer. Lowers v_due to it.
 
-    On a busy host the answer may come long after the manager accepted the job, and even after the job has started.
+    On a busy host the answer may come long after the manager accepted the job, and even after the job has started. A job that was
+    accepted just before an interruption, and found after it, is in the journal with the instant to which the interruption
+    postponed it.
     """
     recorded = pl.min_horizontal("v_accepted", col("s_submit") + NS)
-    return joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
+    joined = joined.with_columns(v_submit=pl.max_horizontal("v_began", recorded))
+    return joined.with_columns(v_due=pl.min_horizontal("v_due", "v_submit"))
 
 
 def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
@@ -336,7 +344,7 @@ def _shared_end() -> pl.Expr:
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
-    """Slurm's instant, raised to the submission if that is less than a second later: truncation must not make a wait negative.
+    """Slurm's instant, raised to the acceptance if that is less than a second later: truncation must not make a wait negative.
 
     An earlier instant is kept: the clocks disagree then, which the validity reports.
     """
@@ -350,7 +358,7 @@ def _jobs(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     def instant(name: str) -> pl.Expr:
         # A job whose eligibility lies after its end never became eligible.
         never = (col("v_eligible") > col("v_end")).fill_null(False) if name == "eligible" else pl.lit(False)
-        return pl.when(~never).then(f"v_{name}")
+        return pl.when(~never).then("v_due" if name == "submit" else f"v_{name}")
 
     return joined.select(
         "id",
@@ -373,7 +381,8 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
+    """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -400,6 +409,9 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
+        launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
+        clipped=wanted < launch_cost,
+        freed=pl.lit(None, pl.Float64),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",

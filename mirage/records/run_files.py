@@ -78,7 +78,7 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
         "Partitions": str(len(names)),
         "Partition": "\n".join(f"{number} {name}" for number, name in enumerate(names, 1)),
         "Note": (
-            "A replay of a workload, not a log of use. Submissions are those that were made.\n"
+            "A replay of a workload, not a log of use. Submissions are the instants at which jobs were due.\n"
             "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
             f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}"

@@ -20,6 +20,7 @@ import polars as pl
 from polars import col
 
 from mirage.records.collect import Collected
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.farm.daemons import KIND_ORDER
@@ -169,8 +170,17 @@ def judge(
         *_clock(collected, figures["clock_speed"], thresholds),
         *_records(collected, thresholds),
     ]
-    # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
-    return {"valid": not reasons, "reasons": [*causes, *reasons] if reasons else [], **figures}
+    unmeasured = _not_measured(figures)
+    verdict = INVALID if reasons else INCONCLUSIVE if unmeasured else VALID
+    return {
+        "verdict": verdict,
+        "valid": verdict == VALID,
+        # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
+        "reasons": [*causes, *reasons] if reasons else unmeasured,
+        "inconclusive": unmeasured,
+        "inconclusive_metrics": {},
+        **figures,
+    }
 
 
 # ---- the figures ----
@@ -258,7 +268,11 @@ def _clock_speed(collected: Collected) -> float | None:
 
     The slope over all jobs is used because each instant of Slurm has an error of up to a second.
     """
-    both = collected.jobs.select("id", "submit").join(collected.evidence, on="id").drop_nulls("slurm_submit")
+    both = (
+        collected.jobs.select("id", submit=col("submit") + col("submit_lag"))
+        .join(collected.evidence, on="id")
+        .drop_nulls("slurm_submit")
+    )
     if both.height < 2 or both["submit"].n_unique() < 2:
         return None
     slope = both.select(pl.cov("submit", "slurm_submit") / col("submit").var()).item()
@@ -286,9 +300,9 @@ def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | 
 
 
 def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Series:
-    """Trace seconds from submission (or eligibility, if later) to start of the jobs that could have started immediately.
+    """Trace seconds from acceptance (or eligibility, if later) to start of the jobs that could have started immediately.
 
-    These are the jobs at whose submission the idle processors sufficed for them and for all waiting jobs. An empty queue would be a
+    These are the jobs at whose acceptance the idle processors sufficed for them and for all waiting jobs. An empty queue would be a
     simpler condition, but if launches are slow compared with the intervals between submissions, the queue is never empty, which
     this figure has to show. Jobs with whole nodes count with all processors of the nodes. Jobs with a dependency or a memory
     request are left out, as these may have delayed them.
@@ -296,18 +310,19 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     whole = collected.evidence.select("id", "whole_nodes", "bound")
     jobs = collected.jobs.filter(col("state") != "LOST").join(whole, on="id", maintain_order="left")
     taken = pl.when("whole_nodes").then(col("nodes") * (processors / nodes)).otherwise(0)
+    jobs = jobs.with_columns(accepted=col("submit") + col("submit_lag"))
     jobs = jobs.with_columns(width=pl.max_horizontal("processors", taken), left=pl.coalesce("start", "end"))
     ran = jobs.drop_nulls("start")
     pauses = collected.suspensions.drop_nulls().join(jobs.select("id", "width"), left_on="job", right_on="id")
 
     def change(table: pl.DataFrame, time: str, waiting: int, busy: int) -> pl.DataFrame:
-        submitted = col("id") if time == "submit" else pl.lit(None, pl.Int64)
+        submitted = col("id") if time == "accepted" else pl.lit(None, pl.Int64)
         events = table.select(time=time, submitted=submitted, waiting=waiting * col("width"), busy=busy * col("width"))
         return events.drop_nulls("time")
 
     events = pl.concat(
         [
-            change(jobs, "submit", 1, 0),
+            change(jobs, "accepted", 1, 0),
             change(jobs, "left", -1, 0),
             change(ran, "start", 0, 1),
             change(ran, "end", 0, -1),
@@ -320,7 +335,7 @@ def start_latencies(collected: Collected, processors: int, nodes: int) -> pl.Ser
     sums = events.with_columns(col("waiting", "busy").cum_sum())
     immediate = sums.filter(col("submitted").is_not_null() & (col("waiting") + col("busy") <= processors))
     started = ran.filter(~col("bound")).join(immediate, left_on="id", right_on="submitted", how="semi", maintain_order="left")
-    return started.select(latency=col("start") - pl.max_horizontal("submit", "eligible")).to_series()
+    return started.select(latency=col("start") - pl.max_horizontal("accepted", "eligible")).to_series()
 
 
 def _ended(complaints: Mapping[str, Any]) -> dict[str, int] | None:
@@ -406,10 +421,8 @@ def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds:
         reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
     if figures["released"]:
         reasons.append(f"{_counted(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
-    not_responding = figures["nodes_not_responding"]
-    if not_responding is None:
-        reasons.append("no sample of the nodes in samples.csv: whether all of them responded is not known")
-    elif not_responding > thresholds.nodes_not_responding:
+    not_responding = figures["nodes_not_responding"] or 0
+    if not_responding > thresholds.nodes_not_responding:
         nodes = _counted(not_responding, "node")
         reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
     known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
@@ -421,6 +434,13 @@ def _troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds:
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
         )
     return reasons
+
+
+def _not_measured(figures: Mapping[str, Any]) -> list[str]:
+    """Reasons for figures of the verdict that could not be measured."""
+    if figures["nodes_not_responding"] is None:
+        return ["no sample of the nodes in samples.csv: whether all of them responded is not known"]
+    return []
 
 
 def _causes(complaints: Mapping[str, Any]) -> list[str]:

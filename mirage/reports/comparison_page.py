@@ -9,6 +9,7 @@ import polars as pl
 
 from mirage.metrics.registry import METRICS
 from mirage.records.agreement import agreement
+from mirage.records.verdict import WORDS, verdict_of
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
 from mirage.reports.measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
@@ -66,11 +67,16 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
 
 
 def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
-    invalid = content["validity"]["invalid"]
-    if not invalid:
+    invalid, inconclusive = content["validity"]["invalid"], content["validity"].get("inconclusive", {})
+    told = [
+        f"{len(some)} of {len(runs)} runs are {words}"
+        for some, words in ((invalid, "not valid"), (inconclusive, "inconclusive"))
+        if some
+    ]
+    if not told:
         return Verdict(True, f"All {len(runs)} runs are valid.")
-    answer = f"{len(invalid)} of {len(runs)} runs are not valid: differences may be caused by the emulation."
-    return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in invalid.items()])
+    answer = f"{', '.join(told)}: differences may be caused by the emulation."
+    return Verdict(False, answer, [f"{run}: {'; '.join(why)}" for run, why in {**invalid, **inconclusive}.items()])
 
 
 def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> Iterable[Section]:
@@ -346,7 +352,7 @@ def _runs(content: Content, runs: Mapping[str, Run], experiment: Mapping[str, An
         (
             folder,
             labels[folder],
-            "valid" if run.metrics["validity"]["valid"] else "not valid",
+            WORDS[verdict_of(run.metrics["validity"])],
             *(figure(name, run.values.get(name)) for name in ("wait_mean", "bounded_slowdown_mean", "utilisation")),
             "-" if folder not in shifts else f"{shifts[folder]:.1f} s",
         )

@@ -10,6 +10,7 @@ import polars as pl
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
 from mirage.reports.measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -20,6 +21,11 @@ from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.table import VALIDITY, value_text
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
+_ANSWERS = {
+    VALID: "This run is valid: all figures of the emulation are within their bounds.",
+    INVALID: "This run is not valid: the emulation influenced what it measures.",
+    INCONCLUSIVE: "This run is inconclusive: a figure of the verdict is not known, or times are too coarse for what is measured.",
+}
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
 
@@ -58,12 +64,9 @@ def summary(run: Run) -> list[str]:
 
 
 def verdict(run: Run) -> Verdict:
-    """Whether the run is valid, with the reasons if it is not."""
+    """The verdict on the run, with the reasons unless it is valid."""
     validity = run.metrics["validity"]
-    if validity["valid"]:
-        return Verdict(True, "This run is valid: all figures of the emulation are within their bounds.")
-    answer = "This run is not valid: the emulation influenced what it measures."
-    return Verdict(False, answer, validity["reasons"])
+    return Verdict((found := verdict_of(validity)) == VALID, _ANSWERS[found], validity["reasons"])
 
 
 def _sections(run: Run) -> Iterable[Section]:
@@ -196,8 +199,8 @@ def _suspensions(run: Run) -> Section:
 
 def _verdict_words(run: Run) -> str:
     validity = run.metrics["validity"]
-    result = "The run is valid." if validity["valid"] else f"The run is not valid: {'; '.join(validity['reasons'])}."
-    return f"{result} docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
+    about = "docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
+    return f"The run is {with_reasons(validity)}. {about}"
 
 
 def _verdict_table(run: Run) -> Table:

@@ -11,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from mirage.metrics.registry import METRICS
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -21,19 +22,25 @@ from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.files import read_json
 
 DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")
-_VALID, _INVALID = "valid", "not valid"
+_FILLS = {WORDS[VALID]: theme.BLUE, WORDS[INVALID]: "white", WORDS[INCONCLUSIVE]: "#bbbbbb"}
 
 
 def page(folder: Path) -> str:
     """The page as HTML, from sweep.csv, experiment.json and status.json in the sweep's folder."""
     lines = lines_of(folder)
-    invalid = [line["run"] for line in lines if line["ending"] != "ok"]
-    answer = (
-        f"All {len(lines)} runs are valid."
-        if not invalid
-        else f"{len(invalid)} of {len(lines)} runs are not valid: {', '.join(invalid)}. Their points are hollow."
-    )
-    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not invalid, answer), _sections(folder, lines))
+    named = {words: [line["run"] for line in lines if _words(line["ending"]) == words] for words in WORDS.values()}
+    told = [
+        f"{len(runs)} of {len(lines)} runs are {words}: {', '.join(runs)}."
+        for words, runs in named.items()
+        if runs and words != WORDS[VALID]
+    ]
+    answer = " ".join([*told, "Their points are hollow or grey."]) if told else f"All {len(lines)} runs are valid."
+    return report(f"Sweep {folder.name}", [_summary(lines)], Verdict(not told, answer), _sections(folder, lines))
+
+
+def _words(ending: str) -> str:
+    """The verdict in words, by the ending of a run; not valid if it did not end."""
+    return {"ok": WORDS[VALID], "inconclusive": WORDS[INCONCLUSIVE]}.get(ending, WORDS[INVALID])
 
 
 def lines_of(folder: Path) -> list[dict[str, str]]:
@@ -86,7 +93,7 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
         return None
     metric = METRICS[name]
     rows = pl.DataFrame(
-        [(shrink, value, _VALID if ending == "ok" else _INVALID) for shrink, value, ending in known],
+        [(shrink, value, _words(ending)) for shrink, value, ending in known],
         schema=["shrink", "value", "verdict"],
         orient="row",
     ).sort("shrink")
@@ -103,13 +110,13 @@ def metric_picture(name: str, lines: list[dict[str, str]]) -> Picture | None:
             y=y,
             fill=alt.Fill(
                 "verdict:N",
-                scale=alt.Scale(domain=[_VALID, _INVALID], range=[theme.BLUE, "white"]),
+                scale=alt.Scale(domain=list(_FILLS), range=list(_FILLS.values())),
                 legend=alt.Legend(symbolStrokeColor=theme.BLUE),
             ),
         )
     )
     points_text = "; ".join(
-        f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else ' (not valid)'}" for shrink, value, ending in known
+        f"{shrink:g} %: {figure(name, value)}{'' if ending == 'ok' else f' ({_words(ending)})'}" for shrink, value, ending in known
     )
     chart = (line + points).properties(width=theme.WIDTH, height=theme.HEIGHT)
     return draw(chart, name.replace("_", "-"), metric.in_sentences.capitalize(), f"{points_text}.")

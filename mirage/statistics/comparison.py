@@ -142,7 +142,9 @@ class _Comparison:
     # ---- results ----
 
     def content(self) -> dict[str, Any]:
-        invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if not run.metrics["validity"]["valid"]}
+        validity = {run.folder: run.metrics["validity"] for run in self.runs}
+        unsure = {run: found["reasons"] for run, found in validity.items() if found.get("verdict") == "inconclusive"}
+        invalid = {run: found["reasons"] for run, found in validity.items() if not found["valid"] and run not in unsure}
         content = {
             "baseline": self.labels[0],
             "configurations": [
@@ -159,7 +161,7 @@ class _Comparison:
             "settings": self.settings,
             "metrics": {name: self._metric(name) for name in METRICS},
             "classes": [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes],
-            "validity": {"valid": not invalid, "invalid": invalid},
+            "validity": {"valid": not (invalid or unsure), "invalid": invalid, "inconclusive": unsure},
         }
         rounded: dict[str, Any] = _rounded(content)
         return rounded

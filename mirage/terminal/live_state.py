@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS
+from mirage.records.verdict import with_reasons
 from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.trace_time import TraceTime, trace_time
 from slurm_mirage.base import user_folders
@@ -182,8 +183,7 @@ def _verdict(progress: Mapping[str, Any]) -> str | None:
     with suppress(OSError, ValueError, KeyError, TypeError):
         results = results_of(run)
         if read_json(results / "experiment.json")["run"] == run:
-            validity = read_json(results / "metrics.json")["validity"]
-            return "valid" if validity["valid"] else f"not valid: {'; '.join(validity['reasons'])}"
+            return with_reasons(read_json(results / "metrics.json")["validity"])
     return None
 
 

@@ -36,13 +36,13 @@ class RunFolder:
     numbers it 100 + id.
     """
 
-    def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0) -> None:
+    def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0, **start_event: Any) -> None:
         self.folder, self.speed, self.shrink, self.zone = folder, speed, shrink, zone
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
         start = {"virtual": VIRTUAL_ZERO, "boot_id": "0", "boot_time": 1, "next_id": 101, "slurm_version": "22.05.8"}
         start |= {"plan_sha256": "", "completion_offset": 0, "controller_log_offset": 0, "earlier_ids": []}
-        self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start)]
+        self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start, **start_event)]
         self.jobcomp = self.suspended = ""
         self.sigsleep = b""
         self.workload: list[dict[str, Any]] = []

@@ -13,9 +13,10 @@ from campaigns import campaign
 from mirage.commands import compare
 from mirage.experiment import configuration, runs
 from mirage.experiment.campaign import Member, conclude, show
-from mirage.experiment.endings import Ending
+from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
+from mirage.records.verdict import verdict_of
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -165,6 +166,8 @@ def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> N
         ({"valid": False, "interrupted": 0.0, "halted": 0.0}, False),
         ({"valid": False, "interrupted": 0.0, "halted": 531.0}, True),
         ({"valid": False, "interrupted": 9.0, "halted": None}, True),
+        ({"valid": False, "verdict": "inconclusive", "interrupted": 9.0, "halted": None}, True),
+        ({"valid": False, "verdict": "inconclusive", "interrupted": 0.0, "halted": 0.0}, False),
     ],
 )
 def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, validity: dict[str, object], anew: bool) -> None:
@@ -176,7 +179,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
         (part.folder / "jobs.csv").write_text("id")
         (part.folder / "ansible.log").write_text("what was done")
         write_json(part.folder / "metrics.json", {"validity": validity})
-        Ending("ok" if validity["valid"] else "invalid", "done").store(part.folder)
+        Ending(OF_VERDICT[verdict_of(validity)], "done").store(part.folder)
         if not (anew and attempt < compare.ATTEMPTS):
             assert part.ending() is not None and not part.is_spoiled()
             break
@@ -197,6 +200,16 @@ def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
     ending = conclude(folder, members, 1, Screen(io.StringIO()))
     assert ending.line == "invalid: 1 of 4 runs: b-2: too late, too slow; results/r/comparison.json"
     assert json.loads((folder / "comparison.json").read_text())["validity"]["invalid"] == {"b-2": ["too late", "too slow"]}
+
+
+def test_an_inconclusive_run_makes_the_comparison_inconclusive(results: Path) -> None:
+    folder = results / "r"
+    members = finished(folder)
+    validity = {"verdict": "inconclusive", "valid": False, "reasons": ["too coarse"]}
+    write_json(folder / "a-1/metrics.json", read_json(folder / "a-1/metrics.json") | {"validity": validity})
+    ending = conclude(folder, members, 1, Screen(io.StringIO()))
+    assert ending.line == "inconclusive: 1 of 4 runs: a-1: too coarse; results/r/comparison.json"
+    assert (ending.code, ending.is_final) == (1, True)
 
 
 @pytest.mark.parametrize(("labels", "replicas"), [("ab", 1), ("abc", 2), ("abcde", 1)])

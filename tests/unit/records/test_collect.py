@@ -29,15 +29,20 @@ def near(value: float) -> object:
 # ---- which record gives what ----
 
 
+def accepted(job: dict[str, Any]) -> float:
+    """When Slurm accepted a job."""
+    return float(job["submit"] + job["submit_lag"])
+
+
 def test_completed_job_has_its_own_times_and_slurms_state(tmp_path: Path) -> None:
     made = RunFolder(tmp_path)
     made.played(made.job(due=0.0, runtime=10.25, limit_extended=True), start=0.02)
     run = made.collect()
     job = row(run, 1)
     assert job["start"] == near(ORIGIN + 0.05) and job["end"] == near(ORIGIN + 10.30)
-    assert job["submit"] == near(ORIGIN + 0.01) and job["submit_lag"] == near(0.01)
-    # Slurm printed an instant half a second before the submission: the second is the same.
-    assert job["eligible"] == job["submit"]
+    assert job["submit"] == near(ORIGIN) and job["submit_lag"] == near(0.01)
+    # Slurm printed an instant half a second before the acceptance: the second is the same.
+    assert job["eligible"] == near(accepted(job))
     shown = {name: job[name] for name in ("state", "processors", "nodes", "partition", "priority", "suspended", "runtime")}
     assert shown == {
         "state": "COMPLETED", "processors": 4, "nodes": 2, "partition": "batch", "priority": "batch", "suspended": 0.0,
@@ -74,7 +79,7 @@ def test_job_in_slurms_record_only(tmp_path: Path) -> None:
     made.slurm(number, start=0.02, end=10.6)
     run = made.collect()
     job = row(run, number)
-    assert (job["start"], job["end"]) == (job["submit"], near(ORIGIN + 10.5))
+    assert (job["start"], job["end"]) == (near(accepted(job)), near(ORIGIN + 10.5))
     assert kinds(run) == [(number, "in Slurm's record only")]
     assert job["suspended"] is None
 
@@ -134,6 +139,17 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     assert kinds(run) == []
 
 
+def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path: Path) -> None:
+    """A launch of 0.03 s is 15 s at 500 times, and 30 s of the log at SHRINK=50."""
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=0.03)
+    for runtime in (100.0, 15.0, 5.0):
+        made.played(made.job(due=0.0, runtime=runtime), start=20.0)
+    evidence = made.collect().evidence
+    assert evidence["launch_cost"].to_list() == [near(30.0), near(30.0), near(10.0)]
+    assert evidence["clipped"].to_list() == [False, False, True]
+    assert evidence["freed"].to_list() == [None, None, None]
+
+
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
 def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_after: float | None) -> None:
     """The signal reaches the job 10 virtual seconds later."""
@@ -166,7 +182,7 @@ def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_pat
     made.record(number, 10.0, 11.0)
     run = made.collect()
     job = row(run, number)
-    assert job["submit"] == job["start"] == job["end"] == near(ORIGIN + 2.5)  # when sbatch was called
+    assert accepted(job) == near(job["start"]) and job["start"] == job["end"] == near(ORIGIN + 2.5)  # when sbatch was called
     assert kinds(run) == []
 
 
@@ -259,7 +275,7 @@ def test_requeued_job_has_its_first_start_and_last_end(tmp_path: Path) -> None:
     assert (job["start"], job["end"]) == (near(ORIGIN + 1.0), near(ORIGIN + 140.0))
     # 1 s of suspension, and from 5 to 130 (as Slurm printed it) it was in the queue.
     assert (job["state"], job["suspended"]) == ("COMPLETED", near(126.0))
-    assert job["eligible"] == job["submit"] == near(ORIGIN + 0.01)
+    assert job["eligible"] == near(ORIGIN + 0.01)
     evidence = run.evidence.to_dicts()[0]
     assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, None, near(10.0))
     assert kinds(run) == []
@@ -420,7 +436,7 @@ def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
     made.record(number, 1.4, 101.4)
     run = made.collect()
     assert run.disagreements.rows() == [(number, "submission", near(-5.6))]
-    assert row(run, number)["submit"] == near(ORIGIN + 0.1)
+    assert accepted(row(run, number)) == near(ORIGIN + 0.1)
 
 
 def test_job_that_the_replay_found_in_slurm_is_no_disagreement(tmp_path: Path) -> None:
@@ -430,7 +446,11 @@ def test_job_that_the_replay_found_in_slurm_is_no_disagreement(tmp_path: Path) -
     made.events[-1]["began"] = made.events[-1]["real"]
     made.lags[0] = 0.3
     made.played(number, start=5.4)
-    assert kinds(made.collect()) == []
+    run = made.collect()
+    assert kinds(run) == []
+    # It was accepted before the instant to which the interruption postponed it, so it was due then, and its wait is not below 0.
+    job = row(run, number)
+    assert (job["submit"], job["submit_lag"]) == (near(ORIGIN + 9.3), 0.0)
 
 
 @pytest.mark.parametrize(("state", "completed"), [("COMPLETED", False), ("FAILED", True), ("TIMEOUT", True)])
@@ -485,7 +505,7 @@ def test_negative_wait_is_not_hidden(tmp_path: Path) -> None:
     number = made.job(due=60.0)
     made.slurm(number, start=50.0, end=70.0, state="TIMEOUT")
     job = row(made.collect(), number)
-    assert job["start"] - job["submit"] == near(-10.51)
+    assert job["start"] - job["submit"] == near(-10.5)
 
 
 # ---- time ----
@@ -499,7 +519,7 @@ def test_clock_and_shrink_are_undone(tmp_path: Path) -> None:
         made.played(number, start)
     run = made.collect()
     job = row(run, second)
-    assert job["submit_lag"] == near(4.0) and job["submit"] == near(ORIGIN + 600.0 + 4.0)
+    assert job["submit_lag"] == near(4.0) and job["submit"] == near(ORIGIN + 600.0)
     # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it. Its end is in Slurm's.
     assert job["start"] == near(ORIGIN + 620.0 + 1.0)
     assert job["end"] == near(ORIGIN + 620.0 + 0.03 * 40 + 100.0)
@@ -559,7 +579,7 @@ def test_a_slow_submission_is_no_time_zone(tmp_path: Path, zone: int) -> None:
     made.played(number, start=60_010.0)
     run = made.collect()
     assert kinds(run) == []
-    assert row(run, 1)["submit"] == near(ORIGIN + 20.5)  # Slurm printed 2000000020
+    assert accepted(row(run, 1)) == near(ORIGIN + 20.5)  # Slurm printed 2000000020
 
 
 def test_submission_is_not_after_the_second_that_slurm_recorded(tmp_path: Path) -> None:
@@ -570,8 +590,19 @@ def test_submission_is_not_after_the_second_that_slurm_recorded(tmp_path: Path) 
     made.slurm(number, start=30.0, end=560.0, submit=21.0)
     made.record(number, 50.0, 550.0)
     job = row(made.collect(), number)
-    assert job["submit"] == near(ORIGIN + 21.5)  # Slurm printed 2000000021, so it was before 2000000022
+    assert accepted(job) == near(ORIGIN + 21.5)  # Slurm printed 2000000021, so it was before 2000000022
     assert job["submit_lag"] == near(21.5)
+
+
+def test_a_wait_counts_from_the_due_instant(tmp_path: Path) -> None:
+    """Not from acceptance: a scheduler that accepts jobs late would otherwise shorten their waits."""
+    made = RunFolder(tmp_path, speed=10.0)
+    made.played(made.job(due=0.0, lag=0.001), start=0.5)
+    number = made.job(due=20.0, lag=30.0)
+    made.played(number, start=322.0)
+    job = row(made.collect(), number)
+    assert (job["submit"], job["submit_lag"]) == (near(ORIGIN + 20.0), near(300.0))
+    assert job["start"] - job["submit"] == near(302.3)
 
 
 def test_interruption_moves_dues_and_is_no_lag(tmp_path: Path) -> None:
@@ -586,7 +617,7 @@ def test_interruption_moves_dues_and_is_no_lag(tmp_path: Path) -> None:
     made.record(number, 30.12, 40.12)
     run = made.collect()
     assert run.interrupted == near(10.0)
-    assert (row(run, number)["submit"], row(run, number)["submit_lag"]) == (near(ORIGIN + 30.02), near(0.02))
+    assert (row(run, number)["submit"], row(run, number)["submit_lag"]) == (near(ORIGIN + 30.0), near(0.02))
 
 
 # ---- wrong use ----
@@ -672,10 +703,10 @@ def test_schedule_is_swf_in_the_traces_own_seconds(tmp_path: Path) -> None:
     frame, header, notes, _ = swf.parse_swf(content["schedule.swf"], "schedule.swf")
     shown = frame.select("job_number", "wait", "run_time", "allocated_processors", "requested_processors", "status").rows()
     assert shown == [
-        (1, 0.24, 20.0, 4, 4, 1),
+        (1, 0.26, 20.0, 4, 4, 1),
         (2, -1.0, -1.0, -1, 4, 5),
-        (3, 1.98, 20.0, 2, 2, 1),
-        (4, 50.98, -1.0, 4, 4, 0),
+        (3, 2.0, 20.0, 2, 2, 1),
+        (4, 51.0, -1.0, 4, 4, 0),
         (5, -1.0, -1.0, -1, 4, -1),
     ]
     assert frame.select("user", "executable", "partition").row(0) == (7, -1, 1)

@@ -199,7 +199,9 @@ def test_pairs(labels: str, pairs: int) -> None:
 def test_invalid_runs_are_told() -> None:
     runs = campaign(1)
     runs[3] = Run("b", 2, "b-2", runs[3].jobs, runs[3].metrics | {"validity": {"valid": False, "reasons": ["late"]}})
-    assert compare(runs, seed=1, resamples=20)["validity"] == {"valid": False, "invalid": {"b-2": ["late"]}}
+    assert compare(runs, seed=1, resamples=20)["validity"] == {
+        "valid": False, "invalid": {"b-2": ["late"]}, "inconclusive": {},
+    }  # fmt: skip
 
 
 def independent(random: np.random.Generator) -> tuple[Floats, Floats, float]:

@@ -1,0 +1,28 @@
+"""The verdict on a run, as it is read from the member "validity" of metrics.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+VALID, INVALID, INCONCLUSIVE = "valid", "invalid", "inconclusive"
+
+WORDS = {VALID: "valid", INVALID: "not valid", INCONCLUSIVE: "inconclusive"}
+"""The verdict as it is shown."""
+
+
+def verdict_of(validity: Mapping[str, Any]) -> str:
+    """VALID, INVALID or INCONCLUSIVE. Folders of an earlier release tell only whether the run is valid."""
+    found: str = validity.get("verdict") or (VALID if validity["valid"] else INVALID)
+    return found
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """The verdict on several runs: INVALID if one is, else INCONCLUSIVE if one is."""
+    found = set(verdicts)
+    return next((verdict for verdict in (INVALID, INCONCLUSIVE) if verdict in found), VALID)
+
+
+def with_reasons(validity: Mapping[str, Any]) -> str:
+    """The verdict in words, with the reasons unless it is valid."""
+    return ": ".join([WORDS[verdict_of(validity)], *filter(None, ["; ".join(validity["reasons"])])])
