@@ -106,7 +106,7 @@ def _over(burst: pl.DataFrame, start: np.ndarray[tuple[int], np.dtype[np.float64
 
 def _is_robust(burst: pl.DataFrame, random: np.random.Generator) -> bool:
     """Whether delays leave which jobs pass a wide one as it is, and the burst is over before the next one."""
-    start = simulated(burst, "easy", 0.0)
+    start = simulated(burst, "easy", float(PHASES[0]))
     if not _over(burst, start):
         return False
     wanted = passes(burst, start)

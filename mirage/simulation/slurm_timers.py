@@ -66,14 +66,11 @@ def _start(
         event = np.min(end)
         if submitted < jobs:
             event = min(event, submit[submitted])
-        turn = backfill and waiting > 0
-        if turn:
-            # The first run of the backfill scheduler after `now`, which is finite where a job waits.
-            following = phase + (np.floor((now - phase) / interval) + 1) * interval
-            if following <= now:  # by rounding
-                following += interval
-            turn = following < event
-            event = min(event, following)
+        if backfill and waiting > 0:
+            # The next run of the backfill scheduler after `now`, which is finite where a job waits.
+            event = min(event, phase + (np.floor((now - phase) / interval + 1e-9) + 1) * interval)
+        runs = (event - phase) / interval
+        turn = backfill and abs(runs - np.round(runs)) < 1e-9
         now = event
         for job in range(submitted):
             if end[job] <= now:
