@@ -118,7 +118,7 @@ def play(run: Run, trace: Path) -> None:
     if ending_of(run.folder) is None:
         print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
     began = time.monotonic()
-    call("experiment", **run.knobs(trace))
+    call("experiment", LOG, **run.knobs(trace))
     ending = ending_of(run.folder)
     if ending is None:
         raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
@@ -131,7 +131,7 @@ def ending_of(folder: Path) -> Ending | None:
     return ending if ending is not None and ending.is_final else None
 
 
-def call(target: str, output: Path = LOG, **knobs: str) -> None:
+def call(target: str, output: Path, **knobs: str) -> None:
     """Run the program behind `make`, without the knobs of the caller's environment; its output is appended to a file."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def measure(selection: Selection) -> Figures:
             raise Skipped(f"needs KTH's log: {selection.trace} is not there; TRACE=PATH or --trace=PATH names it")
         for run in wanted:
             play(run, selection.trace)
-        call("teardown", CLUSTER=CLUSTER)
+        call("teardown", LOG, CLUSTER=CLUSTER)
     found = {run: one for run in wanted if (one := taken(run)) is not None}
     figures: Figures = {"trace": selection.trace.name, "runs": list(found.values())}
     for part in selection.parts():

@@ -2,8 +2,8 @@
 
     python -m benchmarks.fidelity [fifo] [easy] [report] [--speeds=20,100,500] [--replicas=3]
 
-Each run is a `make experiment`, kept as results/bench-fidelity-CONFIG-SPEED-REPLICA. Finished runs are reused, interrupted runs are resumed.
-The runs of each replica are in random order, always the same one, so that other load on the host does not follow the speed.
+Each run is a `make experiment`, kept as results/bench-fidelity-CONFIG-SPEED-REPLICA. Finished runs are reused, interrupted runs are
+resumed. The runs of each replica are in random order, always the same one, so that other load on the host does not follow SPEED.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Differences between the start times of an emulated schedule and those of its simulation, their causes, and their trend with SPEED."""
+"""Differences between the start times of an emulated schedule and its simulation, their causes, and their trend with SPEED."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import kendalltau, linregress, t
 
-from benchmarks.fidelity_workload import passes, phases, workload
+from benchmarks.fidelity_workload import Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
 ROUNDING = 0.5  # Slurm records the whole second in which a job started: half a second less in the mean
@@ -23,9 +23,16 @@ BIAS = {"config": "CONFIG", "speed": "SPEED", "mean": "mean", "half": "± (95 %)
 BIAS |= {"lag": "by submission", "runs": "by run times", "turns": "by turns"}
 TREND = {"config": "CONFIG", "runs": "runs", "slope": "s per 100 of SPEED", "low": "from", "high": "to", "p": "p"}
 TREND |= {"tau": "Kendall's tau", "tau_p": "its p"}
-LARGEST = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "id": "job", "processors": "processors", "late": "difference"}
-LARGEST |= {"lag": "by submission", "runs": "by run times", "turns": "by turns", "order": "other order, pairs"}
-RUNS = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "mean": "mean", "wait": "mean wait", "order": "other order, pairs"}
+LARGEST = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "id": "job", "processors": "processors"}
+LARGEST |= {
+    "late": "difference",
+    "lag": "by submission",
+    "runs": "by run times",
+    "turns": "by turns",
+    "order": "other order, pairs",
+}
+RUNS = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "mean": "mean", "wait": "mean wait"}
+RUNS |= {"order": "other order, pairs"}
 RUNS |= {"submit_lag_p99": "submit lag p99", "runtime_stretch_p50": "stretch p50", "runtime_stretch_p99": "stretch p99"}
 RUNS |= {"host_cpu": "host CPU, %", "verdict": "verdict"}
 
@@ -71,7 +78,7 @@ def of_run(folder: Path, config: str) -> pl.DataFrame:
     )
 
 
-def _in_order(jobs: pl.DataFrame, config: str, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _in_order(jobs: pl.DataFrame, config: str, order: Numbers) -> Times:
     """The mean starts over the phases, in the order of `jobs`; they enter the queue in `order`."""
     start = np.empty(jobs.height)
     start[order] = phases(jobs[order], config).mean(0)
@@ -98,9 +105,9 @@ def _by_speed(runs: Runs) -> list[tuple[Figures, Runs]]:
 
 
 def quantiles(runs: Runs) -> list[Figures]:
-    """By configuration and speed: quantiles of the differences over all jobs and replicas, their mean with its 95 % interval, causes.
+    """By configuration and speed: quantiles of the differences over all jobs and replicas, their mean with its interval, causes.
 
-    `half` is half the width of Student's interval over the means of the replicas, None for a single one.
+    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one.
     """
     rows = []
     for key, of_speed in _by_speed(runs):
@@ -113,7 +120,8 @@ def quantiles(runs: Runs) -> list[Figures]:
         causes = {name: statistics.fmean(one[name] for one in means) for name in CAUSES}
         order = ", ".join(str(one["order"]) for one in means)
         half = _half_width([one["mean"] for one in means])
-        rows.append({**key, **signed, **absolute, "mean": mean, "half": half, "percent": mean / wait * 100, **causes, "order": order})
+        bias = {"mean": mean, "half": half, "percent": mean / wait * 100, **causes, "order": order}
+        rows.append({**key, **signed, **absolute, **bias})
     return rows
 
 
@@ -128,16 +136,16 @@ def largest(runs: Runs) -> list[Figures]:
     """By configuration and speed: the job with the largest absolute difference."""
     rows = []
     for key, of_speed in _by_speed(runs):
-        found = [{**key, "replica": one["replica"], **frame[int(frame["late"].abs().arg_max() or 0)].row(0, named=True)} for one, frame in of_speed]
-        rows.append(max(found, key=lambda row: abs(row["late"])))
+        late = pl.concat([frame.with_columns(replica=pl.lit(one["replica"])) for one, frame in of_speed])
+        rows.append({**key, **late.sort(pl.col("late").abs()).row(-1, named=True)})
     return rows
 
 
 def trends(rows: Sequence[Figures]) -> list[Figures]:
     """By configuration: linear regression of the runs' mean differences on SPEED, and Kendall's tau-b, each with its two-sided p.
 
-    A run is one observation. slope, low and high (95 %) are seconds per 100 of SPEED. Configurations with fewer than three runs or a
-    single speed are left out.
+    A run is one observation. slope, low and high (95 %) are seconds per 100 of SPEED. Configurations with fewer than three runs or
+    a single speed are left out.
     """
     found = []
     for config in dict.fromkeys(row["config"] for row in sorted(rows, key=lambda row: row["config"] != "fifo")):

@@ -1,11 +1,12 @@
 """Simulates first in, first out and EASY backfilling with the instants at which Slurm decides.
 
-Slurm's main scheduler runs at each end of a job and at each submission (`schedule` and `job_allocate` of Slurm 22.05). It starts jobs in the
-order of the queue, up to the first that does not fit. Its backfill scheduler runs each bf_interval, at instants that a workload does not
-determine: a job that may pass the first one starts up to bf_interval after it could. docs/simulation.md describes the rules.
+Slurm's main scheduler runs at each end of a job and each submission (`schedule` and `job_allocate` of Slurm 22.05). It starts jobs
+in the order of the queue, up to the first that does not fit. Its backfill scheduler runs each bf_interval, at instants that a
+workload does not determine: a job that may pass the first one starts up to bf_interval after it could. docs/simulation.md describes
+the rules.
 
-Import this module inside of functions: loading numba takes a moment. All compiled functions are in this file, because numba's cache does
-not notice changes of functions in other files.
+Import this module inside of functions: loading numba takes a moment. All compiled functions are in this file, because numba's cache
+does not notice changes of functions in other files.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def schedule_in_slurm(
     due, run, limits = (np.ascontiguousarray(times, np.float64) for times in (submit, runtime, limit))
     width = np.ascontiguousarray(processors, np.int64)
     if np.any(np.diff(due) < 0) or np.any(run <= 0) or np.any(limits < run) or np.any((width < 1) | (width > machine)):
-        raise WrongUse(f"jobs must be in order of submission, run for more than 0 s within their limits, and fit on {machine} processors")
+        raise WrongUse(f"jobs must be in order of submission, run for more than 0 s within limits, and fit on {machine} processors")
     return _start(due, width, run, limits, machine, policy == "easy", interval, phase)
 
 
@@ -99,7 +100,7 @@ def _start(
 
 @njit(cache=True, nogil=True)
 def _reservation(start: Times, end: Times, limit: Times, width: Numbers, free: int, wanted: int) -> tuple[float, int]:
-    """The instant at which `wanted` processors will be free by the limits of the running jobs, and how many more will be free then."""
+    """The instant at which `wanted` processors are free by the limits of the running jobs, and how many more are free then."""
     running = np.flatnonzero(end < np.inf)
     order = running[np.argsort(start[running] + limit[running])]
     instant, expected = np.inf, free

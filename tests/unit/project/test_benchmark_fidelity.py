@@ -25,6 +25,7 @@ from benchmarks.fidelity_workload import (
     to_swf,
     workload,
 )
+from benchmarks.figures import Figures
 from mirage.traces.swf import read_swf, write_swf
 
 
@@ -73,7 +74,7 @@ def test_each_replica_has_all_runs_in_another_order_which_is_always_the_same() -
 def test_arguments() -> None:
     assert select(["easy", "report", "--speeds=20", "--replicas=2"]) == Selection(("easy",), (20,), 2, False)
     for wrong in (["quick"], ["--speed=3"], ["--speeds=0"], ["--replicas=x"]):
-        with pytest.raises(ValueError, match="may be|whole|literal"):
+        with pytest.raises(ValueError, match=r"may be|whole|literal"):
             select(wrong)
 
 
@@ -101,7 +102,7 @@ def test_the_parts_of_a_difference_are_what_was_injected(tmp_path: Path, config:
     assert lag["late"].to_list() == pytest.approx(lag["lag"].to_list())
     assert each["lag"].to_list() == pytest.approx(lag["lag"].to_list())
     assert (each["late"] - each["lag"] - each["runs"] - each["turns"]).abs().max() == pytest.approx(0)
-    assert each["runs"].mean() > 3.0  # later jobs wait for several before them
+    assert np.mean(each["runs"].to_numpy()) > 3.0  # later jobs wait for several before them
 
 
 def test_another_workloads_run_is_refused(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_quantiles_and_the_interval_over_replicas() -> None:
     assert row["half"] == pytest.approx(12.706 * (1 / 18**0.5) / 2**0.5, rel=1e-3)
     [worst] = differences.largest(runs)
     assert (worst["replica"], worst["late"], worst["id"]) == (2, 5.0, 3)
-    figures = {"runs": [], "jobs": [], "largest": [], "trends": []}
+    figures: Figures = {"runs": [], "jobs": [], "largest": [], "trends": []}
     assert report(figures) == "there are no finished runs"
 
 
