@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import kendalltau, linregress, t
 
-from benchmarks.fidelity_workload import Numbers, Times, passes, phases, workload
+from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
 ROUNDING = 0.5  # Slurm records the whole second in which a job started: half a second less in the mean
@@ -21,6 +21,7 @@ QUANTILES = {"config": "CONFIG", "speed": "SPEED", "p1": "p1", "p10": "p10", "p5
 QUANTILES |= {"abs50": "abs. p50", "abs90": "abs. p90", "abs99": "abs. p99", "order": "other order, pairs"}
 BIAS = {"config": "CONFIG", "speed": "SPEED", "mean": "mean", "half": "± (95 %)", "percent": "% of the mean wait"}
 BIAS |= {"lag": "by submission", "runs": "by run times", "turns": "by turns"}
+BIAS |= {"turn_ms": "real ms a turn"}
 TREND = {"config": "CONFIG", "runs": "runs", "slope": "s per 100 of SPEED", "low": "from", "high": "to", "p": "p"}
 TREND |= {"tau": "Kendall's tau", "tau_p": "its p"}
 LARGEST = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "id": "job", "processors": "processors"}
@@ -47,6 +48,7 @@ def of_run(folder: Path, config: str) -> pl.DataFrame:
     * runs: what is added if each job runs as long as Slurm recorded;
     * turns: the rest, from the end of a job to the start of the next: its completion on all nodes, and the scheduler.
 
+    chain: ends of jobs, each the cause of the next start, before the job's own start in the simulation; 0 if it does not wait
     order: pairs of a job that takes the whole machine and one submitted later that started in another order than in the simulation,
     with any phase; the same number for each job. Raises RuntimeError if the run is not that of this release's workload.
     """
@@ -74,8 +76,20 @@ def of_run(folder: Path, config: str) -> pl.DataFrame:
         lag=pl.Series(by_lag),
         runs=pl.Series(by_runs - by_lag),
         turns=pl.Series(late - by_runs),
+        chain=pl.Series(_chain(jobs, all_phases[0], INTERVAL if config == "easy" else 0.0)),
         order=pl.lit(int(other)),
     )
+
+
+def _chain(jobs: pl.DataFrame, start: Times, reaction: float) -> list[int]:
+    """How many ends of jobs, at most `reaction` seconds before the start of the next one, led to each job's start."""
+    submit, end = jobs["submit"].to_numpy(), start + jobs["runtime"].to_numpy()
+    chain = [0] * jobs.height
+    for job in np.argsort(start, kind="stable"):
+        if start[job] > submit[job]:
+            before = np.flatnonzero((end <= start[job]) & (end >= start[job] - reaction))
+            chain[job] = max((chain[other] + 1 for other in before), default=0)
+    return chain
 
 
 def _in_order(jobs: pl.DataFrame, config: str, order: Numbers) -> Times:
@@ -107,7 +121,8 @@ def _by_speed(runs: Runs) -> list[tuple[Figures, Runs]]:
 def quantiles(runs: Runs) -> list[Figures]:
     """By configuration and speed: quantiles of the differences over all jobs and replicas, their mean with its interval, causes.
 
-    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one.
+    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one; `turn_ms` the real
+    milliseconds that a turn adds: least squares of `turns` on `chain`, through the origin.
     """
     rows = []
     for key, of_speed in _by_speed(runs):
@@ -117,9 +132,12 @@ def quantiles(runs: Runs) -> list[Figures]:
         absolute = {f"abs{rank}": float(np.quantile(np.abs(late), rank / 100)) for rank in (50, 90, 99)}
         mean = statistics.fmean(one["mean"] for one in means)
         wait = statistics.fmean(one["wait"] - one["mean"] for one in means)
-        causes = {name: statistics.fmean(one[name] for one in means) for name in CAUSES}
+        causes: Figures = {name: statistics.fmean(one[name] for one in means) for name in CAUSES}
         order = ", ".join(str(one["order"]) for one in means)
         half = _half_width([one["mean"] for one in means])
+        turns, chain = (np.concatenate([frame[name].to_numpy() for _, frame in of_speed]) for name in ("turns", "chain"))
+        a_turn = float((turns * chain).sum() / (chain * chain).sum()) if chain.any() else None
+        causes["turn_ms"] = None if a_turn is None else a_turn / key["speed"] * 1000
         bias = {"mean": mean, "half": half, "percent": mean / wait * 100, **causes, "order": order}
         rows.append({**key, **signed, **absolute, **bias})
     return rows

@@ -105,6 +105,19 @@ def test_the_parts_of_a_difference_are_what_was_injected(tmp_path: Path, config:
     assert np.mean(each["runs"].to_numpy()) > 3.0  # later jobs wait for several before them
 
 
+def test_a_chain_counts_the_ends_that_a_start_waited_for(tmp_path: Path) -> None:
+    """A burst of FIFO: the first job starts at once, a job that starts when another ends has one end more than that one."""
+    frame = differences.of_run(folder(tmp_path / "run", "fifo"), "fifo")
+    jobs, start = workload("fifo"), simulated(workload("fifo"), "fifo", 0.0)
+    end = start + jobs["runtime"].to_numpy()
+    chain = frame["chain"].to_list()
+    for job in range(jobs.height):
+        before = [chain[other] + 1 for other in np.flatnonzero(end == start[job]) if start[job] > jobs["submit"][job]]
+        assert chain[job] == max(before, default=0)
+    assert chain[0] == 0
+    assert 5 < max(chain) < JOBS
+
+
 def test_another_workloads_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not the jobs of the workload"):
         differences.of_run(folder(tmp_path / "run", "easy"), "fifo")
@@ -139,12 +152,13 @@ def test_trends_by_hand() -> None:
 def test_quantiles_and_the_interval_over_replicas() -> None:
     def frame(late: list[float]) -> pl.DataFrame:
         return pl.DataFrame({"id": [1, 2, 3], "processors": [1, 1, 1], "wait": [10.0] * 3, "late": late}).with_columns(
-            lag=pl.lit(0.0), runs=pl.lit(0.0), turns=pl.col("late"), order=pl.lit(0)
+            lag=pl.lit(0.0), runs=pl.lit(0.0), turns=pl.col("late"), chain=pl.Series([0, 1, 2]), order=pl.lit(0)
         )
 
     runs = [({"config": "easy", "speed": 20, "replica": k}, frame([-4.0, 0.0, k + 3.0])) for k in (1, 2)]
     [row] = differences.quantiles(runs)
     assert (row["p50"], row["abs50"], row["mean"], row["percent"]) == pytest.approx((0.0, 4.0, 1 / 6, 100 / 60))
+    assert row["turn_ms"] == pytest.approx((8 + 10) / (5 + 5) / 20 * 1000)
     assert row["half"] == pytest.approx(12.706 * (1 / 18**0.5) / 2**0.5, rel=1e-3)
     [worst] = differences.largest(runs)
     assert (worst["replica"], worst["late"], worst["id"]) == (2, 5.0, 3)

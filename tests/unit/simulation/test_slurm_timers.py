@@ -8,8 +8,8 @@ Worked example on 4 processors, times in seconds, limits equal to the run times.
     runtime   60   10  51  56   5
 
 Job 1 starts at once. Job 2 needs all processors and has a reservation at 60. Job 3 would be over at 54 if it started at 3: the
-backfill scheduler starts it then. Job 3 ends at 54; the next run of the backfill scheduler is at 58. Job 4 would end at 114 then and
-job 5 at 63, after 60, so neither starts. Job 2 starts at 60, at the end of job 1, without waiting for the backfill scheduler, and
+backfill scheduler starts it then. Job 3 ends at 54; the next run of the backfill scheduler is at 58. Job 4 would end at 114 then
+and job 5 at 63, after 60, so neither starts. Job 2 starts at 60, at the end of job 1, without waiting for the backfill scheduler, and
 jobs 4 and 5 start together at 70.
 """
 
