@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 from polars import col
 
-from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise
+from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise, trend
 from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, end_properly, markdown
 from mirage import RESULTS as RUNS
 from mirage.experiment.endings import Ending
@@ -255,6 +255,7 @@ def report(figures: Figures) -> str:
         texts.append(f"{part.kind}: {what}; times in seconds of the trace")
         texts.append(_runs_table(runs))
         texts.append(_deviations_table(figures[part.kind]))
+        texts.append(_trends_table(runs))
         texts += [f"SPEED={run['speed']}, replica {run['replica']}: {'; '.join(run['reasons'])}" for run in runs if run["reasons"]]
     return "\n\n".join(texts) or "there are no finished runs"
 
@@ -286,6 +287,20 @@ def _deviations_table(rows: Sequence[Figures]) -> str:
     head = ("metric", "speed", "mean", "deviation, %", "noise by replicas, %", "noise by jobs, %", "the clock's error, %")
     names = ("deviation", "noise_by_replicas", "noise_by_jobs", "error")
     return markdown(head, [[METRICS[row["metric"]], row["speed"], row["mean"], *(row[name] for name in names)] for row in rows])
+
+
+def _trends_table(runs: Sequence[Figures]) -> str:
+    """Return a table of the metrics' trends with SPEED over all runs of a part; its heading alone where there are too few runs."""
+    head = ("metric", "runs", "per 100 of SPEED", "from", "to", "p", "Kendall's tau", "its p")
+    speeds = [float(run["speed"]) for run in runs]
+    found = {name: trend(speeds, [run[name] for run in runs]) for name in METRICS}
+    return markdown(
+        head, [[METRICS[name], one["runs"], *map(_digits, list(one.values())[1:])] for name, one in found.items() if one]
+    )
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def checks(figures: Figures) -> list[Check]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from scipy.stats import kendalltau, linregress, t
+from scipy.stats import t
 
+from benchmarks.clock_error import trend
 from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
@@ -160,20 +161,10 @@ def largest(runs: Runs) -> list[Figures]:
 
 
 def trends(rows: Sequence[Figures]) -> list[Figures]:
-    """By configuration: linear regression of the runs' mean differences on SPEED, and Kendall's tau-b, each with its two-sided p.
-
-    A run is one observation. slope, low and high (95 %) are seconds per 100 of SPEED. Configurations with fewer than three runs or
-    a single speed are left out.
-    """
+    """By configuration: the trend of the runs' mean differences with SPEED, see `clock_error.trend`; left out where it has none."""
     found = []
     for config in dict.fromkeys(row["config"] for row in sorted(rows, key=lambda row: row["config"] != "fifo")):
         speeds = [float(row["speed"]) for row in rows if row["config"] == config]
         means = [row["mean"] for row in rows if row["config"] == config]
-        if len(means) < 3 or len(set(speeds)) < 2:
-            continue
-        line, rank = linregress(speeds, means), kendalltau(speeds, means)
-        half = float(t.ppf(0.975, len(means) - 2)) * line.stderr * 100
-        slope = float(line.slope) * 100
-        limits = {"slope": slope, "low": slope - half, "high": slope + half, "p": float(line.pvalue)}
-        found.append({"config": config, "runs": len(means), **limits, "tau": float(rank.statistic), "tau_p": float(rank.pvalue)})
+        found += [{"config": config, **one} for one in [trend(speeds, means)] if one is not None]
     return found

@@ -9,8 +9,8 @@ Worked example on 4 processors, times in seconds, limits equal to the run times.
 
 Job 1 starts at once. Job 2 needs all processors and has a reservation at 60. Job 3 would be over at 54 if it started at 3: the
 backfill scheduler starts it then. Job 3 ends at 54; the next run of the backfill scheduler is at 58. Job 4 would end at 114 then
-and job 5 at 63, after 60, so neither starts. Job 2 starts at 60, at the end of job 1, without waiting for the backfill scheduler, and
-jobs 4 and 5 start together at 70.
+and job 5 at 63, after 60, so neither starts. Job 2 starts at 60, at the end of job 1, without waiting for the backfill scheduler.
+Jobs 4 and 5 start together at 70.
 """
 
 from __future__ import annotations
