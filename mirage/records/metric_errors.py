@@ -18,14 +18,20 @@ from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 
-NOT_EMULATED = "the schedule was not emulated"
+NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
 _DIGITS = 4  # significant ones of an error
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
 
 def errors(
-    run: Collected, jobs: pl.DataFrame, population: Population, measured: Mapping[str, Any], *, backfills: bool, start_latency: float
+    run: Collected,
+    jobs: pl.DataFrame,
+    population: Population,
+    measured: Mapping[str, Any],
+    *,
+    backfills: bool,
+    start_latency: float,
 ) -> dict[str, Any]:
     """Both members for a run.
 
@@ -49,21 +55,24 @@ def of_schedule(
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """Both members for a schedule that was not emulated: a log's, or a simulated one. Parameters as for `metrics.compute`."""
+    """Both members for a schedule without records of an emulation: a log's, a simulated one, jobs.csv. Parameters as for
+    `metrics.compute`."""
     settings = Settings.of(measured["settings"])
     by_jobs: Mapping[str, float | str] = dict.fromkeys(measured["metrics"], sampling_error.TOO_MANY)
     if jobs.height <= sampling_error.MOST_JOBS:
         cuts = measured["settings"]["warmup_cut"], measured["settings"]["cooldown_cut"]
-        changes = {"suspensions": suspensions, "allocations": allocations}
+        changes: dict[str, Any] = {"suspensions": suspensions, "allocations": allocations}
         population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
         by_jobs = sampling_error.half_widths(population.inside, settings)
-    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NOT_EMULATED), "jobs": by_jobs})
+    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
 
 
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed")
-    measured = population.measured.select("id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode()))
+    measured = population.measured.select(
+        "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
+    )
     joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured").join(
         evidence, on="id", how="left", maintain_order="left"
     )

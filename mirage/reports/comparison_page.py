@@ -318,10 +318,11 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
     if unknown is not None:
         return Section("Comparison with the log", lacks=[unknown])
-    rows, log = [], None
+    rows, log, reason = [], None, ""
     for label, run in first.items():
         assert isinstance(run.recorded, pl.DataFrame)
-        log = agreement(run.pairs, run.recorded)
+        log = agreement(run.pairs, run.recorded, run.metrics.get("not_played") or {})
+        reason = reason or log["inconclusive"]
         rows.append(
             (
                 label,
@@ -334,7 +335,8 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     if log is not None:
         rows.insert(0, (LOG, duration(log["log_mean"]), duration(log["log_median"]), "-", "-"))
     headings = ("", "mean wait", "median wait", "jobs whose waits differ by at most a minute", "rank correlation with the log")
-    words = (
+    words = f"This comparison is inconclusive: {reason}. " if reason else ""
+    words += (
         "The log's waits depend on another policy, other jobs, outages, operators and users; the pages of the runs list what is "
         "known about them. The table has the first run of each configuration."
     )

@@ -1,4 +1,4 @@
-"""Starts of jobs in a given order, whatever the scheduler: a schedule as it would be if the jobs were submitted or ended at other times.
+"""Starts of jobs in a given order, whatever the scheduler: the schedule if jobs were submitted or ended at other times.
 
 Import this module inside of functions, like simulation.py: loading numba takes a moment.
 """

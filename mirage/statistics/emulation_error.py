@@ -32,7 +32,7 @@ _FACTOR = 1.5
 """Of the largest estimate. With it the half width covers the error in at least 95 % of the cases of the test."""
 _SHARE = 0.8
 """Quantile of the differences of similar workloads."""
-_DRAWS, _JOBS_DRAWN = 12, 400_000
+_DRAWS, _JOBS_DRAWN = 12, 40_000
 """Similar workloads, and most jobs in all of them together: fewer are drawn for long runs, but at least 4."""
 _NEIGHBOURS = 3
 """Jobs change places with others up to so many places away."""
@@ -76,7 +76,7 @@ class MeasuredRun:
 
 
 def half_widths(run: MeasuredRun) -> dict[str, float]:
-    """For each metric of `estimated` by how much the emulation may have changed it, up or down. The same run gives the same values."""
+    """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
     arrays = _Arrays.of(run)
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
@@ -156,7 +156,9 @@ class _Arrays:
     @classmethod
     def of(cls, run: MeasuredRun) -> _Arrays:
         jobs = run.jobs.sort("due", maintain_order=True)
-        float_of = {name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"}
+        float_of = {
+            name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"
+        }
         due, start, end = float_of["due"], float_of["start"], float_of["end"]
         ran = ~np.isnan(start)
         paused = np.where(ran, np.nan_to_num(float_of["suspended"]), 0.0)
@@ -217,7 +219,9 @@ class _Arrays:
         start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = ((self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False))
+        delayed, ideal = (
+            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
+        )
         postponed = in_order.postponements(*delayed, self.start[order], self.machine)
         start[order] = in_order.starts(*ideal, postponed, self.machine)
         return self._with_starts(start, delayed=False)

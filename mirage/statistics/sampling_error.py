@@ -1,6 +1,6 @@
-"""Half widths of 95 % intervals of a single schedule's metrics, by resampling its jobs: what other jobs of the same kind would give.
+"""Half widths of 95 % intervals of a single schedule's metrics, by resampling its jobs: for other jobs of the same kind.
 
-The block bootstrap over the jobs in order of submission (bootstrap.py; docs/comparison-method.md has the method and its figures).
+The block bootstrap over the jobs in order of submission, and Student's t; docs/comparison-method.md has the method.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import polars as pl
 
 from mirage.metrics.formulas import Quantity, Settings, expression
 from mirage.metrics.registry import METRICS, WAIT, job_value
-from mirage.statistics import bootstrap
-from mirage.statistics.inference import of_jobs
+from mirage.statistics import bootstrap, inference
 from mirage.statistics.resampled_metrics import quantiles, sums_of
 
 FEWEST_JOBS = 10
@@ -52,8 +51,8 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
     draws = np.concatenate(drawn)
     found: dict[str, float | str] = dict.fromkeys(METRICS, NOT_OVER_JOBS)
     for column, name in enumerate([*sums.above, *(name for group in groups for name in group)]):
-        part = of_jobs(draws[:, column], blocks.number)
-        found[name] = NO_DRAWS if part is None else part.half_width((1 - bootstrap.LEVEL) / 2)
+        chance = inference.of_jobs(draws[:, column], blocks.number)
+        found[name] = NO_DRAWS if chance is None else chance.half_width((1 - bootstrap.LEVEL) / 2)
     return found
 
 

@@ -149,7 +149,9 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     else:
         kinds = kinds_of_errors(metrics)
         parts.append(
-            _table([(name, value_text(value, unit) + errors_text(metrics, name, kinds), words) for name, value, unit, words in rows])
+            _table(
+                [(name, value_text(value, unit) + errors_text(metrics, name, kinds), words) for name, value, unit, words in rows]
+            )
         )
         if kinds:
             parts.append(about_errors(kinds))

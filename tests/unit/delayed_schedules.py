@@ -27,7 +27,7 @@ UNKNOWN = ("first fit", "shortest first")
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds, per job: lag from due to acceptance; stretch of the run time, signed; freed from the end until processors are free."""
+    """Seconds, per job. lag: from due to acceptance; stretch: of the run time, signed; freed: from its end to free processors"""
 
     lag: Floats
     stretch: Floats
@@ -53,7 +53,9 @@ class Workload:
             run = frame["run_time"].to_numpy().clip(1).astype(np.float64)
             asked = frame.select(pl.max_horizontal("requested_processors", "allocated_processors")).to_series().to_numpy()
             return cls(due - due[0], asked.clip(1, machine).astype(np.int64), run, run * random.choice([1.0, 1.5]), machine)
-        widths = 2 ** random.integers(0, int(np.log2(machine)) + 1, jobs) if kind == 1 else 1 + random.binomial(machine // 4, 0.3, jobs)
+        widths = (
+            2 ** random.integers(0, int(np.log2(machine)) + 1, jobs) if kind == 1 else 1 + random.binomial(machine // 4, 0.3, jobs)
+        )
         run = np.round(random.choice([60, 300, 1800]) * np.exp(random.normal(0, random.uniform(0.5, 2), jobs))).clip(1)
         due = np.cumsum(random.exponential(1, jobs))
         due = (due - due[0]) * (widths * run).sum() / (machine * load) / (due[-1] - due[0])

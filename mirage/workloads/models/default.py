@@ -19,27 +19,26 @@ from mirage.traces import swf
 from mirage.workloads.models.thesis import ROUND_MINUTES
 from slurm_mirage.base.errors import WrongUse
 
-JOBS = 200
+JOBS = 150
 
-# Sizes of 40 jobs, for a workload of JOBS jobs: the machine divided by this number (0: one processor), and how many jobs have that size.
+# Sizes of 40 jobs, for a workload of JOBS jobs: the machine divided by this number (0: one processor), and how many jobs have it.
 _PARTS = {0: 4, 128: 4, 64: 8, 32: 10, 24: 6, 16: 6, 10: 2}
 
 # Run times in seconds at equal steps of probability, linear between.
-_RUNS = (60, 150, 220, 260, 300, 330, 360, 400, 450, 520, 600)
+_RUNS = (60, 150, 240, 300, 360, 420, 480, 540, 620, 720, 900)
 
-# Seconds for which the jobs keep the whole machine busy, seconds over which they are submitted, for JOBS jobs; and the shortest time
-# between two submissions, where there is room for it.
-_WORK, _SPAN, _GAP = 2400, 500, 2
+# Seconds for which JOBS jobs keep the whole machine busy; and seconds between two submissions: on average, and at least.
+_WORK, _STEP, _GAP = 2400, 4, 2
 _USERS = 20
 
 
 def default_workload(processors: int, seed: int, jobs: int | None = None) -> pl.DataFrame:
     """The workload of a run without a TRACE, as an SWF frame: JOBS jobs that would keep the whole machine busy for 40 minutes.
 
-    They are submitted over the first 8 minutes, so a queue forms at once and lasts. Waits are therefore long (some 10 minutes on
-    average) against Slurm's timers and launches, and small delays change the mean wait by little; tests bound both.
-    Sizes are parts of the machine, up to a tenth. On a machine of few processors, where the smallest of these jobs
-    have one processor and so more than their part, jobs beyond the 40 minutes are left out.
+    They are submitted over the first 10 minutes, one every 4 s, so that a queue forms at once and lasts. Waits are therefore long
+    (some 7 minutes on average) against Slurm's timers and launches, and small delays hardly change the mean wait; tests bound both.
+    Sizes are parts of the machine, up to a tenth. On a machine of few processors, where the smallest of these jobs have one
+    processor and so more than their part, jobs beyond the 40 minutes are left out.
 
     jobs: this number instead of JOBS; none is left out. Both the work and the size of each job (at most the machine) then follow
         the square root of the number: a quarter of the jobs are twice as wide, and take half as long.
@@ -58,7 +57,7 @@ def default_workload(processors: int, seed: int, jobs: int | None = None) -> pl.
         areas = accumulate(size * run for size, run in zip(sizes, runs, strict=True))
         fit = max(1, sum(area <= processors * _WORK for area in areas))
         sizes, runs = sizes[:fit], runs[:fit]
-    return _frame(rng, sizes, runs, _SPAN * scale)
+    return _frame(rng, sizes, runs)
 
 
 def _block(rng: Random, processors: float) -> Iterable[tuple[int, int]]:
@@ -91,10 +90,9 @@ def _requested(rng: Random, run: int) -> int:
     return 60 * ROUND_MINUTES[min(bisect_left(ROUND_MINUTES, minutes), len(ROUND_MINUTES) - 1)]
 
 
-def _frame(rng: Random, sizes: Sequence[int], runs: Sequence[int], span: float) -> pl.DataFrame:
-    """The SWF frame of the jobs, submitted over `span` seconds from 0 on: each at a random instant of its share of the span."""
-    step = span / len(sizes)
-    drawn = [int(place * step + rng.random() * max(0.0, step - _GAP)) for place in range(len(sizes))]
+def _frame(rng: Random, sizes: Sequence[int], runs: Sequence[int]) -> pl.DataFrame:
+    """The SWF frame of the jobs, submitted from 0 on."""
+    drawn = [int(place * _STEP + rng.random() * (_STEP - _GAP)) for place in range(len(sizes))]
     columns = {
         "job_number": range(1, len(sizes) + 1),
         "submit": [submit - drawn[0] for submit in drawn],

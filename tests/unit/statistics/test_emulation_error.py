@@ -101,7 +101,7 @@ def test_jobs_that_never_started_or_could_not_start_earlier_are_in_the_queue_but
     never = pl.int_range(pl.len()) % 10 == 0
     cancelled = [pl.when(~never).then(name).alias(name) for name in ("start", "end")]
     jobs = run.jobs.with_columns(
-        *cancelled, leave=pl.when(never).then(pl.col("due") + 60), eligible=pl.col("due") + 5, counted=~never, wanted=pl.col("wanted")
+        *cancelled, leave=pl.when(never).then(pl.col("due") + 60), eligible=pl.col("due") + 5, counted=~never
     )
     widths = half_widths(replace(run, jobs=jobs))
     assert 0 < widths["wait_mean"] < float("inf")

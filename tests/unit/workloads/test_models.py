@@ -56,8 +56,8 @@ def simulated(jobs: pl.DataFrame, processors: int, policy: str, factor: float, d
         run_time=pl.col("run_time") * factor + pl.Series(late[1]),
         limit=(pl.col("requested_time") * factor / 60).ceil() * 60,
     ).sort("submit", maintain_order=True)
-    columns = (shown[name].to_numpy() for name in ("submit", "allocated_processors", "run_time", "limit"))
-    starts = pl.Series(schedule(*columns, processors, policy))
+    submit, sizes, run_times, limits = (shown[name].to_numpy() for name in ("submit", "allocated_processors", "run_time", "limit"))
+    starts = pl.Series(schedule(submit, sizes, run_times, limits, processors, policy))
     return shown.select(wait=(starts - pl.col("submit")) / factor, end=(starts + pl.col("run_time")) / factor)
 
 
@@ -73,11 +73,11 @@ def test_waits_and_run_times_of_the_default_workload_are_long(processors: int, c
     played = simulated(jobs, processors, "easy", 1.0)
     assert played["wait"].mean() >= 120  # type: ignore[operator]
     assert jobs["run_time"].median() >= 250  # type: ignore[operator]
-    assert jobs["run_time"].is_between(60, 600).all()
-    assert played["end"].max() <= 2850  # type: ignore[operator]
+    assert jobs["run_time"].is_between(60, 900).all()
+    assert played["end"].max() <= 3000  # type: ignore[operator]
     if count is None:
         assert played["end"].max() >= 2250  # type: ignore[operator]
-        assert jobs.height == 200 if processors >= 64 else 20 <= jobs.height < 200
+        assert jobs.height == 150 if processors >= 64 else 15 <= jobs.height < 150
     else:
         assert jobs.height == count
 
@@ -101,7 +101,9 @@ def test_other_seeds_of_the_default_workload_are_as_steady(processors: int) -> N
     changes = []
     for seed in range(1, 21):
         jobs = models.default_workload(processors, seed)
-        changes.append(abs(mean_wait(jobs, processors, "conservative", 1.0, seed) / mean_wait(jobs, processors, "conservative", 1.0) - 1))
+        changes.append(
+            abs(mean_wait(jobs, processors, "conservative", 1.0, seed) / mean_wait(jobs, processors, "conservative", 1.0) - 1)
+        )
     assert max(changes) < 0.05
 
 
@@ -110,13 +112,14 @@ def test_the_default_workload_has_wide_and_narrow_jobs_with_limits_above_their_r
     assert (jobs["allocated_processors"].min(), jobs["allocated_processors"].max()) == (1, 576)
     assert jobs["allocated_processors"].n_unique() >= 7
     assert (jobs["requested_time"] > jobs["run_time"]).mean() > 0.95  # type: ignore[operator]
-    assert jobs["submit"].max() <= 500  # type: ignore[operator]
+    assert jobs["submit"].max() <= 600  # type: ignore[operator]
 
 
 def test_few_jobs_of_the_default_workload_are_wider() -> None:
-    few, many = (models.default_workload(5760, 1, count) for count in (50, 800))
-    assert (few.height, many.height) == (50, 800)
-    assert few["allocated_processors"].max() == 4 * many["allocated_processors"].max()  # type: ignore[operator]
+    few, many = (models.default_workload(5760, 1, count) for count in (40, 640))
+    assert (few.height, many.height) == (40, 640)
+    widest = [float(jobs["allocated_processors"].max()) for jobs in (few, many)]  # type: ignore[arg-type]
+    assert widest[0] == pytest.approx(4 * widest[1], rel=0.02)
     assert models.default_workload(4, 1, 2)["allocated_processors"].max() <= 4  # type: ignore[operator]
 
 
@@ -178,7 +181,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(model: str) -> 
 
 
 def test_the_default_workload_has_the_same_bytes_everywhere() -> None:
-    assert digest(models.default_workload(5760, 1)) == "ba6e667c027fc0336d7fc6b7493add83f33fc7f1979c1a62b0bef44b8b399185"
+    assert digest(models.default_workload(5760, 1)) == "21499eefd6d79db728716d705e668aa079e541f6002c1a4766b4fea7abb95e86"
     assert digest(models.default_workload(5760, 2)) != digest(models.default_workload(5760, 1))
 
 
