@@ -296,7 +296,7 @@ _ALL = (
         "share of the machine idle although jobs waited that could use it",
         "integral of min(processors asked for by eligible waiting jobs, idle processors) / (P makespan)",
         "Leung, Sabin, Sadayappan",
-        OfSchedule(usage.loss_of_capacity),
+        OfSchedule(usage.loss_of_capacity, of_waits=True),
         noun="loss of capacity",
         is_share=True,
     ),
