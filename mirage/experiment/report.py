@@ -92,7 +92,7 @@ def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
     content = read_json(folder / "comparison.json")
     if "answer" not in content:
         raise WrongUse(
-            f"comparison.json is of an earlier release, which judged by other rules; make compare RUN={folder.name} computes it again",
+            f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
             parameter="run",
         )
     names = [name for one in content["configurations"] for name in one["runs"]]
