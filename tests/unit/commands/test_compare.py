@@ -356,5 +356,5 @@ def test_a_comparison_of_an_earlier_release_is_computed_again_first(results: Pat
     content = read_json(folder / "comparison.json")
     del content["answer"]
     write_json(folder / "comparison.json", content)
-    with pytest.raises(WrongUse, match="of an earlier release, which judged by other rules; make compare RUN=r writes it again"):
+    with pytest.raises(WrongUse, match="of an earlier release with other rules; make compare RUN=r writes it again"):
         report.make(folder)
