@@ -79,7 +79,7 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         jobs,
         Population.of(jobs, processors, nodes, 0.0, 0.0, **changes),
         found,
-        backfills=backfills(configuration),
+        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
         start_latency=max(0.0, latency - bounds.start_latency_seconds * run.time.second),
     )
     files = run_files.render(run, processors, nodes)
