@@ -325,7 +325,7 @@ def test_the_page_of_a_comparison(results: Path) -> None:
 def a_sweep(folder: Path) -> None:
     known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
     lines = [",".join(("shrink", "run", "ending", "completed", *known))]
-    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (10, "invalid", "")):
+    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (20, "inconclusive", "13"), (10, "invalid", "")):
         lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
     (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
     (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
@@ -341,7 +341,8 @@ def test_the_page_of_a_sweep(results: Path) -> None:
     assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
     assert ending.line == "ok: sweep s, results/s/report.html"
     check_self_contained(text)
-    assert "1 of 3 runs are not valid: s-10" in text
+    assert "1 of 4 runs are not valid: s-10. 1 of 4 runs are inconclusive: s-20." in text
+    assert "(inconclusive)" in text and "(not valid)" not in text, "the invalid run has no values"
     assert 'href="../s-50/report.html"' in text
 
 
