@@ -110,6 +110,24 @@ def test_the_page_of_a_run(results: Path) -> None:
     assert make_report("r")[1] == text
 
 
+def test_the_stretch_of_classes_is_shown_with_what_of_it_is_judged(results: Path) -> None:
+    a_run(results / "r")
+    _, text = make_report("r")
+    rows = re.sub(r"<[^>]+>", " ", text[text.index("Run-time stretch by class of jobs") :])
+    assert "2-4 all 30 -2.0 % 1.0 % 30.0 % its median" in " ".join(rows.split())
+
+
+def test_an_inconclusive_run_says_so_first(results: Path) -> None:
+    a_run(results / "r")
+    metrics = json.loads((results / "r/metrics.json").read_text())
+    metrics["validity"] |= {"verdict": "inconclusive", "valid": False, "reasons": ["too coarse: take SPEED=2"]}
+    metrics["validity"]["inconclusive_metrics"] = {"immediate_fraction": "why it is too coarse"}
+    (results / "r/metrics.json").write_text(json.dumps(metrics))
+    _, text = make_report("r")
+    assert text.index("This run is inconclusive") < text.index("too coarse: take SPEED=2") < text.index("<h2")
+    assert "immediate_fraction is inconclusive: why it is too coarse." in text
+
+
 def test_an_invalid_run_says_so_first(results: Path) -> None:
     a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
     _, text = make_report("r")
