@@ -109,7 +109,7 @@ def _in_order(jobs: pl.DataFrame, config: str, order: Numbers) -> Times:
 
 
 def summary(frame: pl.DataFrame) -> Figures:
-    """The means of a run over its jobs; `turn`: seconds that a turn adds, least squares of `turns` on `chain` through the origin."""
+    """The means of a run over its jobs; `turn`: seconds that a turn adds, least squares of `turns` on `chain` without constant."""
     means = {name: float(frame.select(pl.col(name).mean()).item()) for name in ("late", "wait", *CAUSES)}
     late = means.pop("late")
     turns, chain = frame["turns"].to_numpy(), frame["chain"].to_numpy()
