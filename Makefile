@@ -192,6 +192,10 @@ bench-scale: $(STAMP) ## figures of 3,600 and 16,384 nodes beside their bounds (
 bench-clock: $(STAMP) ## the virtual clock's error: KTH's log at SPEED=50 to 1000 (two hours, a host at rest; goes on)
 	@$(BIN)/python -m benchmarks.clock
 
+.PHONY: bench-fidelity
+bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation, SPEED=20 to 500 (45 minutes, a host at rest; goes on)
+	@$(BIN)/python -m benchmarks.fidelity
+
 .PHONY: bench-metrics
 bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)
 	@$(BIN)/python -m benchmarks.log_metrics

@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 from polars import col
 
-from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise
+from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise, trend
 from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, end_properly, markdown
 from mirage import RESULTS as RUNS
 from mirage.experiment.endings import Ending
@@ -115,27 +115,27 @@ class Selection:
 def play(run: Run, trace: Path) -> None:
     """Start or resume the run. Its output is appended to results/bench/clock.log. Raises RuntimeError if it does not finish."""
     name = run.folder.name
-    if _ending(run) is None:
+    if ending_of(run.folder) is None:
         print(f"  {name}: about {about(run.part.span / run.speed)} and the start of the nodes", flush=True)
     began = time.monotonic()
-    _call("experiment", **run.knobs(trace))
-    ending = _ending(run)
+    call("experiment", LOG, **run.knobs(trace))
+    ending = ending_of(run.folder)
     if ending is None:
         raise RuntimeError(f"{name} did not finish (see {LOG}); run the same command again to resume it")
     print(f"  {name}: {ending.line} ({about(time.monotonic() - began)})", flush=True)
 
 
-def _ending(run: Run) -> Ending | None:
+def ending_of(folder: Path) -> Ending | None:
     """Return the ending of a finished run; None if the run has to be started or resumed."""
-    ending = Ending.load(run.folder)
+    ending = Ending.load(folder)
     return ending if ending is not None and ending.is_final else None
 
 
-def _call(target: str, **knobs: str) -> None:
-    """Run the program behind `make`, without the knobs of the caller's environment."""
+def call(target: str, output: Path, **knobs: str) -> None:
+    """Run the program behind `make`, without the knobs of the caller's environment; its output is appended to a file."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MIRAGE_")) and key not in BY_NAME}
-    LOG.parent.mkdir(parents=True, exist_ok=True)
-    with LOG.open("a") as log:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("a") as log:
         command = [sys.executable, "-m", "mirage", target]
         process = subprocess.Popen(command, cwd=REPOSITORY, env=clean | knobs, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -151,7 +151,7 @@ def _call(target: str, **knobs: str) -> None:
 
 def taken(run: Run) -> Figures | None:
     """Return the figures of a finished run; None if there is none."""
-    ending, metrics = _ending(run), read_json(run.folder / "metrics.json")
+    ending, metrics = ending_of(run.folder), read_json(run.folder / "metrics.json")
     if ending is None or metrics is None:
         return None
     validity, progress = metrics["validity"], read_json(run.folder / "progress.json") or {}
@@ -232,7 +232,7 @@ def measure(selection: Selection) -> Figures:
             raise Skipped(f"needs KTH's log: {selection.trace} is not there; TRACE=PATH or --trace=PATH names it")
         for run in wanted:
             play(run, selection.trace)
-        _call("teardown", CLUSTER=CLUSTER)
+        call("teardown", LOG, CLUSTER=CLUSTER)
     found = {run: one for run in wanted if (one := taken(run)) is not None}
     figures: Figures = {"trace": selection.trace.name, "runs": list(found.values())}
     for part in selection.parts():
@@ -255,6 +255,7 @@ def report(figures: Figures) -> str:
         texts.append(f"{part.kind}: {what}; times in seconds of the trace")
         texts.append(_runs_table(runs))
         texts.append(_deviations_table(figures[part.kind]))
+        texts.append(_trends_table(runs))
         texts += [f"SPEED={run['speed']}, replica {run['replica']}: {'; '.join(run['reasons'])}" for run in runs if run["reasons"]]
     return "\n\n".join(texts) or "there are no finished runs"
 
@@ -286,6 +287,20 @@ def _deviations_table(rows: Sequence[Figures]) -> str:
     head = ("metric", "speed", "mean", "deviation, %", "noise by replicas, %", "noise by jobs, %", "the clock's error, %")
     names = ("deviation", "noise_by_replicas", "noise_by_jobs", "error")
     return markdown(head, [[METRICS[row["metric"]], row["speed"], row["mean"], *(row[name] for name in names)] for row in rows])
+
+
+def _trends_table(runs: Sequence[Figures]) -> str:
+    """Return a table of the metrics' trends with SPEED over all runs of a part; its heading alone where there are too few runs."""
+    head = ("metric", "runs", "per 100 of SPEED", "from", "to", "p", "Kendall's tau", "its p")
+    speeds = [float(run["speed"]) for run in runs]
+    found = {name: trend(speeds, [run[name] for run in runs]) for name in METRICS}
+    return markdown(
+        head, [[METRICS[name], one["runs"], *map(_digits, list(one.values())[1:])] for name, one in found.items() if one]
+    )
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def checks(figures: Figures) -> list[Check]:

@@ -73,3 +73,20 @@ def exceeding(percent: float | None, noise: float) -> float | None:
     if percent is None:
         return None
     return math.copysign(max(0.0, abs(percent) - noise), percent)
+
+
+def trend(speeds: Sequence[float], values: Sequence[float]) -> dict[str, float] | None:
+    """Return the trend of a metric with SPEED; each run is one observation, with its speed and its value of the metric.
+
+    Linear regression on SPEED, because a delay in real time lasts SPEED times as long in virtual time: `slope`, with its 95 %
+    interval `low` to `high`, per 100 of SPEED, and the two-sided `p` of no slope. Kendall's tau-b, which needs no form: `tau`, and
+    its two-sided p `tau_p`. Further `runs`, their number. Returns None for fewer than three runs or a single speed.
+    """
+    if len(values) < 3 or len(set(speeds)) < 2:
+        return None
+    from scipy.stats import kendalltau, linregress
+
+    line, rank = linregress(speeds, values), kendalltau(speeds, values)
+    slope, half = float(line.slope) * 100, student(len(values) - 2) * float(line.stderr) * 100
+    found = {"slope": slope, "low": slope - half, "high": slope + half, "p": float(line.pvalue)}
+    return {"runs": len(values), **found, "tau": float(rank.statistic), "tau_p": float(rank.pvalue)}

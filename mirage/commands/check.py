@@ -102,8 +102,9 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
 
 
 def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of metrics.json with the number of reasons in place of their texts."""
-    validity = {**metrics["validity"], "reasons": len(metrics["validity"]["reasons"])}
+    """The content of metrics.json with the numbers of reasons in place of their texts."""
+    validity = {**metrics["validity"]}
+    validity |= {name: len(validity[name]) for name in ("reasons", "inconclusive", "inconclusive_metrics") if name in validity}
     return {**metrics, "validity": validity, "null_reasons": dict.fromkeys(metrics["null_reasons"], "")}
 
 

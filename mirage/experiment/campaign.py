@@ -70,6 +70,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int, margin: float =
                 schedule.immediate_below,
                 schedule.suspensions,
                 schedule.allocations,
+                schedule.executions,
             )
         )
     return compare(runs, seed, margin=margin)

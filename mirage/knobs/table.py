@@ -419,7 +419,7 @@ TABLE = (
         "no",
         one_of("yes", "no"),
         "yes or no",
-        "studies: the published size instead of one that ends within an hour",
+        "studies: the published size instead of one that takes an hour or two",
         _STUDIES,
         group=COMPARISON,
     ),

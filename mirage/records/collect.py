@@ -49,12 +49,29 @@ from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
 
-# Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
-# the allowance one of the records is wrong.
+# Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, beyond which one of the records is
+# wrong, whatever the launches of a run took.
 LAUNCH_ALLOWANCE = 1.0
+# A launch may take the median of the run's launches and this many robust standard deviations; these count as at least LEAST_SPREAD
+# real seconds. The slowest of thousands of launches on a busy host were at 19 of them.
+SPREADS = 20
+LEAST_SPREAD = 0.01
+FEWEST_LAUNCHES = 20  # of fewer ones the spread is not known
 # Real seconds by which sigsleep's start may precede Slurm's: time(2) can be a kernel tick (up to 0.01 s) behind clock_gettime(2),
 # and clocks of several hosts differ by less.
 CLOCK_STEP = 0.02
+
+STRUCTURAL = frozenset(
+    {
+        "in Slurm's record only",
+        "in sigsleep's record only",
+        "state",
+        "ran under another job number too",
+        "ran again after its end",
+        "no job of this run",
+    }
+)
+"""Kinds of disagreements that are not about a time: one record has what the other does not know."""
 
 _JOB = ["id", "slurm_id"]
 _PLAN: Schema = {
@@ -128,7 +145,9 @@ class Collected:
     """A row per job, in the same order, with id and these columns:
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
-    bound: whether it was submitted with a dependency, or with a request for memory
+    dependent: whether it was submitted with a dependency
+    memory: MiB per processor that it was submitted with; null if none
+    limited: whether it was submitted under an account or a QOS, which may have limits
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
     run_time: run time of the last execution; for a job that started once end - start - suspended
@@ -138,7 +157,8 @@ class Collected:
     stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; null for
         jobs that did not complete in their first execution
     limit: time limit
-    slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
+    slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
+    own_end: the last end as sigsleep recorded it
     launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
     launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
@@ -458,12 +478,16 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
+        slurm_end=time.trace(col("s_end")),
+        own_end=pl.when("recorded").then(time.trace(col("r_end"))),
         launch_cost=pl.min_horizontal(wanted, "launch_cost"),
         launch_error="launch_error",
         clipped=wanted < col("launch_cost"),
         freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
-        bound=(col("dependency") != "") | col("memory").is_not_null(),
+        dependent=col("dependency") != "",
+        memory="memory",
+        limited=(col("account") != "") | (col("qos") != ""),
         user="user",
         group="group",
         executable="executable",
@@ -471,9 +495,25 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     )
 
 
+def _longest_launch(joined: pl.DataFrame, time: TimeMap) -> float:
+    """Real seconds that a launch of this run may take before the records contradict each other; LAUNCH_ALLOWANCE if there were few.
+
+    By the median of the launches and their median absolute deviation from it, which slow launches hardly change. The second that
+    Slurm cuts off is part of both.
+    """
+    launch = joined.filter("recorded").select(((col("r_start") - col("s_start")) / NS / time.clock.speed).alias("launch"))
+    launch = launch.drop_nulls()
+    if launch.height < FEWEST_LAUNCHES:
+        return LAUNCH_ALLOWANCE
+    middle, spread = launch.select(
+        col("launch").median(), spread=1.4826 * (col("launch") - col("launch").median()).abs().median()
+    ).row(0)
+    return float(min(LAUNCH_ALLOWANCE, max(0.0, middle) + SPREADS * max(LEAST_SPREAD, spread)))
+
+
 def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """Disagreements between the records of a job beyond their resolution: id, kind, seconds."""
-    late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
+    late = time.clock.real_to_virtual(_longest_launch(joined, time)) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_stopped") - col("c_suspended")

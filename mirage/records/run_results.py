@@ -11,9 +11,12 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics import metrics
-from mirage.metrics.immediate_start import immediate_below
+from mirage.metrics.censored_waits import censoring_reasons
+from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Population
-from mirage.records import allocations, collect, metric_errors, run_files, validity
+from mirage.records import allocations, collect, metric_errors, run_files, run_samples, validity
+from mirage.records.layout import read_layout
+from mirage.records.thresholds import Thresholds, read_configuration
 from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
@@ -37,8 +40,8 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
     these files to the last digit. Changes of size are read from allocations.csv, where it exists.
     Raises WrongUse for records that are not those of a run.
     """
-    configuration = validity.read_configuration(folder)
-    bounds = validity.Thresholds.in_force(thresholds, configuration)
+    configuration = read_configuration(folder)
+    bounds = Thresholds.in_force(thresholds, configuration)
     check_lines(folder / "workload.csv", "run")
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
@@ -51,31 +54,32 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         "executions": run_files.rounded(run.executions),
         "allocations": allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
     }
-    at_once = immediate_below(run.time.clock.speed, run.time.clock.shrink)
-    found = metrics.compute(jobs, processors, nodes, tau, immediate_below=at_once, **changes)
+    found = metrics.compute(jobs, processors, nodes, tau, immediate_below=OF_RUNS, **changes)
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         found["not_played"] = not_played.counts(workload)
     found["validity"] = {
         **validity.judge(
             run,
-            validity.read_figures(folder / "samples.csv"),
-            validity.read_diagnostics(folder),
+            run_samples.read_figures(folder / "samples.csv"),
+            run_samples.read_diagnostics(folder),
             read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
-            processors,
-            nodes,
+            read_layout(folder, processors, nodes),
             bounds,
-            clock_offsets=validity.read_offsets(folder),
-            complaints=validity.read_complaints(folder),
+            clock_offsets=run_samples.read_offsets(folder),
+            complaints=run_samples.read_complaints(folder),
+            immediate_below=OF_RUNS,
+            backfills=bool(configuration) and backfills(configuration),
         ),
         "thresholds": dict(thresholds),
     }
+    found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
     latency = found["validity"]["start_latency_p50"] or 0.0
     found |= metric_errors.errors(
         run,
         jobs,
         Population.of(jobs, processors, nodes, 0.0, 0.0, **changes),
         found,
-        backfills=backfills(configuration),
+        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
         start_latency=max(0.0, latency - bounds.start_latency_seconds * run.time.second),
     )
     files = run_files.render(run, processors, nodes)

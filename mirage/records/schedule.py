@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.metrics.immediate_start import immediate_below
+from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
     SUSPENSIONS_SCHEMA,
@@ -62,7 +62,7 @@ class Schedule:
     format: str
     notes: dict[str, int]
     left_out: dict[str, int] = field(default_factory=dict)
-    immediate_below: float = 1.0
+    immediate_below: float = OF_LOGS
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
     unread: Unread = field(default_factory=Unread)
@@ -105,7 +105,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
-    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
+    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else OF_LOGS
     machine = (*trace.machine(), trace.machine_source())
     left_out.pop(REASON, None)
     jobs = frame_from_swf(frame)
@@ -132,7 +132,7 @@ class _Run:
 
     processors: int | None = None
     nodes: int | None = None
-    immediate_below: float = 1.0
+    immediate_below: float = OF_LOGS
     source: str = ""
 
     @classmethod
@@ -146,10 +146,7 @@ class _Run:
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
-            # SPEED may be auto, and earlier releases knew none.
-            speed = (found.get("clock") or {}).get("speed") or inputs.get("SPEED", 1)
-            at_once = immediate_below(1.0 if speed == "auto" else float(speed), float(inputs["SHRINK"]))
-            return cls(processors, nodes, at_once, "experiment.json")
+            return cls(processors, nodes, OF_RUNS, "experiment.json")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
 

@@ -220,7 +220,8 @@ def _suspensions(run: Run) -> Section:
 def _verdict_words(run: Run) -> str:
     validity = run.metrics["validity"]
     about = "docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
-    return f"The run is {with_reasons(validity)}. {about}"
+    coarse = [f" {name} is inconclusive: {reason}." for name, reason in validity.get("inconclusive_metrics", {}).items()]
+    return f"The run is {with_reasons(validity)}.{''.join(coarse)} {about}"
 
 
 def _verdict_table(run: Run) -> Table:
@@ -230,7 +231,7 @@ def _verdict_table(run: Run) -> Table:
     for name, words, unit in VALIDITY:
         if name in validity:
             bound, value = bounds.get(name), validity[name]
-            beyond = bound is not None and isinstance(value, (int, float)) and value > bound
+            beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
             judged = "beyond" if beyond else "within" if bound is not None else ""
             rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)

@@ -65,6 +65,7 @@ class MeasuredRun:
     policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
     start_latency: seconds from the instant at which a job could start to its start that are the emulation's, not the scheduler's
     resolution: seconds; the run time of a job is known up to so much more or less
+    cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
     """
 
     jobs: pl.DataFrame
@@ -73,6 +74,7 @@ class MeasuredRun:
     policies: Sequence[str]
     start_latency: float = 0.0
     resolution: float = 0.0
+    cycle: float = 0.0
 
 
 def half_widths(run: MeasuredRun) -> dict[str, float]:
@@ -131,6 +133,7 @@ class _Arrays:
     paused: for how long it was suspended
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
+    phase, phase_delayed: until the scheduler considers it, without the delays and with them
     """
 
     due: Floats
@@ -149,8 +152,11 @@ class _Arrays:
     c: Floats
     m: Floats
     within: NDArray[np.bool_]
+    phase: Floats
+    phase_delayed: Floats
     latency: float
     resolution: float
+    cycle: float
     machine: int
 
     @classmethod
@@ -184,8 +190,11 @@ class _Arrays:
             c=float_of["c"],
             m=float_of["m"],
             within=jobs["counted"].to_numpy(),
+            phase=np.zeros(len(due)),
+            phase_delayed=np.zeros(len(due)),
             latency=run.start_latency,
             resolution=run.resolution,
+            cycle=run.cycle,
             machine=machine,
         )
 
@@ -195,8 +204,8 @@ class _Arrays:
 
     def _arrival(self, *, delayed: bool) -> Floats:
         if not delayed:
-            return self.due + self.hold_off
-        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency
+            return self.due + self.hold_off + self.phase
+        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency + self.phase_delayed
         return found
 
     def _held(self, *, delayed: bool) -> Floats:
@@ -248,7 +257,8 @@ class _Arrays:
 
     def shuffled(self, number: int) -> _Arrays:
         """A similar workload: neighbouring jobs have changed places; instants of submission and lags stay. Jobs that never started
-        keep theirs. The delayed run times are other ones within the resolution."""
+        keep theirs. The delayed run times are other ones within the resolution, and jobs come at another instant of the scheduler's
+        cycle with the delays than without."""
         random = np.random.default_rng([_SEED, number])
         ran = np.flatnonzero(~np.isnan(self.start))
         moved = np.arange(self.count)
@@ -256,7 +266,8 @@ class _Arrays:
         go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
         found = replace(self, **{name: getattr(self, name)[moved] for name in go})
         run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
-        return replace(found, run=np.maximum(run, 0.0))
+        phases = random.uniform(0, self.cycle, (2, self.count))
+        return replace(found, run=np.maximum(run, 0.0), phase=phases[0], phase_delayed=phases[1])
 
 
 # ---- metrics ----

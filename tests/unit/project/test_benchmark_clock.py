@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import clock
 from benchmarks.clock import PARTS, Run, Selection, select
-from benchmarks.clock_error import BLOCKS, deviations, exceeding, paired_noise
+from benchmarks.clock_error import BLOCKS, deviations, exceeding, paired_noise, trend
 from benchmarks.figures import Skipped
 from mirage.experiment.endings import Ending
 from mirage.knobs.resolve import resolve
@@ -69,6 +69,23 @@ def test_a_floor_under_every_wait_is_no_noise() -> None:
 @pytest.mark.parametrize(("percent", "noise", "error"), [(5.0, 2.0, 3.0), (-5.0, 2.0, -3.0), (1.0, 2.0, 0.0), (None, 2.0, None)])
 def test_the_error_is_what_exceeds_the_noise(percent: float | None, noise: float, error: float | None) -> None:
     assert exceeding(percent, noise) == error
+
+
+def test_a_trend_of_no_error_is_found_as_seldom_as_its_p_says_and_its_interval_covers_the_true_slope() -> None:
+    """Nine runs at three speeds with a slope of 2 per 100 and a deviation of 5: 95 % of the intervals cover it."""
+    chance = random.Random(1)
+    speeds = [20.0, 100.0, 500.0] * 3
+    covered, found = [], []
+    for _ in range(400):
+        noise = [chance.gauss(300, 5) for _ in speeds]
+        one, none = trend(speeds, [value + speed / 50 for speed, value in zip(speeds, noise, strict=True)]), trend(speeds, noise)
+        assert one is not None
+        assert none is not None
+        covered.append(one["low"] <= 2 <= one["high"])
+        found.append(none["p"] < 0.05)
+    assert 0.93 <= statistics.fmean(covered) <= 0.97
+    assert 0.03 <= statistics.fmean(found) <= 0.07
+    assert trend([20, 20, 20], [1, 2, 3]) is None
 
 
 # ---- what is played ----

@@ -191,6 +191,7 @@ def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None
     made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
     for _ in range(3):
         made.played(made.job(due=0.0), start=20.0)
+    made.freed.clear()
     run = made.collect()
     assert run.evidence["freed"].to_list() == [None, None, None]
     assert run.freed_reason == "the run has no freed.csv"
