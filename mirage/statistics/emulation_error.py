@@ -82,7 +82,7 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
     arrays = _Arrays.of(run)
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
-    in_order = np.abs(observed - _values(arrays, arrays.in_order(), run))
+    in_order = np.abs(np.subtract(*(_values(arrays, schedule, run) for schedule in arrays.in_order())))
     replays, simulated = [], []
     similar = []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
@@ -220,20 +220,21 @@ class _Arrays:
     def as_recorded(self) -> _Schedule:
         return _Schedule(self.start, self.end, self.run)
 
-    def in_order(self) -> _Schedule:
-        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
-        by the same times."""
+    def in_order(self) -> tuple[_Schedule, _Schedule]:
+        """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
+        waiting by the same times. The first is the recorded one, unless jobs used processors that others hold here (of suspended
+        jobs, or shared ones)."""
         from mirage.simulation import in_order
 
-        start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
         delayed, ideal = (
             (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
         )
         postponed = in_order.postponements(*delayed, self.start[order], self.machine)
-        start[order] = in_order.starts(*ideal, postponed, self.machine)
-        return self._with_starts(start, delayed=False)
+        starts = np.full((2, self.count), np.nan)
+        starts[:, order] = [in_order.starts(*jobs, postponed, self.machine) for jobs in (delayed, ideal)]
+        return self._with_starts(starts[0], delayed=True), self._with_starts(starts[1], delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
         """The schedule of a simulated scheduler."""
