@@ -263,14 +263,17 @@ class _Comparison:
         against = hindrance(name, runs, (base, mean), max(map(resolved_by, runs.values())))
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
-        if against is None and 0 < abs(mean - base) <= sum(errors):
+        within = None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL)
+        # Equivalence holds whatever the emulation added: the interval contains that.
+        is_equivalent = within is not None and max(map(abs, within)) < self.margin
+        if against is None and 0 < abs(mean - base) <= sum(errors) and not is_equivalent:
             against = f"the emulation may have added {amount_of(name, sum(errors))}"
         finding = Finding(
             difference=mean - base,
             interval=None if difference is None else difference.interval(),
             percent=None if scale is None else (mean - base) * scale,
             percent_interval=None if scale is None or relative is None else relative.percent(),
-            equivalence_interval=None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL),
+            equivalence_interval=within,
             margin=self.margin,
             of_these_jobs=draws is None,
             hindrance=against,

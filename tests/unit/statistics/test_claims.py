@@ -173,6 +173,19 @@ def test_a_difference_that_the_emulation_may_have_made_is_not_claimed() -> None:
     assert "but the emulation may have added" in large["words"]
 
 
+def test_a_small_difference_is_equivalent_although_the_emulation_may_have_made_it() -> None:
+    """Its interval, which contains what the emulation may have added, is within the margin."""
+    random = np.random.default_rng(2)
+    base = random.lognormal(5, 1.0, 300)
+    runs = [run_of(label, k, base * random.uniform(0.99, 1.01, 300)) for k in (1, 2, 3) for label in "ab"]
+    errors = {"errors": {"wait_mean": {"emulation": 0.01 * float(base.mean()), "jobs": None}}}
+    runs = [replace(run, metrics={**run.metrics, **errors}) for run in runs]
+    found = of(compare(runs, seed=1, resamples=100), "wait_mean")
+    assert 0 < abs(found["difference"]) < found["emulation"]
+    assert found["verdict"] == "equivalent" and max(map(abs, found["equivalence_interval"])) > 2
+    assert of(compare(runs, seed=1, resamples=100, margin=1.5), "wait_mean")["verdict"] == "undecided"
+
+
 def test_equivalence_needs_the_margin() -> None:
     random = np.random.default_rng(2)
     base = random.lognormal(5, 1.0, 300)
