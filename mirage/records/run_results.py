@@ -21,7 +21,7 @@ from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm.slurm.records import backfills
+from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,13 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         "thresholds": dict(thresholds),
     }
     found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
-    latency = found["validity"]["start_latency_p50"] or 0.0
     found |= metric_errors.errors(
         run,
         jobs,
         Population.of(jobs, processors, nodes, 0.0, 0.0, **changes),
         found,
         backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
-        start_latency=max(0.0, latency - bounds.start_latency_seconds * run.time.second),
+        own_latency=(batch_delay(configuration) + 1.0) * run.time.second,  # its record has whole seconds
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
