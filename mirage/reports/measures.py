@@ -16,9 +16,6 @@ from mirage.reports.page import Table
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.table import two_digits
 
-MAIN = tuple(name for name, metric in METRICS.items() if metric.is_main)
-"""Metrics of the first table of a page, in its order."""
-
 
 def figure(name: str, value: float | None) -> str:
     """The value of a metric as text with its unit; - for None."""
