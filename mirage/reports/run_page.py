@@ -9,11 +9,10 @@ import polars as pl
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
-from mirage.metrics.registry import METRICS
+from mirage.metrics.registry import METRICS, main_of
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
 from mirage.reports.measures import (
-    MAIN,
     class_table,
     figure,
     inputs,
@@ -28,6 +27,7 @@ from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
+from mirage.terminal.parts import parts_of
 from mirage.terminal.table import VALIDITY, errors_text, kinds_of_errors, value_text
 from mirage.workloads import not_played
 
@@ -103,7 +103,7 @@ def _sections(run: Run) -> Iterable[Section]:
 
 def main_table(run: Run) -> Table:
     """The main metrics, and those of the same jobs in the log."""
-    names = [name for name in MAIN if run.values.get(name) is not None]
+    names = [name for name in main_of([run.values]) if run.values.get(name) is not None]
     headings = ["metric", "emulation", "log, the same jobs", "meaning"] if run.log_metrics else ["metric", "emulation", "meaning"]
     rows, settings = [], run.metrics["settings"]
     for name in names:
@@ -116,7 +116,8 @@ def main_table(run: Run) -> Table:
 
 
 def _main_words(run: Run) -> str:
-    return " ".join(filter(None, [ERRORS if run.metrics.get("errors") else "", _log_words(run)]))
+    errors = ERRORS if run.metrics.get("errors") else ""
+    return " ".join(filter(None, [f"{sentence}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)]))
 
 
 def _log_words(run: Run) -> str:
@@ -133,13 +134,13 @@ def _log_words(run: Run) -> str:
 
 
 def _distributions(run: Run) -> list[Part]:
-    inside = run.population.inside
+    inside = run.inside
     if inside.is_empty():
         return []
     settings = run.metrics["settings"]
     waits, slowdowns = {EMULATION: waits_of(inside)}, {EMULATION: slowdowns_of(inside, settings)}
     if run.log_population is not None:
-        log = run.log_population.inside
+        log = run.log_population.inside.join(inside, on="id", how="semi")
         waits[LOG], slowdowns[LOG] = waits_of(log), slowdowns_of(log, settings)
     pictures = [distributions.waits(waits), distributions.slowdowns(slowdowns, float(settings["tau"]))]
     return [Part(picture.description, picture) for picture in pictures]
