@@ -652,7 +652,8 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
     run = Collected(
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select(
-            "id", whole_nodes=pl.lit(False), dependent=pl.lit(False), memory=pl.lit(None, pl.Int64), limited=pl.lit(False)
+            "id", whole_nodes=pl.lit(False), dependent=pl.lit(False), memory=pl.lit(None, pl.Int64), limited=pl.lit(False),
+            restarts=pl.lit(0),
         ),
         disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0,  # type: ignore[arg-type]
         launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME,
