@@ -385,6 +385,7 @@ def latencies(layout: Layout | None, jobs: list[dict[str, Any]]) -> list[float]:
     """Jobs with submit, start, end, and what else differs from one processor in partition batch."""
     columns = {name: [job[name] for job in jobs] for name in ("submit", "start", "end")}
     defaults = {"processors": 1, "nodes": 1, "partition": "batch", "whole_nodes": False, "limited": False, "memory": None}
+    defaults["restarts"] = 0
     columns |= {name: [job.get(name, value) for job in jobs] for name, value in defaults.items()}
     assert layout is not None
     return start_latencies(collected(len(jobs), eligible=columns["submit"], **columns), layout).to_list()
@@ -403,6 +404,8 @@ LATE = {"submit": 10.0, "start": 40.0, "end": 50.0}
         ({"processors": 9, "nodes": 3, "partition": "all"}, {}, False),
         ({"processors": 1, "partition": "all"}, {}, True),
         ({}, {"partition": "part"}, False),
+        # A requeued job has its last start.
+        ({}, {"restarts": 1}, False),
         # Limits of an account or a QOS, which are not known, can only hold if another job is there.
         ({"limited": True}, {"limited": True}, False),
         ({"end": 5.0, "limited": True}, {"limited": True}, True),
