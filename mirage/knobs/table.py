@@ -540,7 +540,7 @@ TABLE = (
         "a number of seconds above 0",
         "a job that waited less started at once (seconds of the trace)",
         ("metrics", "simulate"),
-        shown="1; of a run what its record and a start resolve",
+        shown="1; of a run 60",
         group=METRICS,
     ),
     Knob(

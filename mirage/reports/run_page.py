@@ -92,7 +92,7 @@ def _sections(run: Run) -> Iterable[Section]:
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
     yield Section("Comparison with the log", list(real_machine(run)), lacks)
     yield _suspensions(run)
-    yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
+    yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
@@ -236,6 +236,24 @@ def _verdict_table(run: Run) -> Table:
             judged = "beyond" if beyond else "within" if bound is not None else ""
             rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)
+
+
+def _stretch_by_class(run: Run) -> Iterable[Part]:
+    """The table of the classes whose run times the verdict looks at; nothing for a run of an earlier release."""
+    rows = [
+        (
+            row["size"],
+            row["runtime"],
+            number(row["jobs"]),
+            *(value_text(row[name], "share") for name in ("p1", "p50", "p99")),
+            {"all": "yes", "median": "its median", "nothing": "no: few jobs"}[row["judged"]],
+        )
+        for row in run.metrics["validity"].get("stretch_classes", [])
+    ]
+    if rows:
+        headings = ("processors", "run time", "jobs", "1st percentile", "median", "99th percentile", "judged")
+        words = "How much longer than wanted jobs ran (below 0: shorter), as a share of their run times, beyond what is resolved."
+        yield Part(words, table=Table("Run-time stretch by class of jobs", headings, rows), is_wide=True)
 
 
 def _all_metrics(run: Run) -> Table:

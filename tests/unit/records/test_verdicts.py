@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records import resolution
-from mirage.records.collect import Collected, TimeMap
+from mirage.records.collect import Collected
 from mirage.records.layout import Layout, Node, parse_layout
 from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.start_latency import start_latencies
 from mirage.records.thresholds import Thresholds
+from mirage.records.time_map import TimeMap
 from mirage.records.validity import judge
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.replay.launch_cost import REAL_TIME
