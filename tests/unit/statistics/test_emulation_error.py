@@ -12,6 +12,7 @@ from delayed_schedules import KNOWN, UNKNOWN, Delays, Workload
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
 from mirage.statistics.emulation_error import MeasuredRun, half_widths, values
 
@@ -119,7 +120,8 @@ def test_jobs_that_never_started_or_could_not_start_earlier_are_in_the_queue_but
     assert 0 < widths["wait_mean"] < float("inf")
 
 
-def test_the_metrics_are_those_of_the_registry(workload: Workload) -> None:
+@pytest.mark.parametrize("cut", ["0", "10%"])
+def test_the_metrics_are_those_of_the_registry(workload: Workload, cut: str) -> None:
     run = recorded(workload, workload.delays(np.random.default_rng(2)))
     known = run.jobs.with_row_index("id", 1).with_columns(
         submit="due", processors="p", nodes="c", runtime="wanted", state=pl.lit("COMPLETED")
@@ -127,5 +129,12 @@ def test_the_metrics_are_those_of_the_registry(workload: Workload) -> None:
     frame = known.select(
         (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
     )
-    computed = metrics.compute(frame, run.settings.processors, run.settings.nodes)["metrics"]
-    assert values(run) == pytest.approx({name: computed[name] for name in values(run)}, rel=1e-6)
+    population = Population.of(frame, run.settings.processors, run.settings.nodes, cut, cut)
+    assert population.window is not None
+    inside = pl.Series(population.inside["id"])
+    jobs = known.with_columns(counted=pl.col("id").is_in(inside.implode())).drop(
+        "submit", "processors", "nodes", "runtime", "state", "id"
+    )
+    found = values(replace(run, jobs=jobs, window=population.window))
+    computed = metrics.compute(frame, run.settings.processors, run.settings.nodes, warmup_cut=cut, cooldown_cut=cut)["metrics"]
+    assert found == pytest.approx({name: computed[name] for name in found}, rel=1e-6)
