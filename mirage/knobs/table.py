@@ -540,7 +540,7 @@ TABLE = (
         "a number of seconds above 0",
         "a job that waited less started at once (seconds of the trace)",
         ("metrics", "simulate"),
-        shown="1; of a run what its record and a start resolve",
+        shown="1; of a run 60",
         group=METRICS,
     ),
     Knob(
@@ -548,8 +548,9 @@ TABLE = (
         "0",
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
-        "cut from the schedule's beginning before it is measured: seconds, or per cent (5%)",
-        ("metrics", "simulate"),
+        "cut from the schedule's beginning before it is measured: seconds of the trace, or per cent (5%); 0: nothing",
+        (*_RUN, "metrics", "simulate"),
+        is_input=True,
         group=METRICS,
     ),
     Knob(
@@ -557,8 +558,9 @@ TABLE = (
         "0",
         cut,
         "a number of seconds from 0 on, or a percentage of the schedule below 100: 5%",
-        "cut from its end before it is measured: seconds, or per cent (5%)",
-        ("metrics", "simulate"),
+        "cut from its end before it is measured: seconds of the trace, or per cent (5%); 0: nothing",
+        (*_RUN, "metrics", "simulate"),
+        is_input=True,
         group=METRICS,
     ),
     Knob(

@@ -172,7 +172,9 @@ def stretched_classes(collected: Collected, figures: Mapping[str, Any], threshol
     for row in figures["stretch_classes"]:
         for quantile in {"all": ("p50", "p1", "p99"), "median": ("p50",), "nothing": ()}[row["judged"]]:
             if abs(row[quantile]) > limits[quantile]:
-                name = f"{row['size']} processors" if row["size"] != ALL else f"run time {row['runtime']}"
+                name = (
+                    f"{row['size']} processor{'s' * (row['size'] != '1')}" if row["size"] != ALL else f"run time {row['runtime']}"
+                )
                 found.append(f"{name}: {quantile} {100 * row[quantile]:.3g} %, over {100 * limits[quantile]:g} %")
                 largest = max(largest, abs(row[quantile]) / limits[quantile] if limits[quantile] else 0.0)
                 break

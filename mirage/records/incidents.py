@@ -10,7 +10,8 @@ import polars as pl
 from polars import col
 
 from mirage.records.advice import counted, remedy
-from mirage.records.collect import STRUCTURAL, Collected
+from mirage.records.collect import Collected
+from mirage.records.disagreements import STRUCTURAL
 from mirage.records.thresholds import Thresholds
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended

@@ -70,8 +70,8 @@ class Schedule:
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
     """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv and
-    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's
-    experiment.json beside it.
+    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine
+    is in a run's experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
     not recorded.
@@ -85,8 +85,8 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
         pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
-        again = executions_from_sigsleep(records)
-        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=again)
+        earlier = executions_from_sigsleep(records)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=earlier)
     if start.startswith(b"id,"):
         run = _Run.beside(path)
         if path.name == OF_THE_LOG:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
 
 # Figures of the run's validity: name in metrics.json, meaning, unit.
@@ -160,6 +161,7 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
         )
         if kinds:
             parts.append(about_errors(kinds))
+    parts += parts_of(metrics)
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:

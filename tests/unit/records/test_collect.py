@@ -16,7 +16,8 @@ from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
 from mirage.metrics import metrics
 from mirage.records import run_files, run_records
-from mirage.records.collect import JOBS_SCHEMA, Collected, TimeMap, collect
+from mirage.records.collect import JOBS_SCHEMA, Collected, collect
+from mirage.records.time_map import TimeMap
 from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
@@ -516,6 +517,20 @@ def test_start_and_end_may_differ_by_a_launch(tmp_path: Path, shift: float, spee
     made.record(number, 10.5 + shift, 110.5 + shift)
     made.slurm(number, start=10.5, end=110.6)
     assert [kind for _, kind in kinds(made.collect())] == found
+
+
+@pytest.mark.parametrize(("launch", "found"), [(0.2, []), (0.24, [(30, "start")])])
+def test_how_slow_a_launch_may_be_follows_from_the_launches_of_the_run(
+    tmp_path: Path, launch: float, found: list[tuple[int, str]]
+) -> None:
+    """At 500 times 29 launches of 0.02 s: one may take 0.2 s more, and not a real second."""
+    made = RunFolder(tmp_path, speed=500.0)
+    for job in range(29):
+        made.played(made.job(due=5000.0 * job, runtime=1000.0), start=5000.0 * job + 10.0, launch=0.02)
+    number = made.job(due=150_000.0, runtime=1000.0)
+    made.slurm(number, start=150_010.0, end=151_020.0 + 500 * launch)
+    made.record(number, 150_010.0 + 500 * launch, 151_010.0 + 500 * launch)
+    assert kinds(made.collect()) == found
 
 
 def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:

@@ -86,7 +86,19 @@ def test_each_kind_of_delay_has_a_budget_that_grows_with_it(workload: Workload, 
 
 def test_a_start_latency_adds_to_each_wait(workload: Workload) -> None:
     run = recorded(workload, workload.none())
-    assert half_widths(replace(run, start_latency=20.0))["wait_mean"] >= 20
+    late = pl.col("start") + 20, pl.col("end") + 20
+    jobs = run.jobs.with_columns(*late)
+    assert half_widths(replace(run, jobs=jobs, own_latency=1.0))["wait_mean"] >= 19
+
+
+def test_under_a_strict_scheduler_a_single_late_start_is_a_delay(workload: Workload) -> None:
+    run = workload.run_of(workload.schedule("fcfs", workload.none()), workload.none().freed, ("fcfs",))
+    last = pl.col("start") == pl.col("start").max()
+    late = [pl.col(name) + pl.when(last).then(500.0).otherwise(0.0) for name in ("start", "end")]
+    found = {
+        is_strict: half_widths(replace(run, jobs=run.jobs.with_columns(late), is_strict=is_strict)) for is_strict in (True, False)
+    }
+    assert found[True]["wait_mean"] >= 499 / len(workload.due) > found[False]["wait_mean"]
 
 
 def test_the_same_run_has_the_same_budget_whatever_the_order_of_its_rows(workload: Workload) -> None:
