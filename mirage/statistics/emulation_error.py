@@ -63,7 +63,8 @@ class MeasuredRun:
     settings: of the metrics
     window: that is measured
     policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
-    start_latency: seconds from the instant at which a job could start to its start that are the emulation's, not the scheduler's
+    own_latency: seconds by which the scheduler itself postpones a start beyond the instant at which it is possible; infinity: any
+    is_strict: whether the scheduler starts the next job as soon as enough processors are free, so that any later start is a delay
     resolution: seconds; the run time of a job is known up to so much more or less
     cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
     """
@@ -72,7 +73,8 @@ class MeasuredRun:
     settings: Settings
     window: Window
     policies: Sequence[str]
-    start_latency: float = 0.0
+    own_latency: float = np.inf
+    is_strict: bool = False
     resolution: float = 0.0
     cycle: float = 0.0
 
@@ -80,6 +82,7 @@ class MeasuredRun:
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
     arrays = _Arrays.of(run)
+    arrays = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
     in_order = np.abs(observed - _values(arrays, arrays.in_order(), run))
@@ -133,6 +136,7 @@ class _Arrays:
     paused: for how long it was suspended
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
+    most_postponed: for how long the scheduler itself may postpone a start
     phase, phase_delayed: until the scheduler considers it, without the delays and with them
     """
 
@@ -155,6 +159,7 @@ class _Arrays:
     phase: Floats
     phase_delayed: Floats
     latency: float
+    most_postponed: float
     resolution: float
     cycle: float
     machine: int
@@ -192,7 +197,8 @@ class _Arrays:
             within=jobs["counted"].to_numpy(),
             phase=np.zeros(len(due)),
             phase_delayed=np.zeros(len(due)),
-            latency=run.start_latency,
+            latency=0.0,
+            most_postponed=run.own_latency if run.is_strict else np.inf,
             resolution=run.resolution,
             cycle=run.cycle,
             machine=machine,
@@ -220,19 +226,30 @@ class _Arrays:
     def as_recorded(self) -> _Schedule:
         return _Schedule(self.start, self.end, self.run)
 
-    def in_order(self) -> _Schedule:
-        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
-        by the same times."""
+    def postponement(self) -> float:
+        """The median of the times by which starts were postponed beyond what kept the jobs waiting."""
+        return float(np.median(self._postponements()[1]))
+
+    def _postponements(self) -> tuple[Numbers, Floats]:
+        """The jobs that started, in order of their starts; and for how long each was postponed, see in_order.py."""
         from mirage.simulation import in_order
 
-        start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = (
-            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
+        arrival, held = (length(delayed=True)[order] for length in (self._arrival, self._held))
+        return order, in_order.postponements(arrival, self.allocated[order], held, self.start[order], self.machine)
+
+    def in_order(self) -> _Schedule:
+        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
+        by the same times, but for the latency and for what the scheduler would not do."""
+        from mirage.simulation import in_order
+
+        order, postponed = self._postponements()
+        start = np.full(self.count, np.nan)
+        arrival, held = (length(delayed=False)[order] for length in (self._arrival, self._held))
+        start[order] = in_order.starts(
+            arrival, self.allocated[order], held, np.minimum(postponed, self.most_postponed), self.machine
         )
-        postponed = in_order.postponements(*delayed, self.start[order], self.machine)
-        start[order] = in_order.starts(*ideal, postponed, self.machine)
         return self._with_starts(start, delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
