@@ -301,8 +301,9 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_second(instant: str, printed: str) -> pl.Expr:
-    """sigsleep's instant, limited to the second that Slurm printed."""
-    return pl.max_horizontal(printed, pl.min_horizontal(instant, col(printed) + NS))
+    """sigsleep's instant if it lies in the second that Slurm printed; else the middle of that second, which is right on average."""
+    is_within = col(instant).is_between(col(printed), col(printed) + NS)
+    return pl.when(is_within).then(instant).otherwise(col(printed) + NS // 2)
 
 
 def _shared_start() -> pl.Expr:
@@ -317,13 +318,9 @@ def _shared_start() -> pl.Expr:
 def _shared_end() -> pl.Expr:
     """End of an execution that is in both records; not before its start or its last resumption. (Slurm records the suspension as
     the end of a job that is cancelled while it is suspended.)
-
-    If sigsleep's end is over a second earlier, the end is the end of Slurm's second. Start and submission use the end of the second
-    in this case, too, so that lengths are right on average.
     """
     resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
-    ended = pl.when(col("r_end") < col("s_end") - NS).then(col("s_end") + NS).otherwise(_in_second("r_end", "s_end"))
-    return pl.max_horizontal(ended, "v_start", resumed)
+    return pl.max_horizontal(_in_second("r_end", "s_end"), "v_start", resumed)
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:

@@ -31,13 +31,13 @@ def errors(
     measured: Mapping[str, Any],
     *,
     backfill_interval: float | None,
-    start_latency: float,
+    own_latency: float,
 ) -> dict[str, Any]:
     """Both members for a run.
 
     jobs: those that were measured; population: of them; measured: the members of `metrics.compute`
     backfill_interval: trace seconds between two passes of the backfill scheduler; None: there is none
-    start_latency: trace seconds of the start latency that are not Slurm's own
+    own_latency: trace seconds by which Slurm itself postpones a start
     """
     settings = Settings.of(measured["settings"])
     emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
@@ -45,12 +45,19 @@ def errors(
         frame = delayed_jobs(run, jobs, population)
         policies = _IN_ORDER if backfill_interval is None else _BACKFILLING
         cycle = backfill_interval or 0.0
-        found = MeasuredRun(frame, settings, population.window, policies, start_latency, run.time.second, cycle)
+        strict = backfill_interval is None and _is_one_queue(run)
+        found = MeasuredRun(frame, settings, population.window, policies, own_latency, strict, run.time.second, cycle)
         emulation |= emulation_error.half_widths(found)
         if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
             # Which work is lost stays as it was.
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
     return _members(measured, {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)})
+
+
+def _is_one_queue(run: Collected) -> bool:
+    """Whether a job could always start when it was the first and enough processors were free."""
+    held_back = run.evidence.select(col("whole_nodes") | col("dependent") | col("limited") | (col("memory").fill_null(0) > 0))
+    return run.jobs["partition"].drop_nulls().n_unique() <= 1 and not held_back.to_series().any()
 
 
 def of_schedule(

@@ -117,7 +117,7 @@ def _share(part: float, whole: float) -> str:
 
 def _advice(resolution: Resolution, wait: float, runtime: float, thresholds: Thresholds) -> str:
     if knobs := resolution.speed_for(min(wait, runtime), thresholds):
-        return f"{knobs} would do"
+        return f"{knobs} or less would do"
     least = RECORD * 100 / max(100.0, resolution.shrink) / thresholds.resolution_share
     advice = []
     if wait < least:
@@ -134,7 +134,7 @@ def metrics_too_coarse(resolution: Resolution, immediate_below: float | None, th
     knobs = resolution.speed_for(immediate_below, thresholds)
     share = _share(resolution.trace_seconds, immediate_below)
     told = f"{resolution.words()}, which is {share} of its threshold of {immediate_below:g} s"
-    return {"immediate_fraction": f"{told}: {f'{knobs} would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
+    return {"immediate_fraction": f"{told}: {f'{knobs} or less would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
 
 
 def relative(values: pl.Expr, run_times: pl.Expr, unresolved: float = 0.0) -> pl.Expr:

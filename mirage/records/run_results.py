@@ -25,7 +25,7 @@ from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm.slurm.records import backfills
+from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,13 @@ def results(
     found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
     if uncut:
         _not_cut(found["validity"], uncut)
-    latency = found["validity"]["start_latency_p50"] or 0.0
     found |= metric_errors.errors(
         run,
         jobs,
         Population.of(jobs, processors, nodes, *cuts, **changes),
         found,
         backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
-        start_latency=max(0.0, latency - bounds.start_latency_seconds * run.time.second),
+        own_latency=batch_delay(configuration) * run.time.second,
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()

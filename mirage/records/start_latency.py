@@ -6,7 +6,8 @@ A job need not have waited if, when Slurm accepted it, processors that it could 
 - with a request for memory, or for whole nodes: whole idle nodes, of which those with the least memory are assumed to be left;
 - where limits of accounts and QOS hold, which are not known: nothing else ran or waited.
 
-Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for.
+Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for. So are
+jobs that Slurm requeued: their start is the last one.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
 
 def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
-    (MiB per processor), limited, and dependent."""
-    known = ("whole_nodes", "memory", "limited", "dependent")
+    (MiB per processor), limited, and left_out."""
+    known = ("whole_nodes", "memory", "limited", "dependent", "restarts")
     jobs = collected.jobs.filter(col("state") != "LOST").join(
         collected.evidence.select("id", *known), on="id", maintain_order="left"
     )
@@ -62,6 +63,7 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
         waiting_nodes=waiting_nodes,
         partition=col("partition").fill_null(""),
         limited=col("limited") & layout.enforces_limits,
+        left_out=col("dependent") | (col("restarts") > 0),
     )
 
 
@@ -90,12 +92,12 @@ def _judged(own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, layou
     processors = sum(node.processors for node in nodes)
     state = _state_at_acceptance(shared, pauses).join(own.select("id"), on="id", how="semi", maintain_order="left")
     state = state.join(
-        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "dependent"), on="id", maintain_order="left"
+        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"), on="id", maintain_order="left"
     )
     fits = col("width") <= processors
     apart = ~col("limited") | (col("others") == 0)
-    simple = state.filter(~col("dependent") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
-    whole = state.filter(~col("dependent") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
+    simple = state.filter(~col("left_out") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
+    whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
     kept = [simple["id"]]
     for (memory,), some in whole.group_by(pl.col("memory").fill_null(0), maintain_order=True):
         # Processors that the idle nodes have at least, by their number: the most useful nodes may be the busy ones.

@@ -291,10 +291,11 @@ def commands(run: Run) -> Table:
     place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
     asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
     taus = "" if tau == 10 else f" TAU={tau:g}"
+    taus += "".join(f" {name}={run.knobs[name]}" for name in ("WARMUP_CUT", "COOLDOWN_CUT") if run.knobs.get(name, "0") != "0")
     rows = [
         ("all files and this page, from the records of the replay, Slurm and sigsleep", f"make check RUN={asked}"),
         ("this page, from the files", f"make report RUN={asked}"),
-        ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
+        ("all metrics, from jobs.csv and the tables beside it", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (
             "metrics that need neither suspensions nor nodes of jobs (SWF has neither), from schedule.swf",
             f"make metrics TRACE=results/{place}/schedule.swf{taus}",

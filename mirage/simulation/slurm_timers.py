@@ -42,12 +42,12 @@ def schedule_in_slurm(
     policy: "fcfs" (sched/builtin) or "easy" (configs/easy.yml)
     interval, phase: for "easy", seconds between two runs of the backfill scheduler (bf_interval), and the instant of one of them
 
-    Raises WrongUse for another policy and for a job that cannot run, ValueError for an interval that is not above 0.
+    Raises WrongUse for another policy, an interval that is not above 0, and for a job that cannot run.
     """
     if policy not in POLICIES:
         raise WrongUse(f"{policy!r} may be {' or '.join(POLICIES)}", parameter="policy")
     if not interval > 0:
-        raise ValueError(f"interval: {interval} must be above 0 s")
+        raise WrongUse(f"interval: {interval} must be above 0 s")
     due, run, limits = (np.ascontiguousarray(times, np.float64) for times in (submit, runtime, limit))
     width = np.ascontiguousarray(processors, np.int64)
     if np.any(np.diff(due) < 0) or np.any(run <= 0) or np.any(limits < run) or np.any((width < 1) | (width > machine)):

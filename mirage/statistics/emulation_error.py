@@ -63,7 +63,8 @@ class MeasuredRun:
     settings: of the metrics
     window: that is measured
     policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
-    start_latency: seconds from the instant at which a job could start to its start that are the emulation's, not the scheduler's
+    own_latency: seconds by which the scheduler itself postpones a start beyond the instant at which it is possible; infinity: any
+    is_strict: whether the scheduler starts the next job as soon as enough processors are free, so that any later start is a delay
     resolution: seconds; the run time of a job is known up to so much more or less
     cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
     """
@@ -72,7 +73,8 @@ class MeasuredRun:
     settings: Settings
     window: Window
     policies: Sequence[str]
-    start_latency: float = 0.0
+    own_latency: float = np.inf
+    is_strict: bool = False
     resolution: float = 0.0
     cycle: float = 0.0
 
@@ -80,20 +82,24 @@ class MeasuredRun:
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
     arrays = _Arrays.of(run)
+    late = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
+    # Without the latency too: it must not make up for run times that are too short.
+    both = [late, arrays] if late.latency > 0 else [arrays]
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
-    in_order = np.abs(np.subtract(*(_values(arrays, schedule, run) for schedule in arrays.in_order())))
+    ordered = [[_values(arrays, schedule, run) for schedule in one.in_order()] for one in both]
+    in_order = np.max([np.abs(delayed - ideal) for delayed, ideal in ordered], axis=0)
     replays, simulated = [], []
     similar = []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
     for policy in run.policies:
-        drawn = [arrays, *(arrays.shuffled(number) for number in range(draws))]
+        drawn = [*both, *(late.shuffled(number) for number in range(draws))]
         schedules = [one.simulated(policy, delayed=delayed) for one in drawn for delayed in (True, False)]
         found = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
         differences = np.abs(found[:, 0] - found[:, 1])
-        replays.append(differences[0])
+        replays += list(differences[: len(both)])
         simulated.append(np.abs(found[0, 0]))
-        similar.append(differences[1:])
+        similar.append(differences[len(both) :])
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
     chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))
@@ -133,6 +139,7 @@ class _Arrays:
     paused: for how long it was suspended
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
+    most_postponed: for how long the scheduler itself may postpone a start
     phase, phase_delayed: until the scheduler considers it, without the delays and with them
     """
 
@@ -155,6 +162,7 @@ class _Arrays:
     phase: Floats
     phase_delayed: Floats
     latency: float
+    most_postponed: float
     resolution: float
     cycle: float
     machine: int
@@ -192,7 +200,8 @@ class _Arrays:
             within=jobs["counted"].to_numpy(),
             phase=np.zeros(len(due)),
             phase_delayed=np.zeros(len(due)),
-            latency=run.start_latency,
+            latency=0.0,
+            most_postponed=run.own_latency if run.is_strict else np.inf,
             resolution=run.resolution,
             cycle=run.cycle,
             machine=machine,
@@ -220,21 +229,38 @@ class _Arrays:
     def as_recorded(self) -> _Schedule:
         return _Schedule(self.start, self.end, self.run)
 
-    def in_order(self) -> tuple[_Schedule, _Schedule]:
-        """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
-        waiting by the same times. The first is the recorded one, unless jobs used processors that others hold here (of suspended
-        jobs, or shared ones)."""
+    def postponement(self) -> float:
+        """The median of the times by which starts were postponed beyond what kept the jobs waiting."""
+        return float(np.median(self._postponements()[1]))
+
+    def _postponements(self) -> tuple[Numbers, Floats]:
+        """The jobs that started, in order of their starts; and for how long each was postponed, see in_order.py."""
         from mirage.simulation import in_order
 
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = (
-            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
-        )
-        postponed = in_order.postponements(*delayed, self.start[order], self.machine)
-        starts = np.full((2, self.count), np.nan)
-        starts[:, order] = [in_order.starts(*jobs, postponed, self.machine) for jobs in (delayed, ideal)]
-        return self._with_starts(starts[0], delayed=True), self._with_starts(starts[1], delayed=False)
+        arrival, held = (length(delayed=True)[order] for length in (self._arrival, self._held))
+        return order, in_order.postponements(arrival, self.allocated[order], held, self.start[order], self.machine)
+
+    def in_order(self) -> tuple[_Schedule, _Schedule]:
+        """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
+        waiting by the same times, without them but for the latency and for what the scheduler would not do.
+
+        The first is the recorded one, unless jobs used processors that others hold here: of suspended jobs, or shared ones.
+        """
+        from mirage.simulation import in_order
+
+        order, postponed = self._postponements()
+
+        def schedule(*, delayed: bool, most_postponed: float) -> _Schedule:
+            start = np.full(self.count, np.nan)
+            arrival, held = (length(delayed=delayed)[order] for length in (self._arrival, self._held))
+            start[order] = in_order.starts(
+                arrival, self.allocated[order], held, np.minimum(postponed, most_postponed), self.machine
+            )
+            return self._with_starts(start, delayed=delayed)
+
+        return schedule(delayed=True, most_postponed=np.inf), schedule(delayed=False, most_postponed=self.most_postponed)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
         """The schedule of a simulated scheduler."""

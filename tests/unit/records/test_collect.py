@@ -133,8 +133,8 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     number = made.job(due=0.0, runtime=1000.0)
     made.played(number, start=20.0)
     run = made.collect()
-    # Slurm printed 2000000020 and 2000001050; the replay began at 2000000000.5.
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.5), near(ORIGIN + 1050.5))
+    # Slurm printed 2000000020 and 2000001050, which stand for the middles of these seconds; the replay began at 2000000000.5.
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.0), near(ORIGIN + 1050.0))
     assert run.evidence["run_time"].item() == near(1030.0)
     # What the records say of a launch is not touched.
     assert run.evidence["launch"].item() == near(15.5 / 500)
@@ -211,7 +211,7 @@ def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_
     made.record(number, 35.0, 930.0, completed=False)
     made.slurm(number, start=20.0, end=920.0, state=state)
     run = made.collect()
-    assert row(run, number)["end"] == near(ORIGIN + 920.5)
+    assert row(run, number)["end"] == near(ORIGIN + 920.0)
     assert kinds(run) == []
 
 
@@ -224,7 +224,7 @@ def test_suspension_is_within_a_job_that_was_cancelled_in_it(tmp_path: Path) -> 
     run = made.collect()
     job = row(run, number)
     assert (job["end"], job["suspended"]) == (near(ORIGIN + 935.0), near(535.0))
-    assert run.evidence["run_time"].item() == near(400.0 - 20.5)
+    assert run.evidence["run_time"].item() == near(400.0 - 20.0)
 
 
 def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ def test_last_execution_of_a_requeued_job_is_in_slurms_seconds(tmp_path: Path) -
     made.record(number, 1035.0, 2035.0, restart=1)
     made.slurm(number, start=1020.0, end=2050.0, submit=490.0)
     run = made.collect()
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.5), near(ORIGIN + 2050.5))
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.0), near(ORIGIN + 2050.0))
     assert run.evidence["run_time"].item() == near(1030.0)
-    assert run.executions.rows() == [(number, near(ORIGIN + 20.5), near(ORIGIN + 490.5))]
+    assert run.executions.rows() == [(number, near(ORIGIN + 20.0), near(ORIGIN + 490.0))]
 
 
 def second(instant: float) -> float:
@@ -625,8 +625,9 @@ def test_clock_and_shrink_are_undone(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, second)
     assert job["submit_lag"] == near(4.0) and job["submit"] == near(ORIGIN + 600.0)
-    # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it. Its end is in Slurm's.
-    assert job["start"] == near(ORIGIN + 620.0 + 1.0)
+    # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it, so the start is in the
+    # middle of Slurm's second. sigsleep's end is in Slurm's.
+    assert job["start"] == near(ORIGIN + 620.0)
     assert job["end"] == near(ORIGIN + 620.0 + 0.03 * 40 + 100.0)
     assert run.evidence["limit"].to_list() == [7200.0, 7200.0]
     assert kinds(run) == []

@@ -226,11 +226,11 @@ def coarse(speed: float, shrink: float, wait: float, runtime: float = 1e6, own: 
     [
         (50, 100, 292, 1e6, None),
         (364, 100, 292, 1e6, None),
-        (500, 100, 292, 1e6, "SPEED=360 would do"),
-        (500, 50, 292, 1e6, "SHRINK=100 SPEED=360 would do"),
-        (1, 0.2, 748, 1e6, "SHRINK=100 SPEED=930 would do"),
-        (500, 100, 1e6, 300, "SPEED=370 would do"),
-        (500, 100, 292, 300, "SPEED=360 would do"),
+        (500, 100, 292, 1e6, "SPEED=360 or less would do"),
+        (500, 50, 292, 1e6, "SHRINK=100 SPEED=360 or less would do"),
+        (1, 0.2, 748, 1e6, "SHRINK=100 SPEED=930 or less would do"),
+        (500, 100, 1e6, 300, "SPEED=370 or less would do"),
+        (500, 100, 292, 300, "SPEED=360 or less would do"),
         (0.5, 100, 21, 1e6, None),
         (0.5, 100, 19, 1e6, f"no SPEED resolves times below 20 s; {DENSER}"),
         (1, 100, 0, 1e6, f"no SPEED resolves times below 20 s; {DENSER}"),
@@ -246,8 +246,8 @@ def test_what_would_resolve_the_waits(speed: float, shrink: float, wait: float, 
 
 def test_the_speed_that_would_do_is_that_of_the_waits_without_the_emulations_part() -> None:
     """A mean wait of 60 s, of which 25 s are lag and start latency, is one of 35 s at a lower SPEED."""
-    assert coarse(500, 100, 60)[0].endswith(": SPEED=75 would do")
-    assert coarse(500, 100, 60, own=25.0)[0].endswith(": SPEED=43 would do")
+    assert coarse(500, 100, 60)[0].endswith(": SPEED=75 or less would do")
+    assert coarse(500, 100, 60, own=25.0)[0].endswith(": SPEED=43 or less would do")
 
 
 @given(st.floats(0.01, 1000), st.floats(0.01, 10_000), st.floats(0, 1e6), st.floats(1, 1e6))
@@ -260,7 +260,7 @@ def test_the_advice_is_enough(speed: float, shrink: float, wait: float, runtime:
     if advice.startswith("no SPEED"):
         assert coarse(1, max(100.0, shrink), wait, runtime)
         return
-    named = dict(word.split("=") for word in advice.removesuffix(" would do").split())
+    named = dict(word.split("=") for word in advice.removesuffix(" or less would do").split())
     assert not coarse(float(named["SPEED"]), float(named.get("SHRINK", shrink)), wait, runtime)
 
 
@@ -271,7 +271,7 @@ def test_a_coarse_run_is_inconclusive_although_no_bound_is_exceeded() -> None:
     assert found["reasons"] == found["inconclusive"]
     assert found["reasons"][0] == (
         "too coarse: this run resolves 500 trace s (Slurm's record has whole seconds at SHRINK=0.2), which is 28 % of the mean "
-        "wait (1.8e+03 s); at most 5% is conclusive: SHRINK=100 SPEED=1000 would do"
+        "wait (1.8e+03 s); at most 5% is conclusive: SHRINK=100 SPEED=1000 or less would do"
     )
 
 
@@ -385,6 +385,7 @@ def latencies(layout: Layout | None, jobs: list[dict[str, Any]]) -> list[float]:
     """Jobs with submit, start, end, and what else differs from one processor in partition batch."""
     columns = {name: [job[name] for job in jobs] for name in ("submit", "start", "end")}
     defaults = {"processors": 1, "nodes": 1, "partition": "batch", "whole_nodes": False, "limited": False, "memory": None}
+    defaults["restarts"] = 0
     columns |= {name: [job.get(name, value) for job in jobs] for name, value in defaults.items()}
     assert layout is not None
     return start_latencies(collected(len(jobs), eligible=columns["submit"], **columns), layout).to_list()
@@ -403,6 +404,8 @@ LATE = {"submit": 10.0, "start": 40.0, "end": 50.0}
         ({"processors": 9, "nodes": 3, "partition": "all"}, {}, False),
         ({"processors": 1, "partition": "all"}, {}, True),
         ({}, {"partition": "part"}, False),
+        # A requeued job has its last start.
+        ({}, {"restarts": 1}, False),
         # Limits of an account or a QOS, which are not known, can only hold if another job is there.
         ({"limited": True}, {"limited": True}, False),
         ({"end": 5.0, "limited": True}, {"limited": True}, True),
