@@ -15,7 +15,9 @@ from benchmarks.clock_error import trend
 from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
-ROUNDING = 0.5  # Slurm records the whole second in which a job started: half a second less in the mean
+ROUNDING = -0.5
+"""A job's program starts after the second that Slurm recorded, so that jobs.csv has the end of this second: half a second late in
+the mean (from SPEED=50 on; 0.4 s at SPEED=20)."""
 CAUSES = ("lag", "runs", "turns")
 
 QUANTILES = {"config": "CONFIG", "speed": "SPEED", "p1": "p1", "p10": "p10", "p50": "p50", "p90": "p90", "p99": "p99"}

@@ -87,7 +87,8 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
     both = [late, arrays] if late.latency > 0 else [arrays]
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
-    in_order = np.max([np.abs(observed - _values(arrays, one.in_order(), run)) for one in both], axis=0)
+    pairs = [[_values(arrays, schedule, run) for schedule in one.in_order()] for one in both]
+    in_order = np.max([np.abs(np.subtract(*pair)) for pair in pairs], axis=0)
     replays, simulated = [], []
     similar = []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
@@ -241,18 +242,18 @@ class _Arrays:
         arrival, held = (length(delayed=True)[order] for length in (self._arrival, self._held))
         return order, in_order.postponements(arrival, self.allocated[order], held, self.start[order], self.machine)
 
-    def in_order(self) -> _Schedule:
-        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
-        by the same times, but for the latency and for what the scheduler would not do."""
+    def in_order(self) -> tuple[_Schedule, _Schedule]:
+        """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
+        waiting by the same times; without the delays not by what the scheduler would not do. The first is the recorded schedule,
+        unless jobs used processors that others hold here (of suspended jobs, or shared ones)."""
         from mirage.simulation import in_order
 
         order, postponed = self._postponements()
-        start = np.full(self.count, np.nan)
-        arrival, held = (length(delayed=False)[order] for length in (self._arrival, self._held))
-        start[order] = in_order.starts(
-            arrival, self.allocated[order], held, np.minimum(postponed, self.most_postponed), self.machine
-        )
-        return self._with_starts(start, delayed=False)
+        starts = np.full((2, self.count), np.nan)
+        for row, delayed, by in ((0, True, postponed), (1, False, np.minimum(postponed, self.most_postponed))):
+            arrival, held = (length(delayed=delayed)[order] for length in (self._arrival, self._held))
+            starts[row, order] = in_order.starts(arrival, self.allocated[order], held, by, self.machine)
+        return self._with_starts(starts[0], delayed=True), self._with_starts(starts[1], delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
         """The schedule of a simulated scheduler."""

@@ -78,6 +78,23 @@ def test_without_delays_the_budget_is_0(workload: Workload) -> None:
     assert max(half_widths(recorded(workload, workload.none())).values()) < 1e-6
 
 
+def test_without_delays_the_budget_is_0_where_jobs_run_on_the_processors_of_a_suspended_one(workload: Workload) -> None:
+    """One job of the whole machine, suspended each time when another one of that size comes."""
+    due = np.array([0.0, *(100.0 + 500.0 * np.arange(20))])
+    executed = np.array([10_000.0, *([100.0] * 20)])
+    suspended = np.array([2000.0, *([0.0] * 20)])
+    jobs = pl.DataFrame(
+        {
+            **{"due": due, "lag": 0.0, "start": due, "end": due + executed + suspended, "suspended": suspended, "wanted": executed},
+            **{"freed": 0.0, "limit": executed, "allocated": 8, "p": 8, "c": 8, "m": 8.0, "counted": True},
+            **{"eligible": pl.Series([None] * 21, dtype=pl.Float64), "leave": pl.Series([None] * 21, dtype=pl.Float64)},
+        }
+    )
+    run = recorded(workload, workload.none())
+    settings, window = replace(run.settings, processors=8, nodes=8), replace(run.window, begin=0.0, end=12_000.0)
+    assert max(half_widths(replace(run, jobs=jobs, settings=settings, window=window)).values()) < 1e-6
+
+
 @pytest.mark.parametrize("kind", ["lag", "stretch", "freed"])
 def test_each_kind_of_delay_has_a_budget_that_grows_with_it(workload: Workload, kind: str) -> None:
     one, ten = (replace(workload.none(), **{kind: np.full(len(workload.due), seconds)}) for seconds in (1.0, 10.0))
