@@ -87,8 +87,8 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
     both = [late, arrays] if late.latency > 0 else [arrays]
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
-    ordered = [[_values(arrays, schedule, run) for schedule in one.in_order()] for one in both]
-    in_order = np.max([np.abs(delayed - ideal) for delayed, ideal in ordered], axis=0)
+    pairs = [[_values(arrays, schedule, run) for schedule in one.in_order()] for one in both]
+    in_order = np.max([np.abs(np.subtract(*pair)) for pair in pairs], axis=0)
     replays, simulated = [], []
     similar = []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
@@ -244,23 +244,16 @@ class _Arrays:
 
     def in_order(self) -> tuple[_Schedule, _Schedule]:
         """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
-        waiting by the same times, without them but for the latency and for what the scheduler would not do.
-
-        The first is the recorded one, unless jobs used processors that others hold here: of suspended jobs, or shared ones.
-        """
+        waiting by the same times; without the delays not by what the scheduler would not do. The first is the recorded schedule,
+        unless jobs used processors that others hold here (of suspended jobs, or shared ones)."""
         from mirage.simulation import in_order
 
         order, postponed = self._postponements()
-
-        def schedule(*, delayed: bool, most_postponed: float) -> _Schedule:
-            start = np.full(self.count, np.nan)
+        starts = np.full((2, self.count), np.nan)
+        for row, delayed, by in ((0, True, postponed), (1, False, np.minimum(postponed, self.most_postponed))):
             arrival, held = (length(delayed=delayed)[order] for length in (self._arrival, self._held))
-            start[order] = in_order.starts(
-                arrival, self.allocated[order], held, np.minimum(postponed, most_postponed), self.machine
-            )
-            return self._with_starts(start, delayed=delayed)
-
-        return schedule(delayed=True, most_postponed=np.inf), schedule(delayed=False, most_postponed=self.most_postponed)
+            starts[row, order] = in_order.starts(arrival, self.allocated[order], held, by, self.machine)
+        return self._with_starts(starts[0], delayed=True), self._with_starts(starts[1], delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
         """The schedule of a simulated scheduler."""
