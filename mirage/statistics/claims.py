@@ -53,6 +53,13 @@ def answer_of(runs: Iterable[Metrics]) -> str:
     return ANSWER_CENSORED if any(map(censoring_reasons, runs)) else ANSWER
 
 
+def resolved_by(run: Metrics) -> float:
+    """Seconds below which a run does not resolve a wait; of an earlier release the threshold of an immediate start, which grew with
+    SPEED and SHRINK. run: its metrics.json"""
+    resolution = run["validity"].get("resolution")
+    return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
+
+
 def hindrance(name: str, runs: Mapping[str, Metrics], means: tuple[float, float], resolved: float) -> str | None:
     """Why nothing may be claimed of a metric of two configurations, whatever its values. None if something may.
 

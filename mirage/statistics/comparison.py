@@ -20,7 +20,7 @@ from mirage.metrics.registry import METRICS, job_value
 from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge
+from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge, resolved_by
 from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
@@ -260,7 +260,7 @@ class _Comparison:
         scale = 100 / abs(base) if base else None
         difference, relative = chance.difference(), chance.relative()
         runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
-        against = hindrance(name, runs, (base, mean), self.settings["immediate_below"])
+        against = hindrance(name, runs, (base, mean), max(map(resolved_by, runs.values())))
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
         finding = Finding(

@@ -106,6 +106,21 @@ def test_waits_that_no_run_resolves_do_not_differ() -> None:
     assert of(content, "response_mean")["verdict"] == "equivalent"
 
 
+def test_waits_below_the_threshold_of_immediate_are_compared_where_runs_resolve_them() -> None:
+    random = np.random.default_rng(1)
+    runs = [run_of(label, k, random.uniform(10, 40, 200) / (1 if label == "a" else 2)) for k in (1, 2, 3) for label in "ab"]
+
+    def verdict_of(floor: float) -> tuple[str, str]:
+        validity = {"valid": True, "reasons": [], "resolution": {"record": 1.0, "floor": floor}}
+        measured = [replace(run, immediate_below=60.0, metrics={**run.metrics, "validity": validity}) for run in runs]
+        found = of(compare(measured, seed=1, resamples=100), "wait_mean")
+        return found["verdict"], found["words"]
+
+    assert verdict_of(0.8)[0] == "lower"
+    code, words = verdict_of(80.0)
+    assert code == "undecided" and words.endswith(", but waits below 80 s are not resolved by these runs")
+
+
 def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     """Other submissions, and starts and ends that remain."""
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
