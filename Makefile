@@ -51,7 +51,7 @@ experiment: $(STAMP) ## cluster, workload, replay, collection, metrics; results 
 	$(CLI) $@
 
 .PHONY: compare
-compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, noise floor
+compare: $(STAMP) ## the same workload under several CONFIGS, REPLICAS times each: differences, intervals, equivalence
 	$(CLI) $@
 
 .PHONY: report

@@ -17,7 +17,8 @@ options:
         C(jobcomp.log), C(sigsleep.log) or one C(.sigsleep/HOST.log) per host (these are joined). Optional files are
         C(suspended.jsonl), C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and
         C(clock_offsets.json).
-      - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there.
+      - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there, and C(executions.csv) if jobs were
+        requeued.
     type: path
     required: true
   processors:

@@ -67,8 +67,10 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
         members = members_of(content)
         for one in members:
             yield from _of_run(folder / one.folder, version)
-        found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]))))
-        yield folder / "comparison.json", list(_differences(read_json(folder / "comparison.json"), found))
+        stored = read_json(folder / "comparison.json")
+        margin = stored["method"].get("margin", 0.0)  # an earlier release judged by none
+        found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
+        yield folder / "comparison.json", list(_differences(stored, found))
     elif (folder / "sweep.csv").is_file():
         runs = sweep.runs_of(folder)
         for _, run, _ in runs:

@@ -16,12 +16,12 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.experiment import configuration, preflight, runs
+from mirage.experiment import configuration, launch_costs, preflight, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.prepare import Prepared, Source, in_both_times, source, whole_of
+from mirage.experiment.prepare import Prepared, Source, in_both_times, machine_of, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value
@@ -38,6 +38,8 @@ PHASE = 30.0
 # Measured with 100 nodes on 2 idle cores; a busy host takes three times as long.
 OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
 LONGEST_NAME = 98  # of a run on the head: 100 in roles/experiment, less the suffix of another attempt
+REPLICAS = 3  # of each configuration, unless they would take longer than `WITHIN`
+WITHIN = 3600.0  # real seconds
 ATTEMPTS = 3  # for a run that is invalid because it was interrupted on the head
 
 
@@ -118,7 +120,7 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
         raise WrongUse(
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
         )
-    return conclude(folder, members, int(content["inputs"]["SEED"]), screen)
+    return conclude(folder, members, int(content["inputs"]["SEED"]), screen, number_of(knobs["MARGIN"]))
 
 
 def labels(names: Sequence[str]) -> list[str]:
@@ -135,6 +137,23 @@ def shift_of(seed: int, replica: int) -> float:
     return round(random.Random(f"phase {seed} {replica}").uniform(0, PHASE), 3)
 
 
+def _estimate(prepared: Prepared) -> float | None:
+    """Estimated real seconds of a run; None while the speed is not known."""
+    real = prepared.real_estimate()
+    return None if real is None else real + OVERHEAD + OVERHEAD_NODE * machine_of(prepared.knobs).nodes
+
+
+def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) -> int:
+    """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
+    hour, at least one and at most `REPLICAS`, which it is also while the speed is not known.
+    """
+    begun = read_json(runs.RESULTS / str(knobs["RUN"]) / "experiment.json") if knobs["RUN"] else None
+    if begun is not None and "REPLICAS" in begun.get("inputs", {}):
+        return int(begun["inputs"]["REPLICAS"])
+    one = _estimate(prepared)
+    return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
+
+
 @dataclass(frozen=True)
 class Campaign:
     """The requested comparison, checked as far as possible without a cluster."""
@@ -147,6 +166,8 @@ class Campaign:
     inputs: dict[str, str]
     folder: Path
     parts: list[Part]
+    # Whether REPLICAS was not given.
+    is_default: bool = False
 
     @classmethod
     def of(cls, knobs: dict[str, Value]) -> Campaign:
@@ -162,19 +183,19 @@ class Campaign:
         origin = source(knobs)
         base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
         prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
+        is_default = knobs["REPLICAS"] is None
+        knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(names))}
         inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
         for name, path in paths.items():
             common = runs.inputs(knobs, origin.trace.sha256, path)
             inputs[f"{name} content"] = common.pop("CONFIG content")
             inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
         folder = runs.RESULTS / runs.name_for(knobs, inputs, datetime.now())
-        return cls(knobs, inventory, origin, prepared, inputs, folder, cls._parts(knobs, names, folder))
+        return cls(knobs, inventory, origin, prepared, inputs, folder, cls._parts(knobs, names, folder), is_default)
 
     @staticmethod
     def _parts(knobs: dict[str, Value], names: Sequence[str], folder: Path) -> list[Part]:
-        """The runs in their order: one replica of each configuration, then the next replicas, so that changes of the host's load
-        do not affect one configuration only.
-        """
+        """The runs: one replica of each configuration, then the next replicas."""
         seed, parts = whole_of(knobs["SEED"]), []
         for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
             for label, name in zip(labels(names), names, strict=True):
@@ -187,6 +208,22 @@ class Campaign:
                     )
                 parts.append(Part(member, name, folder / member.folder, on_head, shift_of(seed, replica)))
         return parts
+
+    def played(self) -> list[Part]:
+        """The runs in the order in which they are played: that of experiment.json if the campaign has begun; otherwise each replica
+        of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
+        only.
+        """
+        begun = read_json(self.folder / "experiment.json")
+        if begun is not None:
+            # An earlier release played them in the order of CONFIGS.
+            names = begun.get("order", [part.folder.name for part in self.parts])
+            return sorted(self.parts, key=lambda part: names.index(part.folder.name))
+        seed = whole_of(self.knobs["SEED"])
+        rounds = [[part for part in self.parts if part.member.replica == 1 + k] for k in range(whole_of(self.knobs["REPLICAS"]))]
+        for number, of_round in enumerate(rounds, 1):
+            random.Random(f"order {seed} {number}").shuffle(of_round)
+        return [part for of_round in rounds for part in of_round]
 
     # ---- the campaign ----
 
@@ -201,7 +238,8 @@ class Campaign:
                     return ending
         else:
             screen.say(f"results/{self.folder.name} is finished: nothing is run again")
-        return conclude(self.folder, [part.member for part in self.parts], whole_of(self.knobs["SEED"]), screen)
+        members = [part.member for part in self.parts]
+        return conclude(self.folder, members, whole_of(self.knobs["SEED"]), screen, number_of(self.knobs["MARGIN"]))
 
     def _run_rest(self, use: InstanceUse, screen: Screen) -> Ending | None:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
@@ -235,6 +273,7 @@ class Campaign:
             "run": self.folder.name,
             **what,
             "comparison": members,
+            "order": [part.folder.name for part in self.played()],
             "shifts": {part.folder.name: part.shift for part in self.parts},
         }
 
@@ -247,7 +286,7 @@ class Campaign:
             screen.say(remark)
         screen.say(f"each run: {base.announcement()}")
         done = len(self.parts) - len(self._left())
-        one = self._estimate(base)
+        one = _estimate(base)
         takes = (
             in_both_times(base.estimate() * len(self._left()), None) if one is None else f"about {about(one * len(self._left()))}"
         )
@@ -255,11 +294,12 @@ class Campaign:
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
         left = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{left} if no job waits for others")
-
-    def _estimate(self, prepared: Prepared) -> float | None:
-        """Estimated real seconds of a run; None while the speed is not known."""
-        real = prepared.real_estimate()
-        return None if real is None else real + OVERHEAD + OVERHEAD_NODE * whole_of(self.knobs["NODES"])
+        replicas = whole_of(self.knobs["REPLICAS"])
+        if self.is_default:
+            why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"
+            screen.say(f"REPLICAS={replicas} of each, {why}; the runs of a round are in random order")
+        if replicas == 1:
+            screen.say("one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it")
 
     def _give_up(self, ending: Ending) -> None:
         """Write the ending of an unfinished campaign. If a role refused an input before any run began, the folder is removed."""
@@ -276,12 +316,12 @@ class Campaign:
             return self._ending_of(error, self.folder.name)
         prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
         took: dict[str, float] = {}
-        for number, part in enumerate(self.parts, 1):
+        for number, part in enumerate(self.played(), 1):
             which = f"run {number} of {len(self.parts)}, {part.folder.name}"
             if (ending := part.ending()) is not None:
                 screen.say(f"{which}: {ending.word}, finished before")
                 continue
-            estimates = {name: took.get(name) or self._estimate(one) or 0.0 for name, one in prepared.items()}
+            estimates = {name: took.get(name) or _estimate(one) or 0.0 for name, one in prepared.items()}
             rest = sum(estimates[one.config] for one in self._left())
             screen.say(f"{which}: about {about(estimates[part.config])}, all that is left about {about(rest)}")
             while part.ending() is None:
@@ -326,8 +366,9 @@ class Campaign:
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
-            variables = replay_variables(prepared, speed, part.name(), part.folder)
+            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **launch_costs.variables(self.folder)}
             use.play("compare", variables, self.inventory, screen, part.folder / "ansible.log")
+            launch_costs.keep(self.folder, part.folder)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name())

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import preflight, report, runs, site, sweep
+from mirage.experiment import launch_costs, preflight, report, runs, site, sweep
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
@@ -130,7 +130,7 @@ def _play_sweep(
     results: list[tuple[Decimal, Path, Ending]] = []
     for (run, folder), end in zip(parts, done, strict=True):
         screen.say(f"results/{folder.name}: {run.announcement()}")
-        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen, use)
+        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen, use, parent)
         screen.say(f"results/{folder.name}: {ending.line}")
         results.append((run.shrink, folder, ending))
         sweep.write(parent, results)
@@ -157,8 +157,10 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
     return runs.describe(order.knobs, wanted, order.source.description)
 
 
-def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse) -> Ending:
-    """Start or continue the run, and write status.json."""
+def _execute(
+    order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse, campaign: Path | None = None
+) -> Ending:
+    """Start or continue the run, and write status.json. campaign: folder of the sweep that the run is part of."""
     is_new = not (folder / "experiment.json").exists()
     if is_new:
         wanted = order.inputs((prepared.shrink,))
@@ -168,7 +170,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen, use
             where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
             screen.say(f"results/{folder.name} goes on {where}")
         (folder / "status.json").unlink(missing_ok=True)
-        ending = _ending(order, prepared, folder, screen, use)
+        ending = _ending(order, prepared, folder, screen, use, campaign)
         if is_new and ending.word == "wrong use":
             # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
             shutil.rmtree(folder)
@@ -180,7 +182,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, screen: Screen, use
     return ending
 
 
-def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse) -> Ending:
+def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse, campaign: Path | None) -> Ending:
     def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
         use.play("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
@@ -191,7 +193,9 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use:
             prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)
-        replay(folder.name, speed, folder, {})
+        replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign))
+        if campaign is not None:
+            launch_costs.keep(campaign, folder)
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

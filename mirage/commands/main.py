@@ -63,7 +63,7 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
         if len(arguments) != 1 or arguments[0] not in TARGETS:
             raise WrongUse(f"target: {' '.join(arguments) or 'none'}; it may be one of: {', '.join(TARGETS)}")
         target = arguments[0]
-        values = resolve.resolve(os.environ)
+        values = resolve.resolve(os.environ, target)
         inventory = BY_NAME["INVENTORY"]
         if values["INVENTORY"] != inventory.default and target in inventory.targets and target not in WITHOUT_HOSTS:
             from mirage.experiment.hosts import knobs_of

@@ -9,6 +9,7 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import machine_of, number_of, selection_of
 from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
+from mirage.records import metric_errors
 from mirage.records.schedule import Schedule, read_schedule
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
@@ -39,6 +40,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
         number_of(values["TAU"]),
         suspensions=schedule.suspensions,
         allocations=schedule.allocations,
+        executions=schedule.executions,
         w2_reading=str(values["W2"]),
         immediate_below=schedule.immediate_below if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),
@@ -51,6 +53,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
             "a workload is run by make experiment or make simulate first",
             parameter="trace",
         )
+    measured |= metric_errors.of_schedule(schedule.jobs, measured, schedule.suspensions, schedule.allocations)
     measured["excluded"] = schedule.unread.excluded() | measured["excluded"]
     table.show(measured, screen)
     if (measured["metrics"]["utilisation"] or 0) > 1:

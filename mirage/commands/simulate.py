@@ -15,6 +15,7 @@ from mirage.commands.offline import Knobs, logged, output
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from mirage.metrics import metrics as definitions
+from mirage.records import metric_errors
 from mirage.simulation import batsim
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
@@ -130,7 +131,7 @@ def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
 
 
 def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
-    return definitions.compute(
+    measured = definitions.compute(
         jobs,
         processors,
         nodes,
@@ -140,6 +141,7 @@ def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Kno
         warmup_cut=str(values["WARMUP_CUT"]),
         cooldown_cut=str(values["COOLDOWN_CUT"]),
     )
+    return measured | metric_errors.of_schedule(jobs, measured)
 
 
 def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any] | None:
@@ -160,16 +162,18 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
     for schedule in ("recorded", "simulated"):
         rows.add_column(schedule, justify="right", no_wrap=True)
     rows.add_column("meaning")
+    kinds = table.kinds_of_errors(simulated)
     pairs = zip(definitions.table(recorded), definitions.table(simulated), strict=True)
     for (name, before, unit, _), (_, after, _, meaning) in pairs:
-        rows.add_row(name, _text(before, unit), _text(after, unit), meaning)
+        values = ((recorded, before), (simulated, after))
+        rows.add_row(name, *(_text(value, unit) + table.errors_text(of, name, kinds) for of, value in values), meaning)
     left_out = [
         f"left out, {schedule}: {count} ({reason})"
         for schedule, measured in (("recorded", recorded), ("simulated", simulated))
         for reason, count in measured["excluded"].items()
     ]
     legend = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
-    table.print_all(screen, legend, rows, *left_out)
+    table.print_all(screen, legend, rows, *([table.about_errors(kinds)] if kinds else []), *left_out)
 
 
 def _text(value: float | None, unit: str) -> str:

@@ -15,11 +15,12 @@ from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS
 from mirage.records.schedule import read_schedule
-from mirage.statistics.comparison_text import figures, judged
+from mirage.statistics.comparison_text import figures, judged, p_text
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import print_all, value_text
 from slurm_mirage.base.files import read_json, write_json
 
+MARGIN = 5.0  # per cent
 _LONG = 1000  # per cent: more says only that hardly anything is known
 
 
@@ -32,9 +33,12 @@ class Member:
     folder: str
 
 
-def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen) -> Ending:
-    """Compare the finished runs in `folder`, write comparison.json, status.json and the pages, and print the differences."""
-    content = computed(folder, members, seed)
+def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen, margin: float = MARGIN) -> Ending:
+    """Compare the finished runs in `folder`, write comparison.json, status.json and the pages, and print the differences.
+
+    margin: per cent of the baseline's mean within which two configurations are equivalent
+    """
+    content = computed(folder, members, seed, margin)
     write_json(folder / "comparison.json", content)
     show(content, screen)
     ending = _ending(folder, content)
@@ -48,7 +52,7 @@ def members_of(experiment: Mapping[str, Any]) -> list[Member]:
     return [Member(**member) for member in experiment["comparison"]]
 
 
-def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, Any]:
+def computed(folder: Path, members: Sequence[Member], seed: int, margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json, from the runs' jobs.csv, experiment.json and metrics.json."""
     from mirage.statistics.comparison import Run, compare  # imports scipy, which other targets do not need
 
@@ -68,7 +72,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int) -> dict[str, An
                 schedule.allocations,
             )
         )
-    return compare(runs, seed)
+    return compare(runs, seed, margin=margin)
 
 
 def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
@@ -77,7 +81,7 @@ def _ending(folder: Path, content: Mapping[str, Any]) -> Ending:
             reasons = "; ".join(f"{run}: {', '.join(why)}" for run, why in named.items())
             return Ending(word, f"{len(named)} of {_runs(content)} runs: {reasons}; results/{folder.name}/comparison.json")
     base = content["baseline"]
-    pairs = _of_baseline(content["metrics"]["wait_mean"], base)
+    pairs = _of_baseline(content["metrics"][content["answer"]], base)
     sentences = [f"{pair['configuration']} against {base}: {pair['words']}" for pair in pairs]
     return Ending("ok", f"{'. '.join(sentences)} (results/{folder.name}/comparison.json)")
 
@@ -113,7 +117,7 @@ def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) ->
     lines = [words for name, words in differ.items() if METRICS[name].is_main]
     if more := len(differ) - len(lines):
         lines.append(f"{more} other metrics differ; the report has them")
-    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs by more than chance and noise"])]
+    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs significantly"])]
 
 
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
@@ -128,24 +132,24 @@ def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int
 def _table(*heads: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(heads[0])
-    for head in (*heads[1:], "difference", "95 % interval", "noise"):
+    for head in (*heads[1:], "difference", "95 % interval", "p"):
         table.add_column(head, justify="right")
     table.add_column("verdict")
     return table
 
 
 def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
-    """Both means, difference, interval and noise floor: in per cent, or in the metric's unit where the first mean is 0."""
+    """Both means, difference, interval (in per cent, or in the metric's unit where the first mean is 0) and corrected p."""
     means = [_mean(pair[name], unit) for name in ("baseline_mean", "mean")]
     if pair["percent"] is None:
-        difference, between, floor = pair["difference"], pair["interval"], pair["noise_floor"] and pair["noise_floor"]["largest"]
+        difference, between = pair["difference"], pair["interval"]
     else:
-        difference, between, floor, unit = pair["percent"], pair["percent_interval"], pair["noise_floor_percent"], "%"
+        difference, between, unit = pair["percent"], pair["percent_interval"], "%"
     return [
         *means,
         "-" if difference is None else f"{_signed(difference, unit)} {unit}".strip(),
         "-" if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)}",
-        "-" if floor is None else f"{figures(floor)} {unit}".strip(),
+        "-" if pair["p_corrected"] is None else p_text(pair["p_corrected"]),
     ]
 
 

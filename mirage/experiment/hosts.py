@@ -14,7 +14,7 @@ from mirage.experiment.playbook import environment
 from mirage.experiment.preflight import inventory, is_here
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
-from mirage.knobs.table import BY_NAME, TABLE
+from mirage.knobs.table import TABLE
 from slurm_mirage.base.errors import WrongUse
 
 # Knobs whose values an inventory may set, with their variables. CLUSTER chooses the instance. PORT has no default: without a value
@@ -37,7 +37,7 @@ def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Val
         raise WrongUse(
             f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
         )
-    texts = {name: _text(variables.get(VARIABLES[name], BY_NAME[name].default)) for name in wanted}
+    texts = {name: _text(variables[VARIABLES[name]]) for name in wanted if VARIABLES[name] in variables}
     return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in texts.items()}
 
 

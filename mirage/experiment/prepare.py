@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from mirage.experiment import configuration, site
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value
@@ -17,7 +19,7 @@ from mirage.terminal.screen import about
 from mirage.traces import swf
 from mirage.traces.local_time import LocalTime
 from mirage.traces.trace import Trace, read_trace
-from mirage.workloads import models, requests, routing
+from mirage.workloads import models, not_played, requests, routing
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
@@ -102,7 +104,8 @@ def source(knobs: dict[str, Value]) -> Source:
         return Source(replace(trace, sha256=digest), made)
     if not knobs["TRACE"]:
         machine = machine_of(knobs)
-        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]))
+        jobs = None if knobs["JOBS"] is None else whole_of(knobs["JOBS"])
+        frame = models.default_workload(machine.processors, whole_of(knobs["SEED"]), jobs)
         # Checksum of the jobs, because another release may generate other jobs from the same seed.
         digest = hashlib.sha256(frame.write_csv().encode()).hexdigest()
         trace = Trace(frame, header_of(machine), {}, "generated", digest)
@@ -140,7 +143,7 @@ def workload(knobs: dict[str, Value], trace: Trace, shrink: Decimal) -> Workload
     return prepare(
         trace,
         # A generated workload has as many jobs as JOBS says.
-        replace(selection_of(knobs), jobs=None) if knobs["MODEL"] and not knobs["TRACE"] else selection_of(knobs),
+        selection_of(knobs) if knobs["TRACE"] else replace(selection_of(knobs), jobs=None),
         classes=[(some.count, some.cpus) for some in machine_of(knobs).classes],
         slack=SLACK,
         shrink_percent=float(shrink),
@@ -227,13 +230,22 @@ class Prepared:
         return f"{jobs}, {in_both_times(self.estimate(), speed_of(self.knobs))}"
 
     @cached_property
+    def routed(self) -> tuple[pl.Series, pl.Series]:
+        """Partition and QOS of each submission by the routing rules of the configuration; "" for none."""
+        rules, seed = configuration.of(self.knobs).routing, whole_of(self.knobs["SEED"])
+        partitions, qos = (routing.routes(self.workload.jobs, rules, seed, goal) for goal in routing.GOALS)
+        return partitions, qos
+
+    @cached_property
     def requests(self) -> requests.Requests:
         """Partition, QOS and memory of each submission. The rules of the configuration have precedence over the log."""
-        config = configuration.of(self.knobs)
-        seed = whole_of(self.knobs["SEED"])
-        partitions, qos = (routing.routes(self.workload.jobs, config.routing, seed, goal) for goal in routing.GOALS)
-        there = configuration.offer(config, self.knobs, machine_of(self.knobs))
-        return requests.requests_of(self.workload.jobs, partitions, qos, there, float(self.shrink) / 100)
+        there = configuration.offer(configuration.of(self.knobs), self.knobs, machine_of(self.knobs))
+        return requests.requests_of(self.workload.jobs, *self.routed, there, float(self.shrink) / 100)
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """The jobs of workload.csv: those of the workload, with all kinds of requests that this run does not play."""
+        return self.workload.jobs.with_columns(not_played.with_requests(self.workload.jobs, self.requests, *self.routed))
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
@@ -283,7 +295,7 @@ class Prepared:
 
     def _write_into(self, folder: Path, run: str, experiment: dict[str, Any]) -> None:
         swf.write_swf(self.workload.to_swf(), header_of(machine_of(self.knobs)), folder / "workload.swf")
-        self.workload.jobs.write_csv(folder / "workload.csv")
+        self.jobs.write_csv(folder / "workload.csv")
         site.write(self.knobs, folder / site.LEFT_OUT)
         submissions.write_plan(folder / "plan.csv", self.plan(run))
         selection = {

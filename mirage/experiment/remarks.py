@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 
 import polars as pl
@@ -10,7 +9,9 @@ import polars as pl
 from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared, speed_of
 from mirage.knobs.parse import MAX_SPEED, format_number
+from mirage.knobs.resolve import GENERATED_SPEED
 from mirage.terminal.screen import about
+from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
 from slurm_mirage.jobs.plan import NEVER
 
@@ -40,7 +41,6 @@ WAITS_AND_REQUESTS = {
     "following_outside": "preceding job outside the selection, submitted at their own times: {} jobs",
     "think_time_unknown": "think time unknown, submitted at their own times: {} jobs",
     "held": "held in the log until they were cancelled: {} jobs wait until then here as well",
-    "eligible_later": "eligible later than submitted in the log (held for a time, --begin): {} jobs, which may start earlier here",
     "partitions_played": "partition as in the log: {} jobs",
     "partitions_not_there": "partition of the log not in the configuration, now the default one: {} jobs",
     "partitions_too_small": "too large or long for the partition of that name, now in the default one: {} jobs",
@@ -58,6 +58,8 @@ WAITS_AND_REQUESTS = {
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
     notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
+    if run.knobs["SPEED"] == GENERATED_SPEED and not (run.knobs["TRACE"] or run.knobs["MODEL"]):
+        lines.append(f"SPEED={GENERATED_SPEED}, as the workload is generated; SPEED=1 plays it in real time")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)
@@ -67,7 +69,7 @@ def remarks(run: Prepared) -> list[str]:
         lines.append(_extensions(run))
     if (count := notes.get("to_be_cancelled")) is not None:
         lines.append(f"cancelled as in the log: {count} jobs")
-    lines += never_started(run.workload) + not_played(notes)
+    lines += never_started(run.workload) + requests_not_played(run)
     counts = {**notes, **run.requests.counts}
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
@@ -114,26 +116,15 @@ def never_started(chosen: Workload) -> list[str]:
     ]
 
 
-NAMES_OF_REQUESTS = {
-    "gres": "GPUs or other GRES",
-    "constraint": "a constraint",
-    "licence": "a licence",
-    "reservation": "a reservation",
-    "node_count": "a number of nodes",
-    "exclusive": "whole nodes",
-    "begin": "a begin time",
-    "heterogeneous": "several components (each is a job here)",
-}
-"""Requests that are not played (`sacct_requests.KINDS`), in words."""
-
-
-def not_played(notes: Mapping[str, int]) -> list[str]:
-    """Remark on requests in a log of sacct that are not played."""
-    counts = {words: notes.get(f"not_played_{kind}", 0) for kind, words in NAMES_OF_REQUESTS.items()}
-    kinds = ", ".join(f"{words}: {count}" for words, count in counts.items() if count)
-    if not kinds:
+def requests_not_played(run: Prepared) -> list[str]:
+    """Remark on what the jobs of a log ask for and do not get."""
+    found = not_played.counts(run.jobs)
+    if not found:
         return []
-    return [f"requests that are not played, in {notes['not_played']} jobs ({kinds}): only their processors, memory and time are"]
+    lines = [f"asked for and not played: {not_played.in_words(found)}"]
+    if run.knobs["TRACE"] and (reason := not_played.inconclusive(found)):
+        lines.append(f"warning: a comparison with the real machine will be inconclusive: {reason}")
+    return lines
 
 
 def _extensions(run: Prepared) -> str:
@@ -149,9 +140,7 @@ def _extensions(run: Prepared) -> str:
 def _arrays(run: Prepared) -> str:
     """Remark on job arrays, whose tasks are submitted as single jobs, because each has its own run time."""
     notes = run.workload.notes
-    told = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
-    limited = notes.get("array_tasks_limited")
-    return f"{told}, {limited} of them without their limit of tasks at once (%)" if limited else told
+    return f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
 
 
 def _limits(run: Prepared) -> list[str]:

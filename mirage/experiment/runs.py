@@ -167,9 +167,9 @@ def complete(folder: Path) -> None:
     if (settings := read_json(folder / "run.json")) is not None:
         clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
         hosts = settings.get("hosts", [])
-    if (began := _began(folder / "journal.jsonl")) is not None:
+    if (start := began(folder / "journal.jsonl")) is not None:
         # Start of the replay on both clocks, in seconds since the epoch.
-        clock["began"] = {name: began[name] for name in ("real", "virtual")}
+        clock["began"] = {name: start[name] for name in ("real", "virtual")}
     if hosts:
         # The hosts of the cluster, the head first. Before the run `host` describes the machine that make runs on.
         experiment["hosts"] = hosts
@@ -177,7 +177,7 @@ def complete(folder: Path) -> None:
     write_json(path, experiment | {"slurm": slurm, "clock": clock})
 
 
-def _began(journal: Path) -> dict[str, Any] | None:
+def began(journal: Path) -> dict[str, Any] | None:
     """Start event of a journal; None without a journal."""
     if not journal.exists():
         return None

@@ -18,6 +18,8 @@ CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
 MAX_SHRINK = 10_000
 # At the largest speed a second of Slurm's time is 10 microseconds, less than the time that any message takes.
 MAX_SPEED = 100_000
+# Per cent of the baseline's mean. Half of it or twice it is no equivalence.
+MAX_MARGIN = 50
 # Runs of one sweep.
 MAX_SWEEP = 1000
 
@@ -141,6 +143,14 @@ def cut(text: str) -> str:
     if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):
         raise InvalidValue
     return text
+
+
+def margin(text: str) -> Decimal:
+    """Parse per cent, with or without the sign, above 0 and at most 50."""
+    value = number(text.removesuffix("%"))
+    if not 0 < value <= MAX_MARGIN:
+        raise InvalidValue
+    return value
 
 
 def speed(text: str) -> Decimal | str:

@@ -23,6 +23,8 @@ GIVEN = "MIRAGE_GIVEN"
 SLURM_VARIABLES = ("SLURM_CONF",)
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
+# Speed of the workload that these targets generate without TRACE and MODEL: its jobs run and wait for minutes.
+GENERATED_SPEED, GENERATED_FOR = Decimal(20), ("experiment", "compare")
 
 
 def parse(name: str, text: str, origin: str = "") -> Value:
@@ -37,8 +39,10 @@ def parse(name: str, text: str, origin: str = "") -> Value:
         raise WrongUse(f"{name}: {given!r}{origin} is not possible; it may be {str(error) or knob.may_be}") from None
 
 
-def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
+def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
     """Values of all knobs, from the environment and the defaults. An empty value is the default, as with make's own `?=`.
+
+    target: the target of the Makefile. experiment and compare play their generated workload faster than a log (GENERATED_SPEED).
 
     Raises WrongUse for the first misspelt name or wrong value.
     """
@@ -52,6 +56,8 @@ def resolve(environ: Mapping[str, str]) -> dict[str, Value]:
         # Another program may have set a name like PORT or GROUP in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
+    if target in GENERATED_FOR and not (values["TRACE"] or values["MODEL"] or environ.get("SPEED")):
+        values["SPEED"] = GENERATED_SPEED
     if values["SLURM_CONF"]:
         _read_site_machine(values, environ)
     if isinstance(machine := values["CLASSES"], Machine):

@@ -1,6 +1,6 @@
 """Kinds of formulas of metrics: means, ratios of sums and order statistics over jobs, and values of a whole schedule.
 
-A formula over jobs is written in columns of `Population.inside`: a submission, s start, f end, t run time, p processors and c nodes
+A formula over jobs is written in columns of `Population.inside`: a submission, s start of the last execution, f end, t its run time, p processors and c nodes
 at the start, m mean number of processors while the job ran, `suspended` time suspended. Times are seconds of the trace.
 """
 
@@ -155,9 +155,10 @@ class MeanByNodes:
 
 @dataclass(frozen=True, eq=False)
 class OfSchedule:
-    """A value of the whole schedule: an integral over time, or a count."""
+    """A value of the whole schedule: an integral over time, or a count. of_waits: whether it depends on waits of jobs."""
 
     function: Callable[[MeasuredSchedule], Value]
+    of_waits: bool = False
 
 
 OrderStatistic = TypeVar("OrderStatistic", bound=Quantile | Maximum)

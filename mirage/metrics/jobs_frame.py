@@ -17,12 +17,16 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
     "submit_lag": pl.Float64(),
     "preset": pl.String(),
 }
-"""Columns of jobs.csv: one row per job, times in trace seconds, null where unknown. `processors` and `nodes` are the size at the
+"""Columns of jobs.csv: one row per job, times in trace seconds, null where unknown. `start`, `end` and `suspended` are those of the
+last execution; a job that was cancelled in the queue after a requeue has no start, and its end is the cancellation. `processors` and `nodes` are the size at the
 start; `state` is Slurm's job state; `preset`: state at the beginning of the run's selection of a job that was submitted before it
 (workloads/presets.py), null for all others."""
 
 SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
-"""Columns of suspensions.csv: one row per suspension, times in trace seconds, null where unknown."""
+"""Columns of suspensions.csv: one row per suspension in any execution, times in trace seconds, null where unknown."""
+
+EXECUTIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "start": pl.Float64(), "end": pl.Float64()}
+"""Columns of executions.csv: one row per execution of a job before its last one, whose work was lost, times in trace seconds."""
 
 ALLOCATIONS_SCHEMA: dict[str, pl.DataType] = {
     "job": pl.Int64(),
@@ -70,23 +74,21 @@ def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
 def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
     """The schedule in sigsleep's records (`sigsleep_log.read_log`), as a jobs frame, in seconds of its clock.
 
-    Instants count from the first submission. Records of one submission (the job was requeued) make one row:
-    first start, last end; the time in between counts as suspended. A job that did not complete is
-    CANCELLED: the log cannot tell a cancellation from a time limit.
+    Instants count from the first submission. Records of one submission (the job was requeued) make one row, with the start, end and
+    time suspended of the last execution (`executions_from_sigsleep` has the others). A job that did not complete is CANCELLED: the
+    log cannot tell a cancellation from a time limit, and does not know a cancellation in the queue.
     """
     if not records:
         return pl.DataFrame(schema=JOBS_SCHEMA)
     col, seconds = pl.col, 1e9
-    between = col("end").max() - col("start").min() - col("executed").sum()
-    stopped = pl.when(pl.len() > 1).then(between).otherwise(col("suspended").sum())
     ended = pl.when(col("completed").last()).then(pl.lit("COMPLETED")).otherwise(pl.lit("CANCELLED"))
-    submissions = _runs(records).sort("restart").group_by("key", maintain_order=True)
+    submissions = _runs(records).group_by("key", maintain_order=True)
     rows = submissions.agg(
         id=col("id").first(),
         submit=col("submit").first() / seconds,
-        start=col("start").min() / seconds,
-        end=col("end").max() / seconds,
-        suspended=stopped / seconds,
+        start=col("start").last() / seconds,
+        end=col("end").last() / seconds,
+        suspended=col("suspended").last() / seconds,
         processors=col("cores").last(),
         runtime=col("runtime").last() / seconds,
         priority=col("priority").last(),
@@ -95,6 +97,17 @@ def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
     return rows.select(
         (pl.col(name) if name in rows.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
     ).sort("submit", "id")
+
+
+def executions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
+    """The executions before the last one of each submission in sigsleep's records, columns of `EXECUTIONS_SCHEMA`, in order of starts.
+
+    Seconds of the clock from the first submission, as in `frame_from_sigsleep`.
+    """
+    if not records:
+        return pl.DataFrame(schema=EXECUTIONS_SCHEMA)
+    earlier = _runs(records).filter(pl.int_range(pl.len()).over("key") < pl.len().over("key") - 1)
+    return earlier.select(job="id", start=pl.col("start") / 1e9, end=pl.col("end") / 1e9).sort("start", "job")
 
 
 def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
@@ -112,7 +125,8 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
 
 
 def _runs(records: Sequence[Record]) -> pl.DataFrame:
-    """One row per record, in nanoseconds from the first submission. `suspended` is from the instants of suspensions, if known."""
+    """One row per record, the executions of a submission in their order, in nanoseconds from the first submission. `suspended` is
+    from the instants of suspensions, if known."""
     origin = min((record.submission_ns for record in records), default=0)
 
     def suspended(record: Record) -> int:
@@ -128,11 +142,10 @@ def _runs(records: Sequence[Record]) -> pl.DataFrame:
             "submit": [record.submission_ns - origin for record in records],
             "start": [record.start_ns - origin for record in records],
             "end": [record.end_ns - origin for record in records],
-            "executed": [record.executed_ns for record in records],
             "suspended": [suspended(record) for record in records],
             "cores": [record.cores for record in records],
             "runtime": [record.runtime_ns for record in records],
             "priority": [record.priority for record in records],
             "completed": [record.completed for record in records],
         }
-    )
+    ).sort("restart", maintain_order=True)

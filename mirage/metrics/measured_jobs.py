@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from mirage.metrics.allocations import Resized
+from mirage.metrics.executions import LOST_STATES, Lost, lost_executions
 from mirage.metrics.jobs_frame import PARTIAL
+from mirage.metrics.waits import Waits
 from slurm_mirage.base.errors import WrongUse
 
 Cut = float | str
@@ -17,6 +19,11 @@ Cut = float | str
 
 _DIGITS = 6  # of a run time in seconds: the error of subtracting equal times in floats is no run time
 _UNSTARTED = "cancelled before start"
+_GIVEN_UP = "cancelled in the queue after a requeue"
+_NO_START = "no start"
+_ENDED_WAITING = ("CANCELLED", "DEADLINE")
+_WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD")
+_STEADY_CUT = 0.1
 
 
 @dataclass(frozen=True)
@@ -41,14 +48,17 @@ class Window:
 class Population:
     """The jobs of a schedule as metrics need them.
 
-    measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), a submission, s start, f end, t run time
-        (time suspended excluded), p processors and c nodes at the start, m mean number of processors while the job ran (p for a job
-        that keeps its size; null if it cannot be known), preset
+    measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), a submission, q when it became eligible
+        (a if unknown), s start of the last execution, f end, t run time of the last execution (time suspended excluded), p processors
+        and c nodes at the start, m mean number of processors while the job ran (p for a job that keeps its size; null if it cannot
+        be known), preset, is_lost (whether the last execution ended in one of `LOST_STATES`)
     inside: those of them that were submitted within the window, without presets (workloads/presets.py)
-    unstarted: jobs that were cancelled while they waited: a, f (end of the wait), p
+    unstarted: jobs that waited and never started, or not again after a requeue: id, a, q (null: never eligible), f (until when they
+        waited: the cancellation, or the end of the record; null if unknown), p, c, preset
     window: None if no job can be measured
     excluded: number of jobs left out of all metrics, or of those over jobs, by reason
     resized: the measured jobs that change their size while they run; None if none does
+    lost: executions whose work was lost; None if there are none
     """
 
     measured: pl.DataFrame
@@ -57,6 +67,7 @@ class Population:
     window: Window | None
     excluded: dict[str, int]
     resized: Resized | None = None
+    lost: Lost | None = None
 
     @classmethod
     def of(
@@ -69,13 +80,16 @@ class Population:
         *,
         suspensions: pl.DataFrame | None = None,
         allocations: pl.DataFrame | None = None,
+        executions: pl.DataFrame | None = None,
     ) -> Population:
         """Select the jobs. Nodes that are not recorded: as few as hold the processors.
 
-        suspensions, allocations: as for `metrics.compute`; suspensions matter for jobs that change their size only.
+        suspensions, allocations, executions: as for `metrics.compute`; suspensions matter for jobs that change their size and for
+            lost executions only.
         Raises WrongUse for a cut that is not valid, or leaves nothing.
         """
-        faults = _faults()
+        executions = None if executions is None or executions.is_empty() else executions
+        faults = _faults(executions)
         verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
         measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
         resized = None if allocations is None else Resized.of(measured, suspensions, _changes(allocations, processors, nodes))
@@ -83,8 +97,15 @@ class Population:
             mean = pl.when(pl.col("resized").is_null()).then("m").otherwise("mean")
             means = resized.jobs.with_columns(resized=pl.lit(True))
             measured = measured.join(means, on="id", how="left", maintain_order="left").with_columns(m=mean).drop("mean", "resized")
-        unstarted = jobs.lazy().filter(
-            verdict == list(faults).index(_UNSTARTED) + 1, pl.col("end").is_not_null(), pl.col("processors") > 0
+        unstarted = _unstarted(jobs, verdict, [list(faults).index(name) + 1 for name in (_GIVEN_UP, _UNSTARTED, _NO_START)])
+        if unstarted.height:
+            unstarted = unstarted.with_columns(c=_nodes(processors, nodes)).drop("nodes", "processors")
+        lost = lost_executions(
+            pl.concat([measured.select("id", "p", "c"), unstarted.select("id", "p", "c")]),
+            measured.filter("is_lost").select("id", "s", "f", "p", "c"),
+            executions,
+            suspensions,
+            None if resized is None else resized.holdings,
         )
         of_selection = measured.filter(~pl.col("preset")) if measured["preset"].any() else measured
         window = None if of_selection.is_empty() else _window(measured, warmup_cut, cooldown_cut)
@@ -98,22 +119,44 @@ class Population:
         return cls(
             measured,
             of_selection if window is None or not window.is_cut else _inside(of_selection, window),
-            unstarted.select(a="submit", f="end", p="processors").collect(),
+            unstarted,
             window,
             excluded,
             resized,
+            lost,
         )
 
+    @property
+    def waits(self) -> Waits:
+        """Waits of the jobs submitted within the window, without presets; those of jobs that never started are censored."""
+        started = self.inside.select(pl.col("s") - pl.col("a")).to_series()
+        waited = self.unstarted.filter(~pl.col("preset"))
+        if self.window is not None and self.window.is_cut:
+            waited = waited.filter(pl.col("a").is_between(self.window.begin, self.window.end))
+        return Waits(started.to_numpy(), waited.select((pl.col("f") - pl.col("a")).clip(0)).to_series().to_numpy())
 
-def _faults() -> dict[str, pl.Expr]:
+    def steady(self) -> Population:
+        """The part of the schedule from a tenth of the time between the first and the last submission to a tenth before its end,
+        with all jobs that were submitted in it, also those outside of `window`. Some job must be measured."""
+        of_selection = self.measured.filter(~pl.col("preset")) if self.measured["preset"].any() else self.measured
+        first, last = of_selection.select(first=pl.col("a").min(), last=pl.col("a").max()).row(0)
+        cut = _STEADY_CUT * (last - first)
+        window = Window(first + cut, last - cut, cut, cut)
+        return replace(self, inside=of_selection.filter(pl.col("a").is_between(window.begin, window.end)), window=window)
+
+
+def _faults(executions: pl.DataFrame | None) -> dict[str, pl.Expr]:
     """Why a job is left out of all metrics, and the test for it. The first that applies holds."""
     col = pl.col
+    unstarted = (col("state") == "CANCELLED") & col("start").is_null()
+    again = pl.lit(False) if executions is None else col("id").is_in(executions["job"].unique().implode())
     return {
         "partial execution": col("state") == PARTIAL,
         "lost": col("state") == "LOST",
         "no submission time": col("submit").is_null(),
-        _UNSTARTED: (col("state") == "CANCELLED") & col("start").is_null(),
-        "no start": col("start").is_null(),
+        _GIVEN_UP: unstarted & again,
+        _UNSTARTED: unstarted,
+        _NO_START: col("start").is_null(),
         "negative wait": col("start") < col("submit"),
         "no end": col("end").is_null(),
         "end before start": col("end") < col("start"),
@@ -138,6 +181,7 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
         "nodes",
         "suspended",
         a="submit",
+        q=pl.min_horizontal("start", pl.max_horizontal("submit", "eligible")),
         s="start",
         f="end",
         t=(col("end") - col("start") - col("suspended").fill_null(0)).round(_DIGITS),
@@ -145,7 +189,36 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
         c=_nodes(processors, nodes),
         m="processors",
         preset=col("preset").is_not_null(),
+        is_lost=col("state").is_in(LOST_STATES).fill_null(False),
     ).collect()
+
+
+def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.DataFrame:
+    """`Population.unstarted`, with nodes and processors instead of c. verdict: number of each job's fault; codes: those of interest.
+
+    A job without a start that neither ended in the queue nor still waits is left out: its start is not recorded.
+    """
+    col = pl.col
+    waiting = col("state").is_in(_WAITING)
+    found = jobs.lazy().filter(verdict.is_in(codes), col("state").is_in([*_WAITING, *_ENDED_WAITING])).collect()
+    if found.is_empty():
+        kinds = {"id": pl.Int64, **dict.fromkeys("aqf", pl.Float64), **dict.fromkeys("pc", pl.Int64), "preset": pl.Boolean}
+        return pl.DataFrame(schema=kinds)
+    # Where the schedule records when jobs became eligible, one without such an instant never was.
+    eligible = pl.max_horizontal("submit", "eligible")
+    if jobs["eligible"].count():
+        eligible = pl.when(col("eligible").is_not_null()).then(eligible)
+    last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
+    return found.select(
+        "id",
+        "nodes",
+        "processors",
+        a="submit",
+        q=eligible,
+        f=pl.coalesce("end", pl.when(waiting).then(pl.lit(last))),
+        p=col("processors").fill_null(0),
+        preset=col("preset").is_not_null(),
+    )
 
 
 def _nodes(processors: int, nodes: int | None) -> pl.Expr:

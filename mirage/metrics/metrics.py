@@ -1,6 +1,6 @@
 """Scheduling metrics of a schedule; docs/metrics.md has definitions and sources, docs/metrics-details.md decisions.
 
-A job has a submission a, a first start s, an end f, processors p, nodes c. Its wait is w = s - a, its
+A job has a submission a, a start s (of its last execution), an end f, processors p, nodes c. Its wait is w = s - a, its
 response r = f - a, its run time t = f - s - (time suspended). All in trace seconds. The metrics are in registry.py.
 
 Worked example: six jobs on four nodes of one processor each (used by tests/unit/test_metrics.py).
@@ -44,11 +44,13 @@ from mirage.metrics.classes import by_class
 from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
 from mirage.metrics.jobs_frame import (
     ALLOCATIONS_SCHEMA,
+    EXECUTIONS_SCHEMA,
     JOBS_SCHEMA,
     PARTIAL,
     SUSPENSIONS_SCHEMA,
     frame_from_sigsleep,
     frame_from_swf,
+    executions_from_sigsleep,
     suspensions_from_sigsleep,
 )
 from mirage.metrics.measured_jobs import Cut, Population
@@ -59,10 +61,12 @@ from slurm_mirage.base.errors import WrongUse
 
 __all__ = [
     "ALLOCATIONS_SCHEMA",
+    "EXECUTIONS_SCHEMA",
     "JOBS_SCHEMA",
     "METRICS",
     "SUSPENSIONS_SCHEMA",
     "compute",
+    "executions_from_sigsleep",
     "frame_from_sigsleep",
     "frame_from_swf",
     "suspensions_from_sigsleep",
@@ -77,6 +81,8 @@ _COUNTED = {
     "lost": ["LOST"],
 }
 _NOBODY = "no job has a recorded submission, start and end"
+FEWEST_STEADY = 20
+"""A steady part of fewer jobs has no metrics."""
 
 
 def compute(
@@ -87,18 +93,21 @@ def compute(
     *,
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
+    executions: pl.DataFrame | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
     warmup_cut: Cut = 0.0,
     cooldown_cut: Cut = 0.0,
 ) -> dict[str, Any]:
-    """The members "jobs", "metrics", "null_reasons", "settings", "excluded", "distribution" and "classes" of metrics.json.
+    """The members "jobs", "metrics", "null_reasons", "settings", "excluded", "censored", "steady", "distribution" and "classes" of
+    metrics.json.
 
     jobs: columns of `JOBS_SCHEMA`
     processors, nodes: of the machine; nodes None: unknown
     tau: seconds
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
+    executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
     immediate_below: seconds; a wait below it is no wait (immediate_start.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
@@ -108,17 +117,20 @@ def compute(
     """
     _check_settings(processors, nodes, tau, w2_reading, immediate_below)
     chosen = Settings(processors, nodes, tau, w2_reading, immediate_below)
-    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, suspensions=suspensions, allocations=allocations)
+    tables = {"suspensions": suspensions, "allocations": allocations, "executions": executions}
+    population = Population.of(jobs, processors, nodes, warmup_cut, cooldown_cut, **tables)
     inside, window = population.inside, population.window
     values: Values = dict.fromkeys(METRICS, _NOBODY)
     busy_nodes: pl.DataFrame | str = _NOBODY
-    excluded = population.excluded
+    excluded, waits = population.excluded, population.waits
+    steady: dict[str, Any] = {"window": None, "jobs": 0, "metrics": None, "reason": _NOBODY}
     if window is not None:
         of_jobs, narrower = over_jobs(inside, {name: metric.formula for name, metric in METRICS.items()}, chosen)
         schedule = MeasuredSchedule(population, window, chosen, suspensions)
-        values |= of_jobs | _of_schedule(schedule)
+        values |= of_jobs | _of_schedule(schedule, METRICS)
         busy_nodes = schedule.busy_nodes
         excluded = excluded | narrower
+        steady = _steady(schedule)
     reasons = {name: value for name, value in values.items() if isinstance(value, str)}
     if isinstance(busy_nodes, str):
         reasons["distribution"] = busy_nodes
@@ -136,18 +148,38 @@ def compute(
             "window": None if window is None else [window.begin, window.end],
             "percentiles": "linear",
             "immediate_below": immediate_below,
+            "wait_horizon": waits.horizon,
             "job_nodes": _job_nodes(inside, nodes),
         },
         "excluded": {reason: count for reason, count in excluded.items() if count},
+        "censored": {"jobs": len(waits.censored), "share": waits.share},
+        "steady": steady,
         "distribution": None if isinstance(busy_nodes, str) else busy_nodes.to_dict(as_series=False),
         "classes": by_class(inside, chosen),
     }
 
 
-def _of_schedule(schedule: MeasuredSchedule) -> dict[str, Value]:
-    """Values of the metrics that are not over jobs."""
+def _steady(schedule: MeasuredSchedule) -> dict[str, Any]:
+    """Member "steady": the main metrics of the part of the schedule between the first and the last tenth of the submissions' time.
+
+    Members: window (its ends), jobs, metrics, and reason: why metrics is null, which it is for few jobs.
+    """
+    part = schedule.population.steady()
+    window, jobs = part.window, part.inside.height
+    assert window is not None
+    found: dict[str, Any] = {"window": [window.begin, window.end], "jobs": jobs}
+    if jobs < FEWEST_STEADY:
+        return {**found, "metrics": None, "reason": f"fewer than {FEWEST_STEADY} jobs were submitted in it"}
+    main = {name: metric for name, metric in METRICS.items() if metric.is_main}
+    values: Values = over_jobs(part.inside, {name: metric.formula for name, metric in main.items()}, schedule.settings)[0]
+    values |= _of_schedule(schedule.within(part), main)
+    return {**found, "metrics": {name: None if isinstance(values[name], str) else values[name] for name in main}, "reason": ""}
+
+
+def _of_schedule(schedule: MeasuredSchedule, metrics: Mapping[str, Metric]) -> dict[str, Value]:
+    """Values of those metrics that are not over jobs."""
     values: dict[str, Value] = {}
-    for name, metric in METRICS.items():
+    for name, metric in metrics.items():
         if isinstance(metric.formula, OfSchedule):
             values[name] = metric.formula.function(schedule)
         elif isinstance(metric.formula, MeanByNodes):

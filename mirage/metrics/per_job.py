@@ -36,7 +36,8 @@ def over_jobs(jobs: pl.DataFrame, formulas: Mapping[str, Formula], settings: Set
         for is_eager in (False, True)
     )
     # The two engines add up in another order. Each metric keeps its own, and so its last digit from one release to the next.
-    values |= jobs.lazy().select(**lazy).collect().row(0, named=True) | jobs.select(**eager).row(0, named=True)
+    values |= jobs.lazy().select(**lazy).collect().row(0, named=True) if lazy else {}
+    values |= jobs.select(**eager).row(0, named=True) if eager else {}
     for name in values:
         formula = formulas[name]
         assert isinstance(formula, (Mean, RatioOfSums, Quantile, Maximum))

@@ -1,8 +1,8 @@
 """All metrics: name, unit, meaning, direction and formula of each, once. docs/metrics.md explains them; its table is `as_markdown`.
 
-A job has a submission a, a first start s, an end f, a run time t = f - s - (time suspended), processors p and nodes c at its start,
-and m processors in the mean while it ran (m = p for a job that keeps its size). Its wait is w = s - a, its response r = f - a.
-The machine has P processors and N nodes.
+A job has a submission a, a start s of its last execution, an end f, a run time t = f - s - (time suspended), processors p and nodes
+c at its start, and m processors in the mean while it ran (m = p for a job that keeps its size). Its wait is w = s - a, its response
+r = f - a. The machine has P processors and N nodes.
 """
 
 from __future__ import annotations
@@ -69,6 +69,14 @@ class Metric:
     def in_sentences(self) -> str:
         return self.noun or self.name
 
+    @property
+    def of_waits(self) -> bool:
+        """Whether it depends on waits of jobs."""
+        formula = self.formula
+        if isinstance(formula, OfSchedule):
+            return formula.of_waits
+        return not (isinstance(formula, Mean) and formula.jobs is SUSPENSION_KNOWN)
+
 
 _SHORTER, _SMALLER, _FEWER = ("shorter", "longer"), ("smaller", "larger"), ("fewer", "more")
 
@@ -98,7 +106,7 @@ _ALL = (
     Metric(
         "wait_mean",
         "s",
-        "time from submission to first start, mean",
+        "time from submission to start, mean",
         "mean of w",
         "the thesis",
         Mean(WAIT),
@@ -167,6 +175,18 @@ _ALL = (
         in_sweep=True,
     ),
     Metric(
+        "wait_restricted_mean",
+        "s",
+        "mean with the jobs that never started",
+        "area below the Kaplan-Meier estimate of the share of jobs that still wait, up to `wait_horizon`",
+        "Kaplan and Meier 1958; Royston and Parmar 2013",
+        OfSchedule(usage.wait_restricted_mean, of_waits=True),
+        noun="restricted mean wait",
+        comparative=_SHORTER,
+        explained="mean wait that counts jobs which never started for as long as they waited",
+        setting="up to {wait_horizon:g} s",
+    ),
+    Metric(
         "response_mean",
         "s",
         "time from submission to end",
@@ -233,7 +253,8 @@ _ALL = (
         "utilisation",
         "",
         "processors x run time over all that the machine had",
-        "sum(m t) / (P makespan); with cuts the integral of the processors in use over the window",
+        "(sum(m t) + processor time of earlier executions) / (P makespan); with cuts the integral of the processors in use over the "
+        "window",
         "the thesis; Krevat et al. 2002",
         OfSchedule(usage.utilisation),
         better="higher",
@@ -243,10 +264,33 @@ _ALL = (
         in_sweep=True,
     ),
     Metric(
+        "goodput",
+        "",
+        "the same without executions whose work was lost",
+        "utilisation (1 - wasted_fraction)",
+        "",
+        OfSchedule(usage.goodput),
+        better="higher",
+        noun="goodput",
+        explained="processors x run time of work that was kept, over all that the machine had",
+        is_share=True,
+    ),
+    Metric(
+        "wasted_fraction",
+        "",
+        "share of the processor time in use that was lost by requeues, preemptions and node failures",
+        "processor time of executions whose work was lost over that of all executions",
+        "",
+        OfSchedule(usage.wasted_fraction),
+        noun="wasted processor time",
+        comparative=_SMALLER,
+        is_share=True,
+    ),
+    Metric(
         "loss_of_capacity",
         "",
         "share of the machine idle although jobs waited that could use it",
-        "integral of min(processors asked for by waiting jobs, idle processors) / (P makespan)",
+        "integral of min(processors asked for by eligible waiting jobs, idle processors) / (P makespan)",
         "Leung, Sabin, Sadayappan",
         OfSchedule(usage.loss_of_capacity),
         noun="loss of capacity",
@@ -280,7 +324,7 @@ _ALL = (
         "mean of (w / t) F(N - c + 1), over t > 1 s; F(x) is the share of the time from min a to max f (or of the window) in which "
         "fewer than x nodes were busy",
         _INDICES,
-        OfSchedule(usage.w3),
+        OfSchedule(usage.w3, of_waits=True),
     ),
     Metric(
         "W4",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +11,10 @@ import polars as pl
 
 from mirage.metrics.formulas import NO_INSTANTS, NO_LONG_JOB, NO_NODES, MeanByNodes, Settings, Value
 from mirage.metrics.measured_jobs import Population, Window
+from mirage.metrics.waits import Waits
 
 NO_LENGTH = "the schedule has no length"
+NOTHING_USED = "no processor was in use"
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,59 @@ class MeasuredSchedule:
     settings: Settings
     suspensions: pl.DataFrame | None
 
+    def within(self, part: Population) -> MeasuredSchedule:
+        """The same schedule in another window with other jobs, by the same course."""
+        assert part.window is not None
+        found = replace(self, population=part, window=part.window)
+        found.__dict__["course"] = self.course
+        return found
+
+    @cached_property
+    def course(self) -> pl.DataFrame | str:
+        """`course` of the whole schedule; or why it is not known."""
+        if not _instants_known(self.population, self.suspensions):
+            return NO_INSTANTS
+        return course(self.population, self.suspensions, with_nodes=self.settings.nodes is not None)
+
     @cached_property
     def levels(self) -> pl.DataFrame | str:
-        """`profile` of the window; or why it is not known."""
+        """The course within the window (`within`); or why it is not known."""
         if self.window.length == 0:
             return NO_LENGTH
-        if not _instants_known(self.population.measured, self.suspensions):
+        return self.course if isinstance(self.course, str) else within(self.course, self.window)
+
+    @cached_property
+    def used(self) -> tuple[float, float] | str:
+        """Processor seconds in use over the window: all of them, and those of executions whose work was lost; or why not known.
+
+        Of the whole schedule they follow from the sum of mean processors x run time (m t) and the lost executions, which needs no
+        instants of suspensions unless a suspended job changed its size, or its work was lost. With cuts it is an integral over the
+        window: a job that runs across its edge counts for what lies inside.
+        """
+        window, lost = self.window, self.population.lost
+        if window.length == 0:
+            return NO_LENGTH
+        if lost is not None and not _instants_known(self.population, self.suspensions, lost.jobs):
             return NO_INSTANTS
-        return profile(self.population, self.window, self.suspensions, with_nodes=self.settings.nodes is not None)
+        wasted = 0.0 if lost is None else _area(lost.held, window) + _area(lost.of_last, window)
+        if window.is_cut:
+            if isinstance(self.levels, str):
+                return self.levels
+            return float(self.levels.select((pl.col("busy") * pl.col("dt")).sum()).item()), wasted
+        measured = self.population.measured
+        if measured["m"].has_nulls():
+            return NO_INSTANTS
+        area = float(measured.select((pl.col("m") * pl.col("t")).sum()).item())
+        return area if lost is None else area + _area(lost.held, window), wasted
+
+    @property
+    def capacity(self) -> float:
+        """Processor seconds that the machine has in the window."""
+        return self.settings.processors * self.window.length
+
+    @cached_property
+    def waits(self) -> Waits:
+        return self.population.waits
 
     @cached_property
     def busy_nodes(self) -> pl.DataFrame | str:
@@ -80,25 +128,28 @@ def w3(schedule: MeasuredSchedule) -> Value:
 
 
 def utilisation(schedule: MeasuredSchedule) -> Value:
-    """Share of the machine's processors in use over the window.
+    """Share of the machine's processors in use over the window, by all executions."""
+    used = schedule.used
+    return used if isinstance(used, str) else used[0] / schedule.capacity
 
-    Of the whole schedule it follows from the sum of mean processors x run time (m t), which needs no instants of suspensions unless
-    a suspended job changed its size. With cuts it is an integral over the window: a job that runs across its edge counts for what
-    lies inside.
-    """
-    window, processors = schedule.window, schedule.settings.processors
-    if window.length == 0:
-        return NO_LENGTH
-    if window.is_cut:
-        if isinstance(schedule.levels, str):
-            return schedule.levels
-        used = schedule.levels.select((pl.col("busy") * pl.col("dt")).sum() / pl.col("dt").sum()).item()
-        return float(used) / processors
-    measured = schedule.population.measured
-    if measured["m"].has_nulls():
-        return NO_INSTANTS
-    area = measured.select((pl.col("m") * pl.col("t")).sum()).item()
-    return float(area) / (processors * window.length)
+
+def goodput(schedule: MeasuredSchedule) -> Value:
+    """Share of the machine's processors in use over the window by executions whose work was not lost."""
+    used = schedule.used
+    return used if isinstance(used, str) else (used[0] - used[1]) / schedule.capacity
+
+
+def wasted_fraction(schedule: MeasuredSchedule) -> Value:
+    """Share of the processor time in use that belongs to executions whose work was lost."""
+    used = schedule.used
+    if isinstance(used, str):
+        return used
+    return used[1] / used[0] if used[0] > 0 else NOTHING_USED
+
+
+def wait_restricted_mean(schedule: MeasuredSchedule) -> Value:
+    """Mean of min(wait, horizon) with censored waits, up to the longest wait; see waits.py."""
+    return schedule.waits.restricted_mean(schedule.waits.horizon)
 
 
 def loss_of_capacity(schedule: MeasuredSchedule) -> Value:
@@ -117,16 +168,31 @@ def suspensions_mean(schedule: MeasuredSchedule) -> Value:
     if inside["suspended"].null_count() == inside.height:
         return "the schedule does not record suspensions"
     if schedule.suspensions is not None:
-        of_these = schedule.suspensions.join(inside, left_on="job", right_on="id", how="semi")
-        return of_these.height / inside.height
+        of_these = schedule.suspensions.join(inside.select("id", "s"), left_on="job", right_on="id")
+        return of_these.select(_of_last()).sum().item() / inside.height
     return NO_INSTANTS if (inside["suspended"] > 0).mean() else 0.0
 
 
-def _instants_known(measured: pl.DataFrame, suspensions: pl.DataFrame | None) -> bool:
-    """Whether it is known of each suspension of these jobs when it was."""
+def _of_last() -> pl.Expr:
+    """Whether a suspension is one of the last execution, which starts at s, not of an earlier one."""
+    return (pl.col("resume") > pl.col("s")) | pl.col("resume").is_null()
+
+
+def _area(held: pl.DataFrame, window: Window) -> float:
+    """Processor seconds within the window of intervals in which jobs held processors (begin, end, p)."""
+    seconds = (pl.col("end").clip(upper_bound=window.end) - pl.col("begin").clip(window.begin)).clip(0)
+    return float(held.select((seconds * pl.col("p")).sum()).item())
+
+
+def _instants_known(population: Population, suspensions: pl.DataFrame | None, jobs: pl.Series | None = None) -> bool:
+    """Whether it is known of each suspension when it was. jobs: of these jobs only; default: of all that are measured."""
+    measured = population.measured if jobs is None else population.measured.filter(pl.col("id").is_in(jobs.implode()))
     if suspensions is None:
         return not (measured["suspended"].fill_null(0) > 0).any()
-    of_these = suspensions.join(measured, left_on="job", right_on="id", how="semi")
+    numbers = measured["id"] if jobs is None else jobs
+    if jobs is None and population.lost is not None:
+        numbers = pl.concat([numbers, population.lost.jobs])
+    of_these = suspensions.join(numbers.to_frame("id"), left_on="job", right_on="id", how="semi")
     return int(of_these.select("suspend", "resume").null_count().sum_horizontal().item()) == 0
 
 
@@ -136,12 +202,25 @@ def _weighted(by_nodes: pl.DataFrame, factor: pl.Expr) -> float:
 
 
 def profile(population: Population, window: Window, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
-    """Intervals of `dt` seconds within the window, in order: processors that waiting jobs ask for (`waiting`), processors in use
-    (`busy`), and on request nodes in use (`busy_nodes`).
+    """`course` within the window."""
+    return within(course(population, suspensions, with_nodes=with_nodes), window)
 
-    suspensions: columns job, suspend, resume, of all jobs. A job waits for its size at the start, and holds the size that it has at
-    the time; while it is suspended it holds nothing. A job cancelled while it waited did wait until then. Jobs submitted before the
-    window count while they are in it.
+
+def within(course: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The intervals of a course that lie within the window, in order, each of `dt` seconds; the other columns are the same."""
+    time = pl.col("time").clip(window.begin, window.end)
+    levels = course.lazy().select(pl.exclude("time"), dt=time.shift(-1) - time)
+    return levels.filter(pl.col("dt") > 0).collect(engine="streaming").rechunk()
+
+
+def course(population: Population, suspensions: pl.DataFrame | None, *, with_nodes: bool) -> pl.DataFrame:
+    """What holds from each instant `time` on, in order: processors that waiting jobs ask for (`waiting`), processors in use
+    (`busy`), and on request nodes in use (`busy_nodes`). Of rows of the same instant the last one holds; the first row, at minus
+    infinity, is the empty machine.
+
+    suspensions: columns job, suspend, resume, of all jobs. A job waits for its size at the start, from when it is eligible, but not
+    during its executions, and holds the size that it has at the time; while it is suspended it holds nothing. A job that never
+    started did wait until it was cancelled. Jobs submitted before the window count while they are in it.
     """
     p, c, none = pl.col("p"), pl.col("c"), pl.lit(0, pl.Int64)
 
@@ -151,25 +230,30 @@ def profile(population: Population, window: Window, suspensions: pl.DataFrame | 
             held["busy_nodes"] = c * running if running else none
         return jobs.lazy().select(pl.col(at).alias("time"), waiting.alias("waiting"), **held)
 
-    measured, unstarted, resized = population.measured, population.unstarted, population.resized
+    measured, unstarted, resized, lost = population.measured, population.unstarted, population.resized, population.lost
+    unstarted = unstarted.filter(pl.col("q") < pl.col("f"))
     constant = measured if resized is None else measured.join(resized.jobs, on="id", how="anti")
     changes = [
-        change(measured, "a", waiting=p),
+        change(measured.head(1).select("p", "c", time=pl.lit(-math.inf)), "time"),
+        change(measured, "q", waiting=p),
         change(constant, "s", waiting=-p, running=1),
         change(constant, "f", running=-1),
-        change(unstarted, "a", waiting=p),
+        change(unstarted, "q", waiting=p),
         change(unstarted, "f", waiting=-p),
     ]
     if suspensions is not None:
-        stopped = suspensions.join(constant, left_on="job", right_on="id")
+        stopped = suspensions.join(constant, left_on="job", right_on="id").filter(_of_last())
         changes += [change(stopped, "suspend", running=-1), change(stopped, "resume", running=1)]
     if resized is not None:
         changes.append(change(measured.join(resized.jobs, on="id", how="semi"), "s", waiting=-p))
         changes += [change(resized.holdings, "begin", running=1), change(resized.holdings, "end", running=-1)]
+    if lost is not None:
+        waited = pl.concat([measured.select("id"), unstarted.select("id")])
+        runs = lost.earlier.join(waited, on="id", how="semi")
+        changes += [change(runs, "begin", waiting=-p), change(runs, "end", waiting=p)]
+        changes += [change(lost.held, "begin", running=1), change(lost.held, "end", running=-1)]
     # Of changes at one instant, in whatever order, only what all of them lead to lasts for any time.
-    time = pl.col("time").clip(window.begin, window.end)
-    levels = pl.concat(changes).sort("time").select(pl.exclude("time").cum_sum(), dt=time.shift(-1) - time)
-    return levels.filter(pl.col("dt") > 0).collect(engine="streaming").rechunk()
+    return pl.concat(changes).sort("time").select("time", pl.exclude("time").cum_sum()).collect(engine="streaming")
 
 
 def _distribution(levels: pl.DataFrame, nodes: int) -> pl.DataFrame:

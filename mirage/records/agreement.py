@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA, frame_from_swf
 from mirage.traces.trace import Trace
+from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 
 RECORDED_SCHEMA: dict[str, pl.DataType] = {
@@ -72,12 +74,15 @@ def paired(jobs: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(difference=pl.col("emulation") - pl.col("log"))
 
 
-def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame) -> dict[str, Any]:
+def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame, asked: Mapping[str, not_played.Count]) -> dict[str, Any]:
     """How far they agree: jobs, log_mean, emulation_mean, log_median, emulation_median, difference_mean, difference_median,
     within_minute, shorter, longer (shares of the jobs; shorter and longer by more than a minute), rank_correlation (Spearman;
     None if a side is constant), whole_minutes (the log's waits are nearly all of them), classes (a count for each of CLASSES);
     and of the real machine: others_at_begin, others_processors_at_begin (jobs beside the selection that ran when its first job
-    was submitted), others_share (of the processor time used from the first submission to the last).
+    was submitted), others_share (of the processor time used from the first submission to the last); and inconclusive (why the
+    difference says little of the emulation; "" if it is conclusive).
+
+    asked: what the jobs asked for and did not get (metrics.json's `not_played`)
     """
     difference = pl.col("difference")
     row = pairs.select(
@@ -101,6 +106,7 @@ def agreement(pairs: pl.DataFrame, recorded: pl.DataFrame) -> dict[str, Any]:
         "rank_correlation": correlation if known else None,
         "classes": _classes(pairs["difference"]),
         **_others(recorded),
+        "inconclusive": not_played.inconclusive(asked),
     }
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
-from mirage.traces.csv_frame import read_csv
-from slurm_mirage.base.errors import WrongUse
+from mirage.traces.csv_frame import check_rows, read_csv
 
 NAME = "allocations.csv"
 """Name of the table in a run's folder."""
@@ -34,12 +33,5 @@ def read_allocations(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataF
         "from {from} is after the end of job {job}, {end}": pl.col("from") > pl.col("end"),
         "job {job} has another line with from {from}": ~pl.struct("job", "from").is_first_distinct(),
     }
-    number = pl.lit(len(checks), pl.Int64)
-    for place, check in reversed(list(enumerate(checks.values()))):
-        number = pl.when(check).then(pl.lit(place, pl.Int64)).otherwise(number)
-    faults = joined.select(number).to_series()
-    if (wrong := (faults < len(checks)).arg_true()).len():
-        line = wrong[0]
-        message = list(checks)[faults[line]].format(**joined.row(line, named=True))
-        raise WrongUse(f"{path} line {line + 2}: {message}", parameter=parameter)
+    check_rows(path, joined, checks, parameter)
     return table

@@ -17,35 +17,36 @@ jobs that keep their own times, or that of the replay's plan, postponed by inter
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from polars import col
 
-from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records.run_records import (
     NS,
     Journal,
     Schema,
-    absences,
     completions,
-    executions,
     foreign_jobs,
-    last_lines,
+    last_executions,
     read_completions,
     read_details,
     read_journal,
     read_settings,
     read_sigsleep,
+    recorded_executions,
+    slurm_executions,
     split_aftermath,
 )
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
+from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
-from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
@@ -119,10 +120,10 @@ class Collected:
     """The records of a run. Times are trace seconds, null is unknown."""
 
     jobs: pl.DataFrame
-    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. For a job that Slurm requeued, `start` is
-    the first start, `end` the last end, and `suspended` the time without execution between them."""
+    """A row per submitted job, in order of submission, with the columns of `JOBS_SCHEMA`. Start, end and time suspended of a job
+    that Slurm requeued are those of its last execution; it has no start if it was cancelled in the queue, or not started again."""
     suspensions: pl.DataFrame
-    """Columns job, suspend, resume: suspensions of all executions, and the times between executions."""
+    """Columns job, suspend, resume: suspensions of all executions."""
     evidence: pl.DataFrame
     """A row per job, in the same order, with id and these columns:
 
@@ -139,6 +140,7 @@ class Collected:
     limit: time limit
     slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
     launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
+    launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
     freed: from the end that Slurm recorded until its processors were free again; null if that is not known
     """
@@ -154,8 +156,16 @@ class Collected:
     """Total time for which the replay was down; later submissions were postponed by it."""
     halted: float
     """Total time for which no job could start: from the last answer of a controller that died, and the halts."""
-    launch_cost: float
-    """Time by which the run time of each job's sleep program was reduced to compensate for the launch (launch_cost.py)."""
+    launch_cost: float | None
+    """What a launch costs, mean of the jobs; null if it was not measured, and nothing was taken off the jobs' programs."""
+    launch_cost_error: float | None
+    """Its standard error, the largest of all jobs'; null if it was not measured, as in a run of an earlier release."""
+    launch_cost_reason: str
+    """What of it could not be measured; empty if all was that the jobs need."""
+    launches: LaunchCost
+    """What launches on few and on many nodes cost, in real seconds."""
+    freed_reason: str
+    """Why `freed` of the evidence is not known of any job; empty if it is."""
     unsubmitted: int
     """Jobs of the plan that were never submitted."""
     foreign: pl.DataFrame
@@ -166,11 +176,14 @@ class Collected:
     """Second copies of jobs that the replay cancelled, after a restart of the controller."""
     reruns_cancelled: int = 0
     """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
+    executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
+    """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if it exists, suspended.jsonl.
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl and the record of when
+    processors were free again (Slurm's is freed.csv).
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -190,21 +203,23 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     details = read_details(run_dir / "suspended.jsonl", manager, submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
     records, pauses, damage = read_sigsleep(run_dir)
-    away = absences(lines)
-    joined = submitted
+    runs = slurm_executions(lines)
+    freed = manager.freed(run_dir)
+    joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
-        last_lines(lines),
+        last_executions(runs),
         details,
-        executions(records),
+        recorded_executions(records),
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
-        away.group_by(_JOB).agg(v_away=(col("v_resume") - col("v_suspend")).sum()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
-    joined = _verdicts(_with_submission(joined))
+    joined = _with_launches(_verdicts(_with_submission(joined)), journal.launch_cost, clock)
+    evidence = _evidence(joined, time)
     return Collected(
         jobs=_jobs(joined, time),
-        suspensions=_suspensions(pl.concat([pauses, away]).join(submitted, on=_JOB, how="semi"), time),
-        evidence=_evidence(joined, time, clock.real_to_trace(journal.launch_cost)),
+        suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
+        executions=_executions(runs, records, joined, time),
+        evidence=evidence,
         disagreements=pl.concat(
             [
                 _contradictions(joined, time),
@@ -219,7 +234,11 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         resubmitted=journal.resubmitted,
         interrupted=clock.real_to_trace(journal.interrupted),
         halted=clock.real_to_trace(journal.halted),
-        launch_cost=clock.real_to_trace(journal.launch_cost),
+        launch_cost=None if journal.launch_cost.narrow is None else joined.select(col("launch_cost").mean()).item(),
+        launch_cost_error=joined.select(col("launch_error").max()).item(),
+        launch_cost_reason=journal.launch_cost.reason,
+        launches=journal.launch_cost,
+        freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
         foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
         halts=journal.halts,
@@ -265,6 +284,12 @@ def _submissions(plan: pl.DataFrame, journal: Journal, time: TimeMap) -> pl.Data
     )
 
 
+def _freed(freed: Freed) -> pl.DataFrame:
+    """When jobs ended and when their processors were free again: slurm_id, v_ended, v_freed."""
+    rows = [(job_id, *(round(instant * NS) for instant in instants)) for job_id, instants in freed.instants.items()]
+    return pl.DataFrame(rows, schema=dict.fromkeys(("slurm_id", "v_ended", "v_freed"), pl.Int64), orient="row")
+
+
 def _with_submission(joined: pl.DataFrame) -> pl.DataFrame:
     """Adds v_submit, the instant of acceptance: the end of the second that the manager recorded, but within the time from the first
     attempt to its answer. Lowers v_due to it.
@@ -291,19 +316,17 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
         recorded=(col("r_start").is_not_null() & of_last_execution).fill_null(False),
         restarts=pl.max_horizontal(col("s_lines") - 1, "restart").fill_null(0),
     )
-    slurm_start = pl.coalesce("s_first_start", pl.when(col("s_state").is_null()).then("c_start"))
     ended = ~col("state").is_in([*NOT_ENDED, "LOST"])
     frame = frame.with_columns(
-        # Both records are of one execution. A requeued job has several, of which some may be in one record only.
-        shared=ended & col("recorded") & col("s_state").is_not_null() & (col("restarts") == 0),
+        shared=ended & col("recorded") & col("s_state").is_not_null(),
         v_eligible=_not_before_submission(pl.coalesce("s_eligible", "c_eligible")),
     )
     frame = frame.with_columns(
         v_start=pl.when("shared")
         .then(_shared_start())
-        .when((col("r_first_restart") == 0) | slurm_start.is_null())
-        .then("r_first_start")
-        .otherwise(_not_before_submission(slurm_start)),
+        .when(col("s_state").is_null())
+        .then(pl.coalesce("r_start", _not_before_submission(col("c_start"))))
+        .otherwise(_not_before_submission(col("s_start"))),
     ).with_columns(
         v_end=pl.when("shared")
         .then(_shared_end())
@@ -313,7 +336,7 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
         .then(_not_before_submission(pl.coalesce("s_end", "c_end"))),
     )
     never_ran = col("v_start").is_null()
-    suspended = pl.coalesce("r_suspended", "c_suspended") + col("v_away").fill_null(0)
+    suspended = pl.when("recorded").then("r_stopped").otherwise("c_suspended")
     return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
 
 
@@ -381,8 +404,34 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     return pauses.sort("v_suspend", "v_resume", "id").select(col("id").alias("job"), *instants)
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.DataFrame:
-    """The evidence; `launch_cost` is what a launch costs, in trace seconds."""
+def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    """The lost executions of the run's jobs in order of starts, columns of `EXECUTIONS_SCHEMA`. Of one that sigsleep recorded too,
+    start and end are sigsleep's, within the seconds that Slurm printed.
+
+    runs: result of `slurm_executions`; records: of `read_sigsleep`
+    """
+    lost = runs.filter("is_lost").join(joined.select(*_JOB, "v_submit"), on=_JOB, maintain_order="left").with_row_index("number")
+    same = (col("r_end") >= col("s_start")) & (col("r_start") <= col("s_end") + NS)
+    both = lost.join(records.select(*_JOB, "r_start", "r_end"), on=_JOB, maintain_order="left").filter(same)
+    known = both.unique("number", keep="first").select("number", "r_start", "r_end")
+    start, end = (pl.coalesce(f"r_{name}", f"s_{name}").alias(f"r_{name}") for name in ("start", "end"))
+    found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
+    found = found.with_columns(v_start=_not_before_submission(_in_second("r_start", "s_start")))
+    found = found.with_columns(v_end=pl.max_horizontal("v_start", _in_second("r_end", "s_end"))).sort("v_start", "id")
+    return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
+
+
+def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.DataFrame:
+    """Adds the cost of each job's launch and its standard error, in trace seconds: launch_cost, launch_error."""
+    sizes = joined.select("processors", "nodes").unique()
+    known = [(*size, cost.seconds(cost.nodes_of(*size)), cost.error(cost.nodes_of(*size))) for size in sizes.rows()]
+    schema: Schema = {**sizes.schema, "launch_cost": pl.Float64, "launch_error": pl.Float64}
+    second = clock.real_to_trace(1.0)
+    costs = pl.DataFrame(known, schema=schema, orient="row").with_columns(col("launch_cost", "launch_error") * second)
+    return joined.join(costs, on=["processors", "nodes"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -394,7 +443,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
     )
     wanted = col("runtime_virtual") * time.second
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
-    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_suspended") - col("c_suspended"))
+    apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_stopped") - col("c_suspended"))
     return joined.select(
         "id",
         "slurm_id",
@@ -409,9 +458,10 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, launch_cost: float) -> pl.Dat
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
-        launch_cost=pl.min_horizontal(wanted, pl.lit(launch_cost)),
-        clipped=wanted < launch_cost,
-        freed=pl.lit(None, pl.Float64),
+        launch_cost=pl.min_horizontal(wanted, "launch_cost"),
+        launch_error="launch_error",
+        clipped=wanted < col("launch_cost"),
+        freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
         bound=(col("dependency") != "") | col("memory").is_not_null(),
         user="user",
@@ -426,7 +476,7 @@ def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
-    stopped = col("r_suspended") - col("c_suspended")
+    stopped = col("r_stopped") - col("c_suspended")
     # The submission of a job that the replay found in Slurm after an interruption is unknown.
     adopted = col("v_began") == col("v_accepted")
     submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)

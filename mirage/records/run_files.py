@@ -1,4 +1,4 @@
-"""Contents of a run's jobs.csv, suspensions.csv and schedule.swf. The same run gives the same bytes."""
+"""Contents of a run's jobs.csv, suspensions.csv, executions.csv and schedule.swf. The same run gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
+from mirage.records import executions
 from mirage.records.collect import Collected
 from mirage.traces import swf
 
@@ -16,12 +17,14 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
-    """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf."""
-    return {
+    """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
+    there if a job had more than one execution."""
+    files = {
         "jobs.csv": _csv(collected.jobs),
         "suspensions.csv": _csv(collected.suspensions),
         "schedule.swf": _schedule(collected, processors, nodes),
     }
+    return files if collected.executions.is_empty() else {**files, executions.NAME: _csv(collected.executions)}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
@@ -36,8 +39,8 @@ def _csv(frame: pl.DataFrame) -> bytes:
 def to_swf(collected: Collected) -> pl.DataFrame:
     """The schedule as an SWF frame (`swf.SCHEMA`), sorted by submission. Sizes are those at the start: SWF has no other.
 
-    Wait and run time are -1 for jobs that never started. The run time is execution without suspensions, and
-    that of the last execution of a job that was requeued. Status: 1 completed, 0 failed (also by time limit
+    Wait and run time are -1 for jobs that never started, or not again after a requeue. Both are those of the last execution of a job
+    that was requeued; the run time is execution without suspensions. Status: 1 completed, 0 failed (also by time limit
     or node), 5 cancelled, -1 anything else (not ended, lost). A partition's number is the place of its name
     among all, from 1.
     """
@@ -67,6 +70,13 @@ def _about_presets(collected: Collected) -> str:
     return told if count else ""
 
 
+def _about_executions(collected: Collected) -> str:
+    """A line of the header about lost executions, if there are any. SWF's partial executions are parts of a job that goes on."""
+    count = collected.executions.height
+    told = f"\n{count} executions of jobs that were requeued are left out: their work was lost ({executions.NAME} has them)."
+    return told if count else ""
+
+
 def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
     clock = collected.time.clock
     names = collected.jobs["partition"].drop_nulls().unique().sort().to_list()
@@ -81,7 +91,7 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
             "A replay of a workload, not a log of use. Submissions are the instants at which jobs were due.\n"
             "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
-            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}"
+            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}{_about_executions(collected)}"
         ),
     }
     with tempfile.TemporaryDirectory() as folder:

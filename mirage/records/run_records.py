@@ -19,6 +19,7 @@ from polars import col
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
+from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.rm.api import NOT_ENDED, JobDetails, Records
 
 NS = 1_000_000_000
@@ -55,8 +56,8 @@ class Journal:
     """Numbers of second copies of jobs, which the replay cancelled."""
     stale: list[int]
     """Indices of jobs of which the replay cancelled a second run, because a killed controller had forgotten their end."""
-    launch_cost: float
-    """Real seconds by which the run time of each job's sleep program was reduced to compensate for the launch."""
+    launch_cost: LaunchCost
+    """By what the run times of the jobs' sleep programs were reduced to compensate for their launches."""
     completion_offset: int
     """Bytes of the manager's completion log at the start of the replay."""
     last_sign: float
@@ -105,7 +106,7 @@ def read_journal(path: Path) -> Journal:
         halts=history.halts,
         copies=history.copies,
         stale=sorted(history.stale),
-        launch_cost=float(history.start.get("launch_cost", 0.0)),
+        launch_cost=LaunchCost.of_record(history.start.get("launch_cost", 0.0)),
         completion_offset=int(history.start.get("completion_offset", 0)),
         last_sign=history.last_sign,
     )
@@ -234,25 +235,42 @@ def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame
     return lines.filter(before == 0), lines.filter(before > 0)
 
 
-def last_lines(lines: pl.DataFrame) -> pl.DataFrame:
-    """A row per job: values of its last line, but the first submission, eligibility and start, which a requeue changes."""
-    return lines.group_by("id", "slurm_id", maintain_order=True).agg(
+def slurm_executions(lines: pl.DataFrame) -> pl.DataFrame:
+    """The lines of `completions`, a row per execution, in their order: the lines of a job that changed its size (state RESIZING,
+    but for the last one) are one. Additional column: restart, the number of executions before.
+
+    A cancellation in the queue is a row too: s_ran is false. is_lost says whether the job was put back in the queue, or went on to
+    another row, after it ran.
+    """
+    goes_on = (col("s_state") == RESIZING).cast(pl.Int64)
+    numbered = lines.with_columns(restart=(1 - goes_on).cum_sum().over(_JOB) - (1 - goes_on))
+    rows = numbered.group_by(*_JOB, "restart", maintain_order=True).agg(
+        col("s_submit", "s_eligible").first(), col("s_start").min(), col(_OF_LAST).last(), col("s_ran").any()
+    )
+    is_last = col("restart") == col("restart").max().over(_JOB)
+    put_back = col("s_state").is_in([state for state in NOT_ENDED if state != RESIZING])
+    return rows.with_columns(is_lost=col("s_ran") & (~is_last | put_back))
+
+
+def last_executions(executions: pl.DataFrame) -> pl.DataFrame:
+    """A row per job: values of its last row in `slurm_executions`, but the first submission and eligibility, which a requeue changes.
+
+    A job that was put back in the queue, and did not start again, has no start and no end.
+    """
+    state, partition, *rest = _OF_LAST
+    waits = col("is_lost").last()
+    return executions.group_by(_JOB, maintain_order=True).agg(
         col("s_submit", "s_eligible").first(),
-        col("s_state", "s_partition", "s_ran", "s_nodes", "s_allocated", "s_start", "s_end").last(),
-        s_first_start=col("s_start").min(),
+        col(state, partition).last(),
+        *(pl.when(~waits).then(col(name).last()).alias(name) for name in ("s_ran", "s_start", *rest)),
         s_lines=pl.len().cast(pl.Int64),
     )
 
 
-def absences(lines: pl.DataFrame) -> pl.DataFrame:
-    """The intervals between two executions of a requeued job (or until its cancellation in the queue), as suspensions.
-
-    Columns: id, slurm_id, v_suspend, v_resume.
-    """
-    back = pl.when("s_ran").then("s_start").otherwise("s_end")
-    following = lines.with_columns(v_resume=back.shift(-1).over("id", "slurm_id")).filter("s_ran")
-    return following.drop_nulls("v_resume").select("id", "slurm_id", "v_resume", v_suspend="s_end").select(list(_PAUSE))
-
+_JOB = ["id", "slurm_id"]
+_OF_LAST = ["s_state", "s_partition", "s_nodes", "s_allocated", "s_end"]
+RESIZING = "RESIZING"
+"""State of the part of an execution before a change of the job's size."""
 
 _DETAILS: Schema = {
     "name": pl.String,
@@ -341,8 +359,8 @@ def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     )
 
 
-def executions(records: pl.DataFrame) -> pl.DataFrame:
-    """A row per job: its first start, its last execution, and the time suspended in the last and in all executions.
+def recorded_executions(records: pl.DataFrame) -> pl.DataFrame:
+    """A row per job: its last execution, and the time suspended in it.
 
     The time suspended is 0 without a suspension, although sigsleep's times differ by microseconds between its readings of the
     clock. Records after a completed one are left out, see `split_aftermath`.
@@ -357,8 +375,5 @@ def executions(records: pl.DataFrame) -> pl.DataFrame:
             col("restart", "r_start", "r_end", "r_executed", "r_stopped", "r_pauses").last(),
             col("r_priority", "completed").last(),
             col("unsure").any(),
-            r_first_start=col("r_start").first(),
-            r_first_restart=col("restart").first(),
-            r_suspended=col("r_stopped").sum(),
         )
     )

@@ -12,11 +12,12 @@ from mirage.metrics.immediate_start import immediate_below
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
     SUSPENSIONS_SCHEMA,
+    executions_from_sigsleep,
     frame_from_sigsleep,
     frame_from_swf,
     suspensions_from_sigsleep,
 )
-from mirage.records import allocations
+from mirage.records import allocations, executions
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
@@ -43,6 +44,7 @@ class Schedule:
     jobs: columns of `jobs_frame.JOBS_SCHEMA`
     suspensions: job, suspend, resume; None if not known
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
+    executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
     processors, nodes: of the machine; None if not known
     machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
     format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
@@ -62,12 +64,13 @@ class Schedule:
     left_out: dict[str, int] = field(default_factory=dict)
     immediate_below: float = 1.0
     allocations: pl.DataFrame | None = None
+    executions: pl.DataFrame | None = None
     unread: Unread = field(default_factory=Unread)
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv and allocations.csv beside it),
-    what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's
+    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv and
+    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's
     experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
@@ -82,7 +85,8 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
         pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
-        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below)
+        again = executions_from_sigsleep(records)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=again)
     if start.startswith(b"id,"):
         run = _Run.beside(path)
         if path.name == OF_THE_LOG:
@@ -93,9 +97,11 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
         beside = path.with_name(allocations.NAME)
         resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
+        beside = path.with_name(executions.NAME)
+        again = executions.read_executions(beside, every, "trace") if beside.exists() else None
         jobs, left_out = _chosen(every, wanted)
         machine = (run.processors, run.nodes, run.source)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized, again)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)

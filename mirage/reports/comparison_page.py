@@ -1,4 +1,4 @@
-"""The page of a comparison: differences between configurations, their intervals and the noise floor."""
+"""The page of a comparison: differences between configurations, their intervals, p values and verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
-from mirage.statistics.comparison_text import judged
+from mirage.statistics.comparison_text import judged, p_text
 
 Content = Mapping[str, Any]
 _OFTEN = 5  # from this number on, suspensions of a job are one class
@@ -62,7 +62,7 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
         + (f" ({number(left_out)} others could not be measured in all runs)." if left_out else ".")
     )
     for other in _others(content):
-        pair = _pair(content["metrics"]["wait_mean"], content["baseline"], other)
+        pair = _pair(content["metrics"][content["answer"]], content["baseline"], other)
         yield f"{other} against {content['baseline']}: {pair['words']}."
 
 
@@ -120,16 +120,16 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
 
 
 def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> list[Part]:
-    """A table of these metrics, and sentences about the differences beyond chance and noise."""
-    told = [
-        pair["words"] for name in names if (pair := _pair(content["metrics"][name], base, other))["verdict"] in ("lower", "higher")
-    ]
-    words = (
-        f"Differences beyond chance and noise, {other} against {base}:"
-        if told
-        else f"No metric of {other} differs from that of {base} by more than chance and noise."
-    )
-    return [Part("", table=_differences(content, base, other, names), is_wide=True), Part(words, points=told)]
+    """A table of these metrics, and sentences about those that differ or are equivalent."""
+    pairs = [(METRICS[name].in_sentences, _pair(content["metrics"][name], base, other)) for name in names]
+    parts = [Part("", table=_differences(content, base, other, names), is_wide=True)]
+    if told := [pair["words"] for _, pair in pairs if pair["verdict"] in ("lower", "higher")]:
+        parts.append(Part(f"Differences of {other} against {base} that are significant:", points=told))
+    else:
+        parts.append(Part(f"No difference of {other} against {base} is significant here."))
+    if equal := [f"{noun}: {pair['words']}" for noun, pair in pairs if pair["verdict"] == "equivalent"]:
+        parts.append(Part("Metrics that are the same within the margin:", points=equal))
+    return parts
 
 
 def _differences(content: Content, base: str, other: str, names: Iterable[str]) -> Table:
@@ -139,26 +139,21 @@ def _differences(content: Content, base: str, other: str, names: Iterable[str]) 
         pair = _pair(metric, base, other)
         means = [figure(name, pair[key]) for key in ("baseline_mean", "mean")]
         rows.append((metric["noun"], *means, *_amounts(pair, metric["unit"]), judged(pair["verdict"], metric["better"])))
-    headings = ("metric", base, other, "difference", "95 % interval", "noise floor", "verdict")
+    headings = ("metric", base, other, "difference", "95 % interval", "p", "verdict")
     return Table(f"{other} against {base}: means over the runs", headings, rows, prose=(6,))
 
 
 def _amounts(pair: Mapping[str, Any], unit: str) -> list[str]:
-    """Difference, interval and noise floor: in per cent, or in the metric's unit where the baseline is 0."""
+    """Difference and interval (in per cent, or in the metric's unit where the baseline is 0), and corrected p value."""
     if pair["percent"] is None:
-        floor = pair["noise_floor"] and pair["noise_floor"]["largest"]
         difference, between = pair["difference"], pair["interval"]
     else:
-        difference, between, floor, unit = pair["percent"], pair["percent_interval"], pair["noise_floor_percent"], "%"
+        difference, between, unit = pair["percent"], pair["percent_interval"], "%"
     return [
         "-" if difference is None else f"{signed(difference)} {unit}".strip(),
         "-" if between is None else f"{signed(between[0])} to {signed(between[1])} {unit}".strip(),
-        "-" if floor is None else f"{_floor(floor)} {unit}".strip(),
+        "-" if pair["p_corrected"] is None else p_text(pair["p_corrected"]),
     ]
-
-
-def _floor(value: float) -> str:
-    return "0" if value == 0 else "< 0.1" if value < 0.05 else f"{value:,.1f}"
 
 
 def signed(value: float) -> str:
@@ -172,9 +167,12 @@ def _method(content: Content) -> str:
     return (
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
-        f"{percent(method['level'])} intervals of {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}, and of the runs. The noise floor is the largest difference between two runs of "
-        "one configuration: smaller differences count as none. docs/comparison-method.md describes the method."
+        f"{percent(method['level'])} intervals by {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
+        f"{counted(method['block_length'], 'job')}, and by the spread of the runs. What the emulation may have added widens them. "
+        f"p is corrected for all {number(method['compared'])} comparisons of metrics, classes of jobs and configurations by Holm's "
+        "method: the chance of any false claim of better or worse is at most 5 %. Configurations are equivalent if the "
+        f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "
+        "docs/comparison-method.md describes the method."
     )
 
 
@@ -205,8 +203,8 @@ def _classes(content: Content) -> Iterable[Part]:
         table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
         yield Part("", table=table, is_wide=True)
     words = (
-        "Shaded cells with shorter or longer are differences beyond chance and noise. Differences in brackets may be due to "
-        "chance. - stands for unknown differences."
+        "Shaded cells with shorter or longer are significant differences. Differences with = are within the margin of "
+        "equivalence. Those in brackets are undecided. - stands for unknown differences."
     )
     yield Part(words, table=class_table("Jobs", rows, "jobs", number, lambda value, known: 0.0), is_wide=True)
 
@@ -221,7 +219,7 @@ def _class_words(pair: Mapping[str, Any]) -> str:
     unit, value = ("%", pair["percent"]) if pair["percent"] is not None else ("s", pair["difference"])
     if pair["verdict"] in ("lower", "higher"):
         return f"{signed(abs(value)).lstrip('+')} {unit} {'shorter' if value < 0 else 'longer'}"
-    return "none" if value == 0 else f"({signed(value)} {unit})"
+    return f"= {signed(value)} {unit}" if pair["verdict"] == "equivalent" else f"({signed(value)} {unit})"
 
 
 def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:
@@ -320,10 +318,11 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     unknown = next((run.recorded for run in first.values() if isinstance(run.recorded, str)), None)
     if unknown is not None:
         return Section("Comparison with the log", lacks=[unknown])
-    rows, log = [], None
+    rows, log, reason = [], None, ""
     for label, run in first.items():
         assert isinstance(run.recorded, pl.DataFrame)
-        log = agreement(run.pairs, run.recorded)
+        log = agreement(run.pairs, run.recorded, run.metrics.get("not_played") or {})
+        reason = reason or log["inconclusive"]
         rows.append(
             (
                 label,
@@ -336,7 +335,8 @@ def _real_machine(groups: Mapping[str, Sequence[Run]]) -> Section:
     if log is not None:
         rows.insert(0, (LOG, duration(log["log_mean"]), duration(log["log_median"]), "-", "-"))
     headings = ("", "mean wait", "median wait", "jobs whose waits differ by at most a minute", "rank correlation with the log")
-    words = (
+    words = f"This comparison is inconclusive: {reason}. " if reason else ""
+    words += (
         "The log's waits depend on another policy, other jobs, outages, operators and users; the pages of the runs list what is "
         "known about them. The table has the first run of each configuration."
     )

@@ -23,31 +23,31 @@ _SHORT = {
     "bounded_slowdown_mean": "bounded slowdown",
     "immediate_fraction": "started at once",
 }
-_CERTAIN, _UNCERTAIN = "beyond chance and noise", "may be chance or noise"
+_SIGNIFICANT, _EQUIVALENT, _UNDECIDED = "significant", "equivalent", "undecided"
 
 FOREST = (
-    "Points are differences of the means, lines their 95 % intervals. The grey bar is the noise floor: the largest difference "
-    "between two runs of one configuration. The table has values beyond the edge."
+    "Points are differences of the means, lines their 95 % intervals. The grey band is the margin of equivalence. The table has "
+    "values beyond the edge."
 )
 
 
 def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[str]) -> Picture | None:
-    """Forest plot of the differences of the metrics `names` in per cent, with intervals and noise floors.
+    """Forest plot of the differences of the metrics `names` in per cent, with intervals and the margin of equivalence.
 
     content: of comparison.json
     base, other: labels of the two configurations
 
     None if no metric has a difference in per cent.
     """
-    rows = []
+    rows, margin = [], float(content["method"]["margin"])
     for name in names:
         metric = content["metrics"][name]
         pair = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
         if pair["percent"] is not None:
             low, high = pair["percent_interval"] or (pair["percent"], pair["percent"])
-            floor = pair["noise_floor_percent"] or 0.0
-            certainty = _CERTAIN if pair["verdict"] in ("lower", "higher") else _UNCERTAIN
-            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -floor, floor, certainty))
+            verdict = pair["verdict"]
+            certainty = _SIGNIFICANT if verdict in ("lower", "higher") else _EQUIVALENT if verdict == "equivalent" else _UNDECIDED
+            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -margin, margin, certainty))
     if not rows:
         return None
     columns = ["metric", "difference", "low", "high", "below", "above", "certainty"]
@@ -58,9 +58,9 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
     y = alt.Y("metric:N", sort=table["metric"].to_list(), axis=alt.Axis(title=None, ticks=False, labelLimit=260))
     axis = alt.Axis(title=f"difference in %, {other} - {base}", labelExpr="format(datum.value, '+~r')", tickCount=5)
     scale = alt.Scale(domain=[-reach, reach], nice=False)
-    noise = (
+    band = (
         alt.Chart(clipped)
-        .mark_bar(color="#d9d9d9", height=18)
+        .mark_bar(color="#d9d9d9", height=34)
         .encode(y=y, x=alt.X("below:Q", axis=axis, scale=scale), x2="above:Q")
     )
     spread = alt.Chart(clipped).mark_rule(strokeWidth=2.5).encode(y=y, x=alt.X("low:Q", scale=scale), x2="high:Q")
@@ -72,7 +72,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
             x=alt.X("difference:Q", scale=scale),
             fill=alt.Fill(
                 "certainty:N",
-                scale=alt.Scale(domain=[_CERTAIN, _UNCERTAIN], range=[theme.BLUE, "white"]),
+                scale=alt.Scale(domain=[_SIGNIFICANT, _EQUIVALENT, _UNDECIDED], range=[theme.BLUE, "#8f8f8f", "white"]),
                 legend=alt.Legend(direction="vertical", symbolStrokeColor=theme.INK),
             ),
         )
@@ -81,7 +81,7 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
     differences = "; ".join(f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g})" for row in rows)
     description = f"{differences}. {FOREST}"
     name = "forest-" + "".join(letter if letter.isalnum() else "-" for letter in f"{base}-{other}")
-    chart = (noise + zero + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
+    chart = (band + zero + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
     return draw(chart, name, f"{other} against {base}", description)
 
 

@@ -14,6 +14,7 @@ from mirage.metrics.formulas import Settings
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.reports.page import Table
 from mirage.reports.words import counted, duration, number, percent
+from mirage.terminal.table import two_digits
 
 MAIN = tuple(name for name, metric in METRICS.items() if metric.is_main)
 """Metrics of the first table of a page, in its order."""
@@ -27,6 +28,20 @@ def figure(name: str, value: float | None) -> str:
     if metric.is_share:
         return percent(value)
     return duration(value) if metric.unit == "s" else number(round(value, 2))
+
+
+def with_errors(name: str, value: float | None, errors: Mapping[str, Mapping[str, float | None]]) -> str:
+    """The value of a metric with its errors: 292 s ± 9 s (emulation) ± 61 s (jobs). errors: member of metrics.json, by metric"""
+    known = {kind: error for kind, error in errors.get(name, {}).items() if error is not None}
+    return " ± ".join([figure(name, value), *(f"{_error(name, error)} ({kind})" for kind, error in known.items())])
+
+
+def _error(name: str, error: float) -> str:
+    """A half width with two digits; a share in per cent."""
+    metric = METRICS[name]
+    if metric.unit == "s":
+        return duration(float(f"{error:.2g}"))
+    return f"{two_digits(100 * error)} %" if metric.is_share else two_digits(error)
 
 
 def suspended_words(validities: Sequence[Mapping[str, Any]]) -> str:

@@ -10,15 +10,17 @@ from mirage.reports import distributions
 from mirage.reports.page import Part, Table
 from mirage.reports.run_data import Run
 from mirage.reports.words import counted, duration, number, percent
+from mirage.workloads import not_played
 
 
 def parts(run: Run) -> Iterable[Part]:
     """The parts of the section; none if no wait is known in both schedules."""
     if isinstance(run.recorded, str) or run.pairs.is_empty():
         return
-    result = agreement(run.pairs, run.recorded)
+    result = agreement(run.pairs, run.recorded, run.metrics.get("not_played") or {})
     correlation = result["rank_correlation"]
     sentences = [
+        f"This comparison is inconclusive: {result['inconclusive']}." if result["inconclusive"] else "",
         f"In the log these jobs waited {duration(result['log_mean'])} on average, in the emulation "
         f"{duration(result['emulation_mean'])} "
         f"(medians {duration(result['log_median'])} and {duration(result['emulation_median'])}). "
@@ -74,6 +76,7 @@ def _reasons(run: Run) -> Table:
         ),
         ("machine size", f"constant in the emulation: {counted(run.processors, 'processor')}"),
         ("time limits", f"extended in the emulation for {counted(extended, 'job')} (OVERRUN={knobs.get('OVERRUN', 'extend')})"),
+        ("requests that are not played", not_played.in_words(run.metrics.get("not_played") or {}) or "none is known"),
         ("the emulation itself", "see Validity"),
     ]
     return Table("Possible causes of different waits", ("cause", "in this run"), rows, prose=(1,))

@@ -42,7 +42,7 @@ class Run:
 
     folder: folder of the run
     experiment, status, metrics: content of experiment.json, status.json and metrics.json
-    schedule: jobs.csv and suspensions.csv
+    schedule: jobs.csv and the tables beside it
     recorded: the log's record of the same jobs (columns of RECORDED_SCHEMA), or a sentence that says why there is none
     """
 
@@ -106,7 +106,8 @@ class Run:
         """The measured jobs, without a warm-up or cool-down cut."""
         schedule = self.schedule
         machine = (self.processors, self.nodes)
-        return Population.of(schedule.jobs, *machine, 0.0, 0.0, suspensions=schedule.suspensions, allocations=schedule.allocations)
+        tables = {name: getattr(schedule, name) for name in ("suspensions", "allocations", "executions")}
+        return Population.of(schedule.jobs, *machine, 0.0, 0.0, **tables)
 
     @cached_property
     def window(self) -> Window | None:

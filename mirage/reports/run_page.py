@@ -12,13 +12,24 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
-from mirage.reports.measures import MAIN, class_table, figure, inputs, log_shade, slowdowns_of, suspended_words, waits_of
+from mirage.reports.measures import (
+    MAIN,
+    class_table,
+    figure,
+    inputs,
+    log_shade,
+    slowdowns_of,
+    suspended_words,
+    waits_of,
+    with_errors,
+)
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
-from mirage.terminal.table import VALIDITY, value_text
+from mirage.terminal.table import VALIDITY, errors_text, kinds_of_errors, value_text
+from mirage.workloads import not_played
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
 _ANSWERS = {
@@ -26,6 +37,10 @@ _ANSWERS = {
     INVALID: "This run is not valid: the emulation influenced what it measures.",
     INCONCLUSIVE: "This run is inconclusive: a figure of the verdict is not known, or times are too coarse for what is measured.",
 }
+ERRORS = (
+    "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
+    "in this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
+)
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30
 
@@ -79,7 +94,7 @@ def _sections(run: Run) -> Iterable[Section]:
     yield _suspensions(run)
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
-    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(run.experiment)])
+    yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
 
 
@@ -95,11 +110,16 @@ def main_table(run: Run) -> Table:
         log = [] if not run.log_metrics else [figure(name, run.log_metrics.get(name))]
         metric = METRICS[name]
         meaning = metric.explained or meaning_of(metric, settings)
-        rows.append((metric.in_sentences, figure(name, run.values[name]), *log, meaning))
+        value = with_errors(name, run.values[name], run.metrics.get("errors", {}))
+        rows.append((metric.in_sentences, value, *log, meaning))
     return Table("Main metrics, in trace time", tuple(headings), rows, prose=(len(headings) - 1,))
 
 
 def _main_words(run: Run) -> str:
+    return " ".join(filter(None, [ERRORS if run.metrics.get("errors") else "", _log_words(run)]))
+
+
+def _log_words(run: Run) -> str:
     if not run.log_metrics:
         return ""
     return (
@@ -217,10 +237,10 @@ def _verdict_table(run: Run) -> Table:
 
 
 def _all_metrics(run: Run) -> Table:
-    rows = []
+    rows, kinds = [], kinds_of_errors(run.metrics)
     for name, value, unit, meaning in definitions.table(dict(run.metrics)):
         log = [] if not run.log_metrics else [value_text(run.log_metrics.get(name), unit)]
-        rows.append((name, value_text(value, unit), *log, meaning))
+        rows.append((name, value_text(value, unit) + errors_text(run.metrics, name, kinds), *log, meaning))
     headings = ("metric", "emulation", "log, the same jobs", "meaning") if run.log_metrics else ("metric", "emulation", "meaning")
     return Table("All metrics (metrics.json)", headings, rows, prose=(len(headings) - 1,))
 
@@ -228,6 +248,21 @@ def _all_metrics(run: Run) -> Table:
 def _left_out(run: Run) -> str:
     told = [f"{counted(amount, 'job')} ({reason})" for reason, amount in (run.metrics.get("excluded") or {}).items()]
     return f"Left out: {', '.join(told)}." if told else "No job is left out."
+
+
+def _not_played(run: Run) -> Iterable[Part]:
+    """What the jobs asked for and did not get; nothing in a run of an earlier release."""
+    if (found := run.metrics.get("not_played")) is None:
+        return
+    if not found:
+        yield Part("The jobs got all that the log says they asked for.")
+        return
+    rows = [(not_played.WORDS.get(kind, kind), number(count["jobs"]), percent(count["share"])) for kind, count in found.items()]
+    yield Part(
+        "What jobs of the log asked for and did not get here:",
+        table=Table("Requests that are not played", ("request", "jobs", "share of the processor time"), rows),
+        is_wide=True,
+    )
 
 
 def commands(run: Run) -> Table:

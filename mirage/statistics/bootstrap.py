@@ -1,4 +1,4 @@
-"""Bootstrap over jobs (in circular blocks) and over replicas, for intervals of differences.
+"""Bootstrap over jobs in circular blocks.
 
 docs/comparison-method.md has the method. Arrays have one column or entry per job, in order of submission.
 """
@@ -6,20 +6,18 @@ docs/comparison-method.md has the method. Arrays have one column or entry per jo
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import stdtrit
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 Interval = tuple[float, float] | None
 
 LEVEL = 0.95
-_NORMAL = 1.959964  # 97.5 % quantile of the normal distribution
 _LONGER, _FEWEST_BLOCKS = 3, 5
 _AT_ONCE = 8_000_000  # counts held in memory at a time; products of large matrices are quicker, also on a busy host
 
@@ -61,7 +59,7 @@ def block_length(series: Sequence[Floats]) -> int:
     three times n^(1/3), the rate at which lengths have to grow (Künsch 1989), but no more than a fifth of the jobs.
 
     The automatic length minimises the error of the variance, but the variance is a little too small and intervals are too narrow.
-    Longer blocks reduce that; `Blocks.widening` corrects for their small number (docs/comparison-method.md has figures).
+    Longer blocks reduce that; Student's t allows for their small number (docs/comparison-method.md has figures).
     """
     count = len(series[0])
     wanted = max(math.pow(count, 1 / 3), *(automatic_length(one) for one in series))
@@ -104,14 +102,6 @@ class Blocks:
         covered: Counts = sums[:, length:] - sums[:, : self.jobs]
         return covered
 
-    def widening(self, blocks: float = math.inf) -> float:
-        """Factor by which draws are expanded so that their interval is as wide as Student's t requires for so few blocks.
-
-        blocks: their number, at most that of a resample. NaN for a single block.
-        """
-        number = min(blocks, self.number)
-        return student(number - 1) / _NORMAL * math.sqrt(number / (number - 1)) if number > 1 else math.nan
-
 
 def ratios(above: Floats, below: Floats) -> Floats:
     """Element-wise ratio; NaN where the denominator is 0."""
@@ -149,50 +139,3 @@ class Ordered:
             )
             found.append(lower + (place - low) * (upper - lower))
         return np.stack(found, axis=1)
-
-
-def replica_weights(replicas: int, resamples: int, seed: int, label: str) -> Floats:
-    """Changes of the equal weights of a configuration's replicas when these are drawn with replacement (resamples, replicas).
-
-    Scaled by sqrt(R / (R - 1)), so that the variance is unbiased for few replicas (Rao and Wu 1988). The draws depend on the
-    configuration's `label`, not on what it is compared with. All 0 for one replica.
-    """
-    if replicas < 2:
-        return np.zeros((resamples, replicas))
-    random = np.random.default_rng([seed, zlib.crc32(label.encode())])
-    drawn = random.integers(replicas, size=(resamples, replicas))
-    counts = np.stack([(drawn == one).sum(axis=1) for one in range(replicas)], axis=1)
-    weights: Floats = (counts / replicas - 1 / replicas) * math.sqrt(replicas / (replicas - 1))
-    return weights
-
-
-def widen_replicas(values: Sequence[Floats]) -> float:
-    """Factor by which draws of replicas are scaled so that their interval is as wide as Student's t with Welch's degrees of freedom
-    requires. values: of the replicas of each configuration
-    """
-    terms = [(float(np.var(some, ddof=1)) / len(some), len(some) - 1) for some in values if len(some) > 1]
-    below = sum(term**2 / free for term, free in terms)
-    return student(sum(term for term, _ in terms) ** 2 / below) / _NORMAL if below > 0 else 1.0
-
-
-def expanded(draws: Floats, factor: float) -> Floats:
-    """Draws for an expanded percentile interval (Hesterberg 2015): the draw at the normal quantile z is replaced by the one at
-    factor x z. Unlike scaling about the middle, this keeps the sign of a difference that is the same in all draws. NaN stay.
-    """
-    found = np.full_like(draws, np.nan)
-    known = ~np.isnan(draws)
-    if known.any():
-        # Equal draws get the mean of their ranks.
-        _, group, times = np.unique(draws[known], return_inverse=True, return_counts=True)
-        shares = ((np.cumsum(times) - times / 2) / len(group))[group]
-        found[known] = np.quantile(draws[known], ndtr(factor * ndtri(shares)))
-    return found
-
-
-def interval(draws: Floats) -> Interval:
-    """The middle 95 % of the draws. None where more than a twentieth of them is unknown (NaN)."""
-    known = draws[~np.isnan(draws)]
-    if len(known) < LEVEL * len(draws):
-        return None
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)

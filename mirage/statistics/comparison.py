@@ -1,4 +1,4 @@
-"""Compares two or more configurations on the same jobs: differences with intervals, noise floor, verdicts; docs/comparison.md.
+"""Compares two or more configurations on the same jobs: differences with intervals, p values and verdicts; docs/comparison.md.
 
 Everything is computed from the tables of the runs' jobs and their metrics.json; the same files and seed give the same result.
 """
@@ -17,13 +17,17 @@ import polars as pl
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS, job_value
+from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.comparison_text import Finding, verdict
+from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge
+from mirage.statistics.comparison_text import Finding, amount_of, verdict
+from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
 from slurm_mirage.base.errors import WrongUse
 
 RESAMPLES = 2000
+MARGIN = 5.0
 ALL_PAIRS = 4
 """With so many configurations at most each is compared with each; with more each with the first one only."""
 
@@ -41,7 +45,7 @@ class Run:
     jobs: its jobs.csv (`jobs_frame.JOBS_SCHEMA`)
     metrics: its metrics.json
     immediate_below: that of its `Schedule`; metrics.json of an earlier release may have another one
-    suspensions, allocations: its suspensions.csv and allocations.csv, where they exist
+    suspensions, allocations, executions: its suspensions.csv, allocations.csv and executions.csv, where they exist
     """
 
     label: str
@@ -52,31 +56,40 @@ class Run:
     immediate_below: float = 0.0
     suspensions: pl.DataFrame | None = None
     allocations: pl.DataFrame | None = None
+    executions: pl.DataFrame | None = None
 
 
-def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES) -> dict[str, Any]:
+def compare(runs: Sequence[Run], seed: int, resamples: int = RESAMPLES, margin: float = MARGIN) -> dict[str, Any]:
     """Content of comparison.json. The first configuration is the baseline.
+
+    margin: per cent of the baseline's mean within which two configurations are equivalent
 
     Raises WrongUse for runs that cannot be compared: no job in common, other machines.
     """
-    return _Comparison(runs, seed, resamples).content()
+    return _Comparison(runs, seed, resamples, margin).content()
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Metrics of a set of jobs: point estimates (runs, metrics) and draws (resamples, runs, metrics)."""
+    """Metrics of a set of jobs: point estimates (runs, metrics) and draws (resamples, runs, metrics).
+
+    blocks: number of blocks that the jobs are drawn in, NaN where they are not resampled
+    jobs: the classes of the jobs; None for all jobs
+    """
 
     names: Sequence[str]
     points: Floats
     draws: Floats
-    widening: float
+    blocks: float
+    jobs: frozenset[int] | None = None
 
 
 class _Comparison:
-    def __init__(self, runs: Sequence[Run], seed: int, resamples: int) -> None:
+    def __init__(self, runs: Sequence[Run], seed: int, resamples: int, margin: float) -> None:
         self.labels = list(dict.fromkeys(run.label for run in runs))
         self.runs = sorted(runs, key=lambda run: (self.labels.index(run.label), run.replica))
-        self.seed, self.resamples = seed, resamples
+        self.seed, self.resamples, self.margin = seed, resamples, margin
+        self.claims: list[Claim] = []
         self.settings = dict(runs[0].metrics["settings"])
         for run in self.runs:
             if any(run.metrics["settings"][name] != self.settings[name] for name in ("processors", "nodes", "tau", "w2_reading")):
@@ -89,7 +102,6 @@ class _Comparison:
         self.places = {label: [i for i, run in enumerate(self.runs) if run.label == label] for label in self.labels}
         all_pairs = list(combinations(self.labels, 2))
         self.pairs = all_pairs if len(self.labels) <= ALL_PAIRS else [pair for pair in all_pairs if pair[0] == self.labels[0]]
-        self.weights = {label: bootstrap.replica_weights(len(self.places[label]), resamples, seed, label) for label in self.labels}
         self._resample()
 
     # ---- jobs ----
@@ -98,11 +110,19 @@ class _Comparison:
         """The jobs that could be measured in all runs, in the same order for each: that of submission, in the mean of the runs."""
         settings = self.settings
         machine = (settings["processors"], settings["nodes"], settings["warmup_cut"], settings["cooldown_cut"])
-        frames = [
-            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations).inside for run in self.runs
+        populations = [
+            Population.of(run.jobs, *machine, suspensions=run.suspensions, allocations=run.allocations, executions=run.executions)
+            for run in self.runs
         ]
+        frames = [population.inside for population in populations]
         immediate = job_value("immediate_fraction", Settings.of(settings)).mean()
-        self.immediate = [frame.select(immediate).item() for frame in frames]
+        waits = [population.waits for population in populations]
+        # One horizon for all runs: a mean up to another one is another quantity.
+        settings["wait_horizon"] = common_horizon(waits)
+        self.recomputed = {
+            "immediate_fraction": [frame.select(immediate).item() for frame in frames],
+            ANSWER_CENSORED: [one.restricted_mean(settings["wait_horizon"]) if len(one.started) else None for one in waits],
+        }
         of_each = pl.concat([frame.select("id", "a") for frame in frames]).group_by("id").agg(pl.len(), pl.col("a").mean().round(6))
         common = of_each.filter(pl.col("len") == len(frames)).sort("a", "id").select("id")
         self.left_out = of_each.height - common.height
@@ -121,7 +141,7 @@ class _Comparison:
         drawn = [draws.drawn(counts) for _, counts in self.blocks.counts()]
         points, points_by_cell, jobs_by_cell = draws.drawn(np.ones((1, frames[0].height), np.int32))
         whole, by_cell, sizes = (np.concatenate([part[k] for part in drawn]) for k in range(3))
-        self.whole = _Group([*sums.above, *(name for group in groups for name in group)], points[0], whole, self.blocks.widening())
+        self.whole = _Group([*sums.above, *(name for group in groups for name in group)], points[0], whole, self.blocks.number)
         self.classes = []
         for description, of_these in classes_of(self.cells):
             jobs = int(jobs_by_cell[0, of_these].sum())
@@ -129,7 +149,8 @@ class _Comparison:
                 CLASS_METRICS,
                 together(points_by_cell, jobs_by_cell, of_these)[0],
                 together(by_cell, sizes, of_these),
-                self.blocks.widening(jobs) if jobs >= FEWEST_JOBS else math.nan,
+                min(jobs, self.blocks.number) if jobs >= FEWEST_JOBS else math.nan,
+                None if len(of_these) == len(self.cells.keys) else frozenset(of_these),
             )
             self.classes.append((description, jobs, group))
 
@@ -145,6 +166,10 @@ class _Comparison:
         validity = {run.folder: run.metrics["validity"] for run in self.runs}
         unsure = {run: found["reasons"] for run, found in validity.items() if found.get("verdict") == "inconclusive"}
         invalid = {run: found["reasons"] for run, found in validity.items() if not found["valid"] and run not in unsure}
+        metrics = {name: self._metric(name) for name in METRICS}
+        classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
+        answer = answer_of(run.metrics for run in self.runs)
+        compared = judge(self.claims, answer)
         content = {
             "baseline": self.labels[0],
             "configurations": [
@@ -156,11 +181,15 @@ class _Comparison:
                 "resamples": self.resamples,
                 "seed": self.seed,
                 "block_length": self.blocks.length,
-                "block_widening": self.blocks.widening(),
+                "correction": "Holm",
+                "compared": compared,
+                "margin": self.margin,
+                "equivalence_level": EQUIVALENCE_LEVEL,
             },
             "settings": self.settings,
-            "metrics": {name: self._metric(name) for name in METRICS},
-            "classes": [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes],
+            "answer": answer,
+            "metrics": metrics,
+            "classes": classes,
             "validity": {"valid": not (invalid or unsure), "invalid": invalid, "inconclusive": unsure},
         }
         rounded: dict[str, Any] = _rounded(content)
@@ -168,7 +197,7 @@ class _Comparison:
 
     def _metric(self, name: str) -> dict[str, Any]:
         metric = METRICS[name]
-        values = self.immediate if name == "immediate_fraction" else [run.metrics["metrics"].get(name) for run in self.runs]
+        values = self.recomputed.get(name) or [run.metrics["metrics"].get(name) for run in self.runs]
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
         missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
         known = np.array([math.nan if value is None else value for value in values], np.float64)
@@ -190,13 +219,13 @@ class _Comparison:
         """Members configurations, resampled and pairs of a metric. values: of each run, as reported."""
         column = list(group.names).index(name)
         points = group.points[:, column]
-        draws = group.draws[:, :, column] if group.draws.size and not math.isnan(group.widening) else None
+        draws = group.draws[:, :, column] if group.draws.size and not math.isnan(group.blocks) else None
         several = any(len(places) > 1 for places in self.places.values())
         over = [word for word, is_so in (("jobs", draws is not None), ("replicas", several)) if is_so]
         return {
             "configurations": {label: self._values(values[places]) for label, places in self.places.items()},
             "resampled": over,
-            "pairs": [self._pair(name, pair, points, draws, group.widening, missing) for pair in self.pairs],
+            "pairs": [self._pair(name, pair, group, points, draws, missing) for pair in self.pairs],
         }
 
     @staticmethod
@@ -212,9 +241,9 @@ class _Comparison:
         self,
         name: str,
         pair: tuple[str, str],
+        group: _Group,
         points: Floats,
         draws: Floats | None,
-        widening: float,
         missing: Mapping[str, str],
     ) -> dict[str, Any]:
         places = [self.places[label] for label in pair]
@@ -226,75 +255,49 @@ class _Comparison:
             return {**head, **_UNKNOWN, **verdict(name, Finding(unknown=reason)).as_json()}
         base, mean = (float(some.mean()) for some in values)
         drawn = None if draws is None else [draws[:, some].mean(axis=1) for some in places]
-        chance = _Chance(values, [self.weights[label] for label in pair], drawn, widening, self.resamples)
+        errors = [self._emulation_error(name, some) for some in places]
+        chance = Chance(values, drawn, group.blocks, (errors[0], errors[1]))
+        scale = 100 / abs(base) if base else None
+        difference, relative = chance.difference(), chance.relative()
+        runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
+        against = hindrance(name, runs, (base, mean), self.settings["immediate_below"])
+        if against is None and not chance.is_replicated:
+            against = "one replica tells nothing of the noise"
+        if against is None and 0 < abs(mean - base) <= sum(errors):
+            against = f"the emulation may have added {amount_of(name, sum(errors))}"
+        finding = Finding(
+            difference=mean - base,
+            interval=None if difference is None else difference.interval(),
+            percent=None if scale is None else (mean - base) * scale,
+            percent_interval=None if scale is None or relative is None else relative.percent(),
+            equivalence_interval=None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL),
+            margin=self.margin,
+            of_these_jobs=draws is None,
+            hindrance=against,
+        )
         gaps = np.concatenate([_gaps(some) for some in values])
         floor = float(gaps.max()) if chance.is_replicated else None
-        scale = 100 / abs(base) if base else None
-        between = chance.difference()
-        finding = Finding(
-            mean - base,
-            between,
-            floor,
-            None if scale is None else (mean - base) * scale,
-            None if scale is None else chance.percent(),
-            None if scale is None or floor is None else floor * scale,
-        )
-        noise = None if floor is None else {"largest": floor, "rms": _rms(gaps), "rms_interval": _rms_interval(places, draws)}
-        return {
+        entry = {
             **head,
             "baseline_mean": base,
             "mean": mean,
             "difference": finding.difference,
             "percent": finding.percent,
-            "interval": between,
+            "interval": finding.interval,
             "percent_interval": finding.percent_interval,
-            "noise_floor": noise,
-            "noise_floor_percent": finding.percent_floor,
-            **verdict(name, finding).as_json(),
+            "equivalence_interval": finding.equivalence_interval,
+            "emulation": sum(errors),
+            "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
+            "noise_floor_percent": None if scale is None or floor is None else floor * scale,
         }
+        p = None if against is not None or relative is None else relative.p
+        self.claims.append(Claim(entry, name, group.jobs, finding, p))
+        return entry
 
-
-@dataclass(frozen=True)
-class _Chance:
-    """Draws of the difference between two configurations (the second minus the first), for its interval.
-
-    values: of the replicas of each; weights: what drawing replicas adds to their equal weights; drawn: means of the replicas in
-    each resample of jobs, or None; widening: what draws of jobs are expanded by
-    """
-
-    values: Sequence[Floats]
-    weights: Sequence[Floats]
-    drawn: Sequence[Floats] | None
-    widening: float
-    resamples: int
-
-    @property
-    def is_replicated(self) -> bool:
-        return all(len(some) > 1 for some in self.values)
-
-    def difference(self) -> bootstrap.Interval:
-        """Interval of the difference between the means."""
-        by_jobs = None if self.drawn is None else self.drawn[1] - self.drawn[0]
-        return self._interval(float(self.values[1].mean() - self.values[0].mean()), by_jobs, self.values)
-
-    def percent(self) -> bootstrap.Interval:
-        """Interval of the difference in per cent of the first mean: from that of the logarithm of the ratio of the means, which is
-        symmetric in the two configurations. Where a mean may be 0, the interval of the difference divided by the first mean.
-        """
-        base, mean = (float(some.mean()) for some in self.values)
-        if min(base, mean) <= 0 or any((some <= 0).any() for some in self.drawn or []):
-            between = self.difference()
-            return None if between is None or not base else (100 * between[0] / abs(base), 100 * between[1] / abs(base))
-        by_jobs = None if self.drawn is None else np.log(self.drawn[1]) - np.log(self.drawn[0])
-        between = self._interval(math.log(mean / base), by_jobs, [self.values[0] / base, self.values[1] / mean])
-        return None if between is None else (100 * math.expm1(between[0]), 100 * math.expm1(between[1]))
-
-    def _interval(self, middle: float, by_jobs: Floats | None, values: Sequence[Floats]) -> bootstrap.Interval:
-        if by_jobs is None and not self.is_replicated:
-            return None
-        draws = np.full(self.resamples, middle) if by_jobs is None else bootstrap.expanded(by_jobs, self.widening)
-        by_replicas = self.weights[1] @ values[1] - self.weights[0] @ values[0]
-        return bootstrap.interval(draws + bootstrap.widen_replicas(values) * by_replicas)
+    def _emulation_error(self, name: str, places: Sequence[int]) -> float:
+        """By how much the emulation may have changed a metric, in the mean of these runs; 0 where metrics.json says nothing."""
+        found = [(self.runs[one].metrics.get("errors", {}).get(name) or {}).get("emulation") or 0.0 for one in places]
+        return float(np.mean(found))
 
 
 _UNKNOWN = dict.fromkeys(
@@ -305,8 +308,12 @@ _UNKNOWN = dict.fromkeys(
         "percent",
         "interval",
         "percent_interval",
+        "equivalence_interval",
+        "emulation",
         "noise_floor",
         "noise_floor_percent",
+        "p",
+        "p_corrected",
     )
 )
 
@@ -318,14 +325,6 @@ def _gaps(values: Floats) -> Floats:
 
 def _rms(gaps: Floats) -> float:
     return float(np.sqrt(np.mean(gaps**2)))
-
-
-def _rms_interval(places: Sequence[Sequence[int]], draws: Floats | None) -> bootstrap.Interval:
-    """The middle 95 % of the root mean square difference of two replicas, over resamples of the jobs."""
-    if draws is None:
-        return None
-    gaps = [draws[:, one] - draws[:, other] for some in places for one, other in combinations(some, 2)]
-    return bootstrap.interval(np.sqrt(np.mean(np.square(gaps), axis=0)))
 
 
 def _rounded(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Words for a difference between two configurations: its size, its interval, and whether it is beyond the noise floor."""
+"""Words for a difference between two configurations: its size, its interval, and what may be claimed of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from mirage.metrics.registry import METRICS
 
-_ROUNDING = 1e-9  # equal sums in another order
-_VERDICTS = {"none": "no difference", "undecided": "undecided", "unknown": "unknown"}
+_ERROR = 0.05  # chance of a false claim among all claims of better or worse
+_VERDICTS = ("equivalent", "undecided", "unknown")
 
 
 def judged(code: str, better: str) -> str:
     """Word for the code of a verdict in tables: better or worse, or higher or lower for a metric without a better direction."""
+    if code == "none":
+        return "no difference"  # of an earlier release
     if code in _VERDICTS:
-        return _VERDICTS[code]
+        return code
     return code if better == "neither" else "better" if code == better else "worse"
 
 
@@ -22,22 +24,31 @@ def judged(code: str, better: str) -> str:
 class Finding:
     """What is known of the difference of a metric between a configuration and its baseline, in the metric's unit and in per cent.
 
-    interval: None if there is none; floor: the largest difference between two replicas of one configuration, None for one
-    replica; percent...: None where the baseline is 0; unknown: why there is no difference
+    interval: of 95 %, None if there is none
+    percent, percent_interval: None where the baseline is 0
+    equivalence_interval: of 90 %, in per cent
+    margin: per cent within which two configurations are equivalent
+    of_these_jobs: whether the chance is that of the replicas only, so that nothing is said of other jobs
+    p: corrected; None where nothing may be claimed
+    hindrance: why nothing may be claimed
+    unknown: why there is no difference
     """
 
     difference: float = 0.0
     interval: tuple[float, float] | None = None
-    floor: float | None = None
     percent: float | None = None
     percent_interval: tuple[float, float] | None = None
-    percent_floor: float | None = None
+    equivalence_interval: tuple[float, float] | None = None
+    margin: float = 5.0
+    of_these_jobs: bool = False
+    p: float | None = None
+    hindrance: str | None = None
     unknown: str | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """code: lower, higher (than the baseline, beyond chance and noise), none, undecided or unknown; words: part of a sentence."""
+    """code: lower, higher (than the baseline), equivalent, undecided or unknown; words: part of a sentence."""
 
     code: str
     words: str
@@ -50,31 +61,48 @@ def verdict(name: str, found: Finding) -> Verdict:
     """The verdict on a metric, by the rules of docs/comparison.md."""
     if found.unknown is not None:
         return Verdict("unknown", f"not known: {found.unknown}")
-    unit: str
-    if found.percent is None:
-        unit, value, between, floor = METRICS[name].unit, found.difference, found.interval, found.floor
-    else:
-        unit, value, between, floor = "%", found.percent, found.percent_interval, found.percent_floor
+    less, more = METRICS[name].comparative
+    unit, value, between = (
+        (METRICS[name].unit, found.difference, found.interval)
+        if found.percent is None
+        else ("%", found.percent, found.percent_interval)
+    )
 
     def amount(number: float) -> str:
         return f"{figures(abs(number))} {unit}".rstrip()
 
-    less, more = METRICS[name].comparative
-    told = f"{amount(value)} {less if value < 0 else more} {METRICS[name].in_sentences}"
-    if value == 0 and not floor and (between is None or max(map(abs, between)) < _ROUNDING):
-        return Verdict("none", "no difference")
-    if floor is not None and abs(value) <= floor:
-        return Verdict("none", f"no difference beyond the noise floor ({amount(floor)})")
-    if between is None:
-        why = "one replica tells neither an interval nor a noise floor" if floor is None else "too few jobs for an interval"
-        return Verdict("undecided", f"undecided: {told}, but {why}")
-    low, high = between
-    if low <= 0 <= high:
-        ends = " to ".join(f"{amount(end)} {less if end < 0 else more}" for end in between)
-        return Verdict("undecided", f"undecided: {told}, but the interval includes zero ({ends})")
-    near, far = sorted((abs(low), abs(high)))
-    noise = "by jobs alone: one replica tells no noise floor" if floor is None else f"the noise floor is {amount(floor)}"
-    return Verdict("lower" if value < 0 else "higher", f"{told} ({figures(near)} to {amount(far)}); {noise}")
+    def ends(both: tuple[float, float]) -> str:
+        """(3.0 to 7.0 %), and (12 % shorter to 3.0 % longer) where it includes zero."""
+        if both[0] <= 0 <= both[1]:
+            return " to ".join(f"{amount(end)} {less if end < 0 else more}" for end in both)
+        near, far = sorted(map(abs, both))
+        return f"{figures(near)} to {amount(far)}"
+
+    size = f"{amount(value)} {less if value < 0 else more}"
+    told = f"{size} {METRICS[name].in_sentences}" if value else f"the same {METRICS[name].in_sentences}"
+    only = ", for these jobs" if found.of_these_jobs else ""
+    if found.hindrance is not None:
+        return Verdict("undecided", f"undecided: {told}, but {found.hindrance}")
+    if between is None or found.p is None:
+        return Verdict("undecided", f"undecided: {told}, but nothing tells its chance")
+    if (within := found.equivalence_interval) is not None and max(map(abs, within)) < found.margin:
+        low_to_high = " to ".join(f"{amount(end)} {less if end < 0 else more}" for end in within)
+        return Verdict("equivalent", f"equivalent within {found.margin:g} %: {size if value else 'the same'} ({low_to_high}){only}")
+    if found.p <= _ERROR:
+        return Verdict("lower" if value < 0 else "higher", f"{told} ({ends(between)}){only}")
+    if between[0] <= 0 <= between[1]:
+        return Verdict("undecided", f"undecided: {told}, but the interval includes zero ({ends(between)})")
+    return Verdict("undecided", f"undecided: {told} ({ends(between)}), but p is {p_text(found.p)}, corrected for the whole table")
+
+
+def amount_of(name: str, value: float) -> str:
+    """A value of a metric in its unit: 18 s, 0.34."""
+    return f"{figures(value)} {METRICS[name].unit}".rstrip()
+
+
+def p_text(value: float) -> str:
+    """A p value: 0.034, 1, < 0.001."""
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"
 
 
 def figures(value: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -17,7 +17,11 @@ from mirage.terminal.screen import Screen, about
 VALIDITY = (
     ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
-    ("launch_cost", "run time taken off each job, because a launch takes as long", "s"),
+    ("launch_cost", "run time taken off each job, because a launch takes as long; mean", "s"),
+    ("launch_cost_error", "its standard error, the largest of all jobs'", "s"),
+    ("clipped", "jobs that ran for less than their launch costs, and whose programs do not run at all", "share"),
+    ("freed_p50", "from a job's end until other jobs may have its processors, median", "s"),
+    ("freed_p99", "the same, 99th percentile", "s"),
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
@@ -55,6 +59,37 @@ def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
     if unit == "s":
         return f"{value:.2f} s" + (f" ({about(value)})" if value >= 90 else "")
     return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+_ERRORS = {
+    "emulation": "what the emulation may have added or taken away (docs/emulation-error.md)",
+    "jobs": "half the 95 % interval by resampling the jobs",
+}
+"""Kinds of errors of a metric, in the order in which they are shown."""
+
+
+def kinds_of_errors(metrics: Mapping[str, Any]) -> list[str]:
+    """The kinds of errors that any metric in metrics.json has."""
+    errors = metrics.get("errors", {}).values()
+    return [kind for kind in _ERRORS if any(of_metric.get(kind) is not None for of_metric in errors)]
+
+
+def about_errors(kinds: Sequence[str]) -> str:
+    """Explains the errors in a table of metrics."""
+    return f"value ± {' ± '.join(_ERRORS[kind] for kind in kinds)}; -: error_reasons in metrics.json has the reason"
+
+
+def errors_text(metrics: Mapping[str, Any], name: str, kinds: Sequence[str]) -> str:
+    """The half widths of a metric's errors, in its unit, with two digits: " ± 9.1 ± 61"; "" if it has none."""
+    errors = [metrics.get("errors", {}).get(name, {}).get(kind) for kind in kinds]
+    if all(error is None for error in errors):
+        return ""
+    return "".join(f" ± {'-' if error is None else two_digits(error)}" for error in errors)
+
+
+def two_digits(value: float) -> str:
+    """A number above 0 with two significant digits, without an exponent."""
+    return f"{float(f'{value:.2g}'):.12f}".rstrip("0").rstrip(".")
 
 
 def _with_bound(words: str, bound: float | None) -> str:
@@ -112,7 +147,14 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     if all(value is None for _, value, _, _ in rows):
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
     else:
-        parts.append(_table([(name, value_text(value, unit), meaning) for name, value, unit, meaning in rows]))
+        kinds = kinds_of_errors(metrics)
+        parts.append(
+            _table(
+                [(name, value_text(value, unit) + errors_text(metrics, name, kinds), words) for name, value, unit, words in rows]
+            )
+        )
+        if kinds:
+            parts.append(about_errors(kinds))
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:

@@ -40,6 +40,19 @@ def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, opti
     return frame
 
 
+def check_rows(path: Path, rows: pl.DataFrame, faults: Mapping[str, pl.Expr], parameter: str) -> None:
+    """Raises WrongUse for the first row, in the order of the file, that has a fault: message (with columns in braces) and test. The
+    first fault of a row that applies is named."""
+    number = pl.lit(len(faults), pl.Int64)
+    for place, fault in reversed(list(enumerate(faults.values()))):
+        number = pl.when(fault).then(pl.lit(place, pl.Int64)).otherwise(number)
+    found = rows.select(number).to_series()
+    if (wrong := (found < len(faults)).arg_true()).len():
+        line = wrong[0]
+        message = list(faults)[found[line]].format(**rows.row(line, named=True))
+        raise WrongUse(f"{path} line {line + 2}: {message}", parameter=parameter)
+
+
 def check_lines(path: Path, parameter: str) -> None:
     """Raises WrongUse for the first line whose number of fields differs from the heading's, and for a file that cannot be read.
 

@@ -37,9 +37,8 @@ _ADDED = {
     "suspended": ("Suspended",),
     "nodes": ("AllocNodes", "NNodes", "AllocTRES"),
     "held": ("Eligible", "Reason"),
-    "eligible": ("Eligible",),
 }
-_ARRAYS = ("array_job", "array_task", "array_limit")
+_ARRAYS = ("array_job", "array_task")
 # sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
 # it may be an option of the job script.
 _DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
@@ -57,10 +56,9 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
 
     suspended: seconds; not part of `run_time`, like sacct's Elapsed
     nodes: allocated nodes; -1 if none or unknown
-    array_job, array_task, array_limit: 7 and 3 for JobID 7_3, and the most tasks that may run at once; null for other jobs
+    array_job, array_task: 7 and 3 for JobID 7_3; null for other jobs
     dependency: the value of sbatch's --dependency; null for other jobs
     held: whether the job was cancelled while it waited and never could start (`sacct_requests.held`)
-    eligible: seconds from the submission until the job became eligible; -1 if unknown or never
     not_played: kinds of requests that a replay does not play (`sacct_requests.KINDS`), a list; only if a job has one
 
     Raises WrongUse, with the line number, if half of the lines or more cannot be read unambiguously.
@@ -158,6 +156,10 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
     allocated = _first_above_0(_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))
     asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
     asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
+    array_limit = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
+    dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
+    # sacct prints whole seconds. A job with a dependency becomes eligible later as well.
+    waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null()
     facts = (
         rows.lazy()
         .select(
@@ -168,13 +170,12 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             # The components of a heterogeneous job (7+0) can be referred to by its number too.
             array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
             array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
-            array_limit=pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$")),
-            dependency=pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2)),
+            dependency=dependency,
+            not_played=sacct_requests.not_played(there, array_limit, waits),
             submit=date("Submit"),
             start=date("Start"),
             end=date("End"),
             eligible=date("Eligible"),
-            not_played=sacct_requests.not_played(there),
             **({"Reason": col("Reason")} if "Reason" in there else {}),
             suspended=_duration("Suspended").fill_null(0),
             elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
@@ -216,8 +217,7 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     }
     values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
     nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
-    eligible = (col("eligible") - col("submit")).fill_null(-1)
-    return facts.select(*values, "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes, eligible=eligible)
+    return facts.select(*values, "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes)
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:

@@ -9,18 +9,31 @@ import polars as pl
 _HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
 _OPTIONS = {
     "begin": r"--begin[=\s]|-b\s*\S",
-    "node_count": r"--nodes[=\s]|-N\s*[0-9]",
+    "node_count": r"--nodes[=\s]|-N\s*[0-9]|--n?tasks-per-node[=\s]",
+    "node_list": r"--nodelist[=\s]|--exclude[=\s]|--nodefile[=\s]",
     "exclusive": r"--exclusive\b",
     "constraint": r"--constraint[=\s]|-C\s*\S",
+    "features": r"--prefer[=\s]|--batch[=\s]",
     "licence": r"--licenses[=\s]|-L\s*\S",
     "reservation": r"--reservation[=\s]",
     "gres": r"--gres[=\s]|--gpus|-G\s*\S",
+    "burst_buffer": r"--bbf?[=\s]",
 }
 """Options of sbatch by kind of request, as regular expressions for SubmitLine."""
-_COLUMNS = {"constraint": "Constraints", "licence": "Licenses", "reservation": "Reservation"}
-_NOTHING = ("", "(null)", "None", "none")
+_COLUMNS = {
+    "constraint": ("Constraints",),
+    "licence": ("Licenses",),
+    "reservation": ("Reservation",),
+    "gres": ("ReqGRES", "AllocGRES"),
+}
+_NOTHING = ("", "(null)", "None", "none", "0")
+_RESOURCES = {"gres": "gres", "licence": "license", "burst_buffer": "bb"}
+"""Types of trackable resources by kind of request."""
 
-KINDS = ("gres", "constraint", "licence", "reservation", "node_count", "exclusive", "begin", "heterogeneous")
+KINDS = (
+    "gres", "constraint", "features", "licence", "reservation", "burst_buffer", "node_count", "node_list", "exclusive", "begin",
+    "array_limit", "heterogeneous",
+)  # fmt: skip
 """Kinds of requests that are not played. Such a job is submitted with its processors, memory and time limit only."""
 
 
@@ -35,22 +48,31 @@ def held(columns: Collection[str], unused: pl.Expr, eligible: pl.Expr) -> pl.Exp
     return unused & (reason | never)
 
 
-def not_played(columns: Collection[str]) -> pl.Expr:
-    """The kinds of requests (`KINDS`) of a job that are not played, as a list; `columns`: those that the output has.
+def not_played(columns: Collection[str], array_limit: pl.Expr, waits: pl.Expr) -> pl.Expr:
+    """The kinds of requests (`KINDS`) of a job that are not played, as a list.
+
+    columns: those that the output has; array_limit: the most tasks of the job's array that may run at once, null if not limited;
+    waits: whether the job became eligible later than it was submitted, and not because of a dependency
 
     SubmitLine is searched for options of sbatch, so options inside the job script, and those of another command line, are not seen.
     """
 
     def found(kind: str) -> pl.Expr:
-        signs: list[pl.Expr] = []
-        if kind in _COLUMNS and _COLUMNS[kind] in columns:
-            signs.append(~pl.col(_COLUMNS[kind]).is_in(_NOTHING))
+        signs = [~pl.col(column).is_in(_NOTHING) for column in _COLUMNS.get(kind, ()) if column in columns]
         if kind in _OPTIONS and "SubmitLine" in columns:
             signs.append(pl.col("SubmitLine").str.contains(rf"(?:^|\s)(?:{_OPTIONS[kind]})"))
-        if kind == "gres":
-            signs += [pl.col(column).str.contains(r"(?:^|,)gres/") for column in ("ReqTRES", "AllocTRES") if column in columns]
+        if kind in _RESOURCES:
+            resource = rf"(?:^|,){_RESOURCES[kind]}/"
+            signs += [pl.col(column).str.contains(resource) for column in ("ReqTRES", "AllocTRES") if column in columns]
+        if kind == "node_count" and "ReqNodes" in columns:
+            # A job has one node if it does not ask for more.
+            signs.append(pl.col("ReqNodes").cast(pl.Float64, strict=False) > 1)
         if kind == "heterogeneous" and "JobID" in columns:
             signs.append(pl.col("JobID").str.contains("+", literal=True))
-        return pl.any_horizontal(signs) if signs else pl.lit(False)
+        if kind == "array_limit":
+            signs.append(array_limit > 0)
+        if kind == "begin":
+            signs.append(waits)
+        return pl.any_horizontal(sign.fill_null(False) for sign in signs) if signs else pl.lit(False)
 
     return pl.concat_list(pl.when(found(kind)).then(pl.lit(kind)) for kind in KINDS).list.drop_nulls()

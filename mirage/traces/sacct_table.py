@@ -55,7 +55,7 @@ _USED = (
     "ReqMem", "User", "UID", "Group", "GID", "Partition", "QOS",
 )  # fmt: skip
 # These are read as well, but two ways to repair a line may differ in them.
-_TAKEN = (*_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation")
+_TAKEN = (*_USED, "SubmitLine", "Eligible", "Reason", "Constraints", "Licenses", "Reservation", "ReqGRES", "AllocGRES")
 _REQUIRED = (
     ("JobID", "JobIDRaw"),
     ("Submit",),

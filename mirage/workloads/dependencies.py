@@ -269,15 +269,11 @@ def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[
 
 
 def arrays(window: pl.DataFrame) -> dict[str, int]:
-    """Number of array tasks, of arrays, and of tasks under a limit of simultaneous tasks.
-
-    Tasks are submitted as jobs of their own; the limit is not reproduced.
-    """
+    """Number of array tasks, and of arrays. Tasks are submitted as jobs of their own."""
     if "array_task" not in window.columns:
         return {}
     tasks = window.filter(pl.col("array_task").is_not_null())
     return {
         "array_tasks": tasks.height,
         "arrays": tasks["array_job"].n_unique(),
-        "array_tasks_limited": tasks.filter(pl.col("array_limit") > 0).height,
     }

@@ -15,7 +15,7 @@ import polars as pl
 
 from mirage.traces import swf
 from mirage.traces.trace import Trace
-from mirage.workloads import dependencies, requests
+from mirage.workloads import dependencies, not_played, requests
 from mirage.workloads.presets import CANCELLED, QUEUED, RUNNING, never_ran, presets
 from mirage.workloads.selection import Selection, Taken, take
 from slurm_mirage.base.errors import WrongUse
@@ -47,6 +47,7 @@ class Workload:
         memory                    requested memory in kB per processor; null: unknown
         partition_name, qos_name  names from sacct (a job may list several partitions); "" if unknown
         status, user, group, executable, queue, partition: as in the log
+        not_played                kinds of requests that no configuration plays (not_played.WORDS), separated by blanks; "": none
     excluded: number of jobs left out before the last selected one, by reason
     notes: number of jobs by kind of change
     limits: number of distinct requested times before, and of distinct time limits in minutes after the preparation, without preset
@@ -143,14 +144,18 @@ def prepare(
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
+    names_others = (
+        limited["dependency"].is_not_null() if "dependency" in limited.columns else pl.repeat(False, limited.height, eager=True)
+    )
     limited, waiting = dependencies.waiting(limited, depend, shrink_percent / 100)
+    limited = limited.with_columns(not_played=not_played.of_log(limited, pl.lit(names_others)))
     _check_width(limited, classes)
     nodes = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(
         "id", "submit", "processors", nodes.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
-        "qos_name",
+        "qos_name", "not_played",
     )  # fmt: skip
     notes = {
         "preset_running": submitted.filter(pl.col("preset") == RUNNING).height,
@@ -164,7 +169,6 @@ def prepare(
         "limits_extended": submitted.filter("limit_extended").height,
         **waiting,
         **dependencies.arrays(limited),
-        **_not_played(limited),
         **(_left_behind(taken) if preset == "none" else {}),
     }
     # The reduced requested times of preset jobs are not requests of users, so they are not counted.
@@ -190,20 +194,6 @@ def _left_behind(taken: Taken) -> dict[str, int]:
         "left_running_processors": int(running["processors"].sum()),
         "left_queued": state.height - running.height,
     }
-
-
-def _not_played(jobs: pl.DataFrame) -> dict[str, int]:
-    """Number of jobs by kind of request in the log of sacct that is not played (`sacct_requests.KINDS`), and with any of them."""
-    counts = {}
-    if "eligible" in jobs.columns:
-        # sacct prints whole seconds. A job with a dependency becomes eligible later as well, and is delayed by the dependency here.
-        depends = pl.col("dependency") != ""
-        counts["eligible_later"] = jobs.filter((pl.col("eligible") > 1) & ~depends).height
-    if "not_played" in jobs.columns:
-        kinds = jobs["not_played"].explode().value_counts(name="count").drop_nulls()
-        counts |= {f"not_played_{kind}": count for kind, count in sorted(kinds.iter_rows())}
-        counts["not_played"] = jobs.filter(pl.col("not_played").list.len() > 0).height
-    return counts
 
 
 def _check_knobs(shrink_percent: float, overrun: str, sizes: str) -> None:

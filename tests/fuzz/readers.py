@@ -101,6 +101,7 @@ def _schedule(path: Path) -> None:
         schedule.processors or 64,
         schedule.nodes,
         suspensions=schedule.suspensions,
+        executions=schedule.executions,
         immediate_below=schedule.immediate_below,
         allocations=schedule.allocations,
     )

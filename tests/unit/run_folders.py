@@ -80,7 +80,7 @@ class RunFolder:
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
-        self.workload.append({"id": number, **times, "requested": 3600.0, **workload})
+        self.workload.append({"id": number, **times, "requested": 3600.0, "processors": processors, **workload})
         if submitted:
             self.submitted(number, 100 + number, lag)
         return number

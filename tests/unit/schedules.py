@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
+from scipy import stats
 
-from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
 
 TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
 
@@ -39,6 +40,9 @@ class Job(NamedTuple):
     """It is submitted at a, waits for w, is suspended for z, runs for t on p processors of c nodes; or is cancelled after w.
 
     changes: seconds after the start, processors and nodes from then on; in order of time
+    earlier: begin and end of executions before, in seconds after the submission, within the wait
+    ineligible: for how long after its submission it is not eligible
+    failed: its node failed, so that its work is lost
     """
 
     a: float
@@ -50,6 +54,16 @@ class Job(NamedTuple):
     cancelled: bool = False
     preset: bool = False
     changes: tuple[tuple[float, int, int], ...] = ()
+    earlier: tuple[tuple[float, float], ...] = ()
+    ineligible: float = 0.0
+    failed: bool = False
+
+    def runs_earlier(self, now: float) -> bool:
+        return any(self.a + begin <= now < self.a + end for begin, end in self.earlier)
+
+    def waits(self, now: float) -> bool:
+        """Whether it asks for processors."""
+        return self.a + self.ineligible <= now < self.s and not self.runs_earlier(now)
 
     def size(self, now: float) -> tuple[int, int]:
         """Processors and nodes at this time, or of those that it would hold if it were not suspended."""
@@ -91,11 +105,18 @@ def as_frames(jobs: Sequence[Job], *, with_nodes: bool) -> tuple[pl.DataFrame, p
             "processors": job.p,
             "nodes": job.c if with_nodes else None,
             "preset": "queued" if job.preset else None,
+            "eligible": job.a + job.ineligible,
         }
         how = {"end": job.s, "state": "CANCELLED"} if job.cancelled else {"start": job.s, "end": job.f, "suspended": job.z}
-        rows.append({**row, **how})
+        rows.append({**row, **how, **({"state": "NODE_FAIL"} if job.failed and not job.cancelled else {})})
     periods = [(n, job.s, job.s + job.z) for n, job in enumerate(jobs, 1) if job.z and not job.cancelled]
     return frame(*rows), stops(*periods)
+
+
+def executions(jobs: Sequence[Job]) -> pl.DataFrame:
+    """Their earlier executions, as in executions.csv."""
+    rows = [(n, job.a + begin, job.a + end) for n, job in enumerate(jobs, 1) for begin, end in job.earlier]
+    return pl.DataFrame(rows, schema=EXECUTIONS_SCHEMA, orient="row")
 
 
 def allocations(jobs: Sequence[Job]) -> pl.DataFrame:
@@ -105,24 +126,29 @@ def allocations(jobs: Sequence[Job]) -> pl.DataFrame:
 
 
 class Piece(NamedTuple):
-    """For dt seconds jobs waited that asked for so many processors, and so many processors and nodes were busy."""
+    """For dt seconds jobs waited that asked for so many processors, so many processors and nodes were busy, and so many of these
+    processors with work that was lost."""
 
     dt: float
     waiting: int
     busy: int
     busy_nodes: int
+    lost: int = 0
 
 
 def by_looking(jobs: Sequence[Job], begin: float, end: float) -> list[Piece]:
     """Looks at every job at every moment at which anything happens."""
     marks = {m for job in jobs for m in (job.a, job.s, job.s + job.z, job.f, *(job.s + after for after, *_ in job.changes))}
+    marks |= {job.a + after for job in jobs for after in (job.ineligible, *(at for execution in job.earlier for at in execution))}
     marks = {m for m in marks if begin < m < end} | {begin, end}
     pieces = []
     for now, then in itertools.pairwise(sorted(marks)):
-        waiting = [job for job in jobs if job.a <= now < job.s]
+        waiting = [job for job in jobs if job.waits(now)]
+        again = [(job.p, job.c) for job in jobs if job.runs_earlier(now)]
         busy = [job for job in jobs if not job.cancelled and job.s + job.z <= now < job.f]
-        sizes = [job.size(now) for job in busy]
-        pieces.append(Piece(then - now, sum(job.p for job in waiting), sum(p for p, _ in sizes), sum(c for _, c in sizes)))
+        sizes = [*(job.size(now) for job in busy), *again]
+        lost = sum(p for p, _ in again) + sum(job.size(now)[0] for job in busy if job.failed)
+        pieces.append(Piece(then - now, sum(job.p for job in waiting), sum(p for p, _ in sizes), sum(c for _, c in sizes), lost))
     return pieces
 
 
@@ -159,6 +185,13 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
+def restricted_mean(waits: Sequence[float], censored: Sequence[float]) -> float:
+    """Area below scipy's Kaplan-Meier estimate of the share of jobs that still wait, up to the longest wait."""
+    still = stats.ecdf(stats.CensoredData(uncensored=list(waits), right=list(censored))).sf
+    edges = [0.0, *still.quantiles]
+    return math.fsum(high * (b - a) for high, (a, b) in zip([1.0, *still.probabilities], itertools.pairwise(edges), strict=False))
+
+
 class Measured(NamedTuple):
     metrics: dict[str, float | None]
     distribution: dict[int, float] | None
@@ -185,6 +218,7 @@ def slowly(
     pieces = looks(jobs, begin, end)
     lost = math.fsum(min(piece.waiting, max(0, processors - piece.busy)) * piece.dt for piece in pieces)
     used = math.fsum(piece.busy * piece.dt for piece in pieces)
+    wasted = math.fsum(piece.lost * piece.dt for piece in pieces)
     at: dict[int, list[float]] = {}
     for piece in pieces:
         at.setdefault(min(nodes, piece.busy_nodes), []).append(piece.dt)
@@ -203,6 +237,9 @@ def slowly(
         "wait_median": statistics.median(waits),
         **{f"wait_p{n}": percentile(waits, n / 100) for n in (90, 95, 99)},
         "wait_max": max(waits),
+        "wait_restricted_mean": restricted_mean(
+            waits, [job.w for job in jobs if job.cancelled and not job.preset and (begin <= job.a <= end or not (warmup or cooldown))]
+        ),
         "response_mean": mean(job.r for job in inside),
         "slowdown_mean": mean(job.r / job.t for job in some),
         "bounded_slowdown_mean": mean(max(1, job.r / max(tau, job.t)) for job in inside),
@@ -210,6 +247,8 @@ def slowly(
         "weighted_slowdown": ratio((job.m * job.r for job in some), (job.m * job.t for job in some)),
         "weighted_slowdown_processors": ratio((job.m * job.r / job.t for job in some), (job.m for job in some)),
         "utilisation": used / (processors * span) if span else None,
+        "goodput": (used - wasted) / (processors * span) if span else None,
+        "wasted_fraction": wasted / used if used else None,
         "loss_of_capacity": lost / (processors * span) if span else None,
         "makespan": span,
         "W": mean(waits),

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["MODELS", "default_workload", "generate", "header"]
 
 
-def default_workload(processors: int, seed: int) -> pl.DataFrame:
+def default_workload(processors: int, seed: int, jobs: int | None = None) -> pl.DataFrame:
     """The workload of a run without TRACE, as an SWF frame; see default.py."""
     from mirage.workloads.models import default  # polars: the names of models are needed without it
 
-    return default.default_workload(processors, seed)
+    return default.default_workload(processors, seed, jobs)
 
 
 def generate(model: str, jobs: int, seed: int, processors: int, *, load: float | None = None) -> pl.DataFrame:

@@ -43,6 +43,13 @@ class RunSettings:
             raise self._refusal(name, value)
         return value
 
+    def mapping_or_none(self, name: str) -> Mapping[str, Any] | None:
+        """An object; None for null, and if the key is not there."""
+        value = self._content.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise self._refusal(name, value)
+        return value
+
     def positive(self, name: str) -> float:
         """A number above 0."""
         value = self._value(name)

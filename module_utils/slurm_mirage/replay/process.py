@@ -7,9 +7,11 @@ import os
 import select
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import WrongUse
 from ..base.processes import start_time
@@ -36,6 +38,8 @@ class Settings:
     clock: str | None
     speed: float
     sample_interval: float
+    launch_cost: Mapping[str, Any] | None = None
+    """What a launch costs, as another run of the campaign measured it (launch_cost.py); None: this run measures it."""
 
     @classmethod
     def of(cls, settings: RunSettings) -> Settings:
@@ -47,6 +51,7 @@ class Settings:
             clock=settings.text_or_none("clock"),
             speed=settings.positive("speed"),
             sample_interval=settings.positive("sample_interval"),
+            launch_cost=settings.mapping_or_none("launch_cost"),
         )
 
 

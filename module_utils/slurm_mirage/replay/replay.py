@@ -143,7 +143,7 @@ class Replay:
             plan_sha256=self.settings.plan_sha256,
             completion_offset=offset,
             controller_log_offset=self.manager.log_size(),
-            launch_cost=launch_cost,
+            launch_cost=launch_cost.record(),
             earlier_ids=[job.job_id for job in earlier],
         )
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
@@ -266,7 +266,7 @@ class Replay:
             "retries": history.retries,
             "cancelled": len(history.cancelled),
             "states": dict(self._states()),
-            "launch_cost": self.submitter.launch_cost(),
+            "launch_cost": self.submitter.launch_cost().record(),
             "lag_p50": lags[len(lags) // 2] if lags else None,
             "lag_p99": lags[len(lags) * 99 // 100] if lags else None,
             "lag_max": lags[-1] if lags else None,

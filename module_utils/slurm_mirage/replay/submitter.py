@@ -29,6 +29,7 @@ from ..rm.api import (
 from . import launch_cost
 from .halts import Halts
 from .journal import History, Journal
+from .launch_cost import LaunchCost, Probe
 from .monitor import Status
 from .process import Failed, Settings, Waker
 
@@ -82,6 +83,7 @@ class Submitter:
         self._ready: list[tuple[float, int]] = []
         """Jobs that follow one that has ended, (real instant without the shift, index), as a heap."""
         self._looked_at = 0
+        self._launch_cost: LaunchCost | None = None
         for row in self.plan:
             if row.follows is not None:
                 self._followers.setdefault(self._numbers[row.follows], []).append(row.index)
@@ -297,7 +299,9 @@ class Submitter:
 
     def _submission(self, row: PlanRow, record: Path | None = None) -> Submission:
         """The submission of a job; `record` is where its program writes, the run's log by default."""
-        runtime = max(0.0, row.runtime - self.clock.real_to_virtual(self.launch_cost()))
+        cost = self.launch_cost()
+        taken_off = self.clock.real_to_virtual(cost.seconds(cost.nodes_of(row.processors, row.nodes)))
+        runtime = max(0.0, row.runtime - taken_off)
         never = row.dependency == NEVER
         return Submission(
             name=row.name,
@@ -316,27 +320,61 @@ class Submitter:
 
     # ---- what a launch costs ----
 
-    def launch_cost(self) -> float:
-        """Real seconds by which the programs of this run's jobs run shorter; see launch_cost.py. Not known before its start."""
-        return float((self.history.start or {}).get("launch_cost", 0.0))
+    def launch_cost(self) -> LaunchCost:
+        """By what the programs of this run's jobs run shorter; see launch_cost.py. Before the run's start by nothing."""
+        if self.history.start is None:
+            return LaunchCost(None)
+        if self._launch_cost is None:
+            self._launch_cost = LaunchCost.of_record(self.history.start.get("launch_cost", 0.0))
+        return self._launch_cost
 
-    def measure_launch_cost(self) -> float:
-        """Real seconds that a launch costs now; 0 for a cluster in real time, in which it costs next to nothing."""
+    def measure_launch_cost(self) -> LaunchCost:
+        """What a launch costs: as run.json says, or measured now. A cluster in real time needs no such figure."""
         if self.clock.speed <= 1:
-            return 0.0
-
-        def submission(runtime: float) -> Submission:
-            row = PlanRow(0, 0, 0.0, 1, None, runtime, launch_cost.LIMIT_MINUTES, None, "", f"{self.settings.run}{LAUNCH_SUFFIX}")
-            return self._submission(row, self.folder / "launch.log")
-
-        def measure() -> float:
-            completions = self.manager.completions(self.manager.completions_size())
-            return launch_cost.measure(self.manager, completions, self.clock, submission, self.waker.sleep)
-
+            return launch_cost.REAL_TIME
+        if self.settings.launch_cost is not None:
+            return LaunchCost.of_record(self.settings.launch_cost)
         self.status.message = "measuring what a launch costs"
-        cost = self.retry_until_answered(measure, "measuring what a launch costs: ")
+        cost = self.retry_until_answered(self._measure_launch_cost, "measuring what a launch costs: ")
         self.status.message = ""
         return cost
+
+    def _measure_launch_cost(self) -> LaunchCost:
+        machine = self.manager.nodes()
+        processors = machine.processors / max(1, machine.count)
+        probes = [self._probe(1, None, 1, launch_cost.NARROW_JOBS, "")]
+        wide = self._wide_row(LaunchCost(None, processors=processors), machine.count // 2)
+        if wide is not None:
+            nodes, row = wide
+            whole = None if row.nodes is None else nodes
+            probes.append(self._probe(math.ceil(nodes * processors), whole, nodes, launch_cost.WIDE_JOBS, row.partition))
+        completions = self.manager.completions(self.manager.completions_size())
+        costs = launch_cost.measure(self.manager, completions, self.clock, probes, self.waker.sleep)
+        unknown = [f"{probe.nodes}" for probe, cost in zip(probes, costs) if cost is None]
+        reason = f"launches on {' and on '.join(unknown)} nodes could not be measured" if unknown else ""
+        return LaunchCost(costs[0], costs[1] if wide is not None else None, processors, reason)
+
+    def _wide_row(self, cost: LaunchCost, most: int) -> tuple[int, PlanRow] | None:
+        """The number of nodes of the jobs that are taken for wide ones, and a job of the plan like them; None if none is wide.
+
+        Nine tenths of the plan's jobs are at most as wide. It is at most `most`, so that two of them fit on the machine.
+        """
+        rows = sorted(self.plan, key=lambda row: cost.nodes_of(row.processors, row.nodes))
+        if not rows:
+            return None
+        row = rows[(len(rows) - 1) * 9 // 10]
+        nodes = min(cost.nodes_of(row.processors, row.nodes), most)
+        return (nodes, row) if nodes > 1 else None
+
+    def _probe(self, processors: int, whole_nodes: int | None, nodes: int, jobs: int, partition: str) -> Probe:
+        limit = launch_cost.LIMIT_MINUTES
+
+        def submission(runtime: float) -> Submission:
+            name = f"{self.settings.run}{LAUNCH_SUFFIX}"
+            row = PlanRow(0, 0, 0.0, processors, whole_nodes, runtime, limit, None, partition, name)
+            return self._submission(row, self.folder / "launch.log")
+
+        return Probe(nodes, jobs, submission)
 
     def cancel_next(self, ended: frozenset[int]) -> None:
         """Cancel the job whose cancellation is due first, unless it has ended."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, Protocol
 
 SUBMIT_TIMEOUT = 300.0
@@ -153,6 +154,16 @@ class JobDetails:
     """A line of suspended.jsonl, of which `Records.details` makes this object again."""
 
 
+@dataclass(frozen=True)
+class Freed:
+    """When the processors of jobs were free again: instants of the cluster's clock, seconds since the epoch with fractions."""
+
+    instants: Mapping[int, tuple[float, float]]
+    """By job id, of its last run: its end as the manager recorded it, and when other jobs could have its processors."""
+    reason: str
+    """Why the instants are not known; empty if they are."""
+
+
 # ---- the cluster ----
 
 NODE_GROUPS = ("idle", "allocated", "down", "drained", "unknown", "other")
@@ -244,6 +255,10 @@ class Records(Protocol):
     def details(self, record: Mapping[str, Any]) -> JobDetails:
         """The details of a line of suspended.jsonl. Raises KeyError or TypeError for anything else."""
         ...
+
+    def freed(self, folder: Path) -> Freed:
+        """When the processors of the jobs of the run in `folder` were free again; by default not known."""
+        return Freed({}, "the resource manager does not tell when the processors of a job were free again")
 
 
 class CompletionReader(Protocol):

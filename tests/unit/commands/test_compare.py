@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from campaigns import campaign
@@ -20,6 +22,7 @@ from mirage.records.verdict import verdict_of
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.replay.launch_cost import LaunchCost, Width
 
 SWF = """; MaxProcs: 8
 1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
@@ -79,6 +82,78 @@ def test_the_phase_varies_by_replica_and_seed_only() -> None:
     assert shifts[0] == compare.shift_of(1, 1)
 
 
+def names_of(parts: Iterable[compare.Part]) -> list[str]:
+    return [part.folder.name for part in parts]
+
+
+def test_each_round_has_each_configuration_once_in_a_random_order(results: Path) -> None:
+    names = ["fifo", "backfill", "suspend"]
+    orders = [
+        names_of(compare.Campaign.of(values(results, CONFIGS=" ".join(names), REPLICAS="20", SEED=str(seed))).played())
+        for seed in (1, 2)
+    ]
+    assert orders[0] != orders[1]
+    rounds = [orders[0][k : k + 3] for k in range(0, 60, 3)]
+    for number, of_round in enumerate(rounds, 1):
+        assert sorted(of_round) == sorted(f"{name}-{number}" for name in names)
+    assert len({tuple(name.split("-")[0] for name in of_round) for of_round in rounds}) > 4
+    first = [of_round[0].split("-")[0] for of_round in rounds]
+    assert all(3 <= first.count(name) <= 12 for name in names)
+
+
+def test_a_continued_campaign_keeps_its_order(results: Path) -> None:
+    planned = compare.Campaign.of(values(results, REPLICAS="4"))
+    content = planned._description()
+    assert content["order"] == names_of(planned.played()) != names_of(planned.parts)
+    assert [one["folder"] for one in content["comparison"]] == names_of(planned.parts), "the baseline is the first of CONFIGS"
+    (results / "r").mkdir()
+    other = [*content["order"][1:], content["order"][0]]
+    write_json(results / "r/experiment.json", {**content, "order": other})
+    assert names_of(compare.Campaign.of(values(results, REPLICAS="4")).played()) == other
+    del content["order"]
+    write_json(results / "r/experiment.json", content)
+    assert names_of(compare.Campaign.of(values(results, REPLICAS="4")).played()) == names_of(planned.parts), "an earlier release"
+
+
+@pytest.mark.parametrize(
+    ("speed", "replicas", "words"),
+    [
+        ("20", "3", "REPLICAS=3 of each, the default"),
+        ("auto", "3", "REPLICAS=3 of each, the default"),
+        ("0.05", "2", "REPLICAS=2 of each, as many as take an hour by this estimate"),
+        ("0.01", "1", "one run of each tells nothing of the noise: no difference will be significant. REPLICAS=3 or more tells it"),
+    ],
+)
+def test_replicas_are_as_many_as_take_an_hour(results: Path, speed: str, replicas: str, words: str) -> None:
+    """The two jobs take 40 s of the cluster's time, and a run some 20 s beside."""
+    planned = compare.Campaign.of(values(results, SPEED=speed))
+    assert planned.inputs["REPLICAS"] == replicas
+    assert len(planned.parts) == 2 * int(replicas)
+    planned._announce(Screen(stream := io.StringIO()))
+    assert words in stream.getvalue()
+    (results / "r").mkdir()
+    write_json(results / "r/experiment.json", {"inputs": {"REPLICAS": "7"}})
+    assert compare.Campaign.of(values(results, SPEED=speed)).inputs["REPLICAS"] == "7", "as the campaign began"
+
+
+def test_replicas_that_are_given_are_taken(results: Path) -> None:
+    planned = compare.Campaign.of(values(results, REPLICAS="5", SPEED="0.01"))
+    assert planned.inputs["REPLICAS"] == "5"
+    planned._announce(Screen(stream := io.StringIO()))
+    assert "REPLICAS=" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(("text", "value"), [("5%", 5), ("2.5", 2.5), ("50%", 50)])
+def test_the_margin_is_per_cent(text: str, value: float) -> None:
+    assert knobs.parse("MARGIN", text) == Decimal(str(value))
+
+
+@pytest.mark.parametrize("text", ["0", "-5%", "51%", "5 %", "five"])
+def test_another_margin_is_refused(text: str) -> None:
+    with pytest.raises(WrongUse, match=r"^MARGIN: .* it may be per cent of the baseline's mean"):
+        knobs.parse("MARGIN", text)
+
+
 def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path) -> None:
     planned = compare.Campaign.of(values(results, REPLICAS="2"))
     assert [part.folder.relative_to(results).as_posix() for part in planned.parts] == [
@@ -91,6 +166,30 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert "CONFIG" not in planned.inputs and planned.inputs["fifo content"] != planned.inputs["backfill content"]
     assert planned.prepared["fifo"].dues == planned.prepared["backfill"].dues
     assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
+
+
+def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
+    class Played:
+        """What the playbooks would do with a cluster."""
+
+        given: ClassVar[list[object]] = []
+
+        def play(self, playbook: str, variables: dict[str, object], inventory: Path, screen: Screen, log: Path) -> None:
+            folder = Path(str(variables["experiment_results_dir"]))
+            cost = LaunchCost(Width(1, 0.02 + len(self.given), 0.001, 25)).record()
+            start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+            (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
+            shown = {"validity": {"valid": True, "reasons": []}, "metrics": {"wait_mean": 1.0}, "jobs": {"submitted": 2}}
+            write_json(folder / "metrics.json", shown)
+            self.given.append(variables.get("experiment_launch_cost"))
+
+    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned.folder.mkdir()
+    write_json(planned.folder / "experiment.json", {"inputs": planned.inputs})
+    for part in planned.parts:
+        planned._play(part, planned.prepared[part.config], Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
+    first = LaunchCost(Width(1, 0.02, 0.001, 25)).record()
+    assert Played.given == [None, first, first, first]
 
 
 @pytest.mark.parametrize(
@@ -133,26 +232,26 @@ def test_another_campaign_of_that_name_is_refused(results: Path) -> None:
 
 
 def test_a_finished_campaign_is_compared_again_from_its_runs(results: Path) -> None:
-    planned = compare.Campaign.of(values(results, REPLICAS="2"))
+    planned = compare.Campaign.of(values(results, REPLICAS="3"))
     folder = results / "r"
-    for run, part in zip(campaign(1, labels=("fifo", "backfill"), gain=0.4), planned.parts, strict=True):
+    for run, part in zip(campaign(1, count=200, replicas=3, labels=("fifo", "backfill"), gain=0.4), planned.parts, strict=True):
         part.folder.mkdir(parents=True)
         run.jobs.write_csv(part.folder / "jobs.csv")
         write_json(part.folder / "metrics.json", run.metrics)
     members = [vars(part.member) for part in planned.parts]
     write_json(folder / "experiment.json", {"inputs": planned.inputs, "comparison": members})
     only_run = knobs.resolve({"RUN": "r"})
-    for part in planned.parts[:3]:
+    for part in planned.parts[:5]:
         Ending("ok", "done").store(part.folder)
-    with pytest.raises(WrongUse, match=r"results/r is not finished \(backfill-2 is not\)"):
+    with pytest.raises(WrongUse, match=r"results/r is not finished \(backfill-3 is not\)"):
         compare.compare(only_run, Screen(io.StringIO()))
-    Ending("ok", "done").store(planned.parts[3].folder)
+    Ending("ok", "done").store(planned.parts[5].folder)
     ending = compare.compare(only_run, Screen(io.StringIO()))
     assert ending.word == "ok" and "backfill against fifo: 4" in ending.message and "% shorter mean wait" in ending.message
     first = (folder / "comparison.json").read_bytes()
     (folder / "comparison.json").unlink()
     screen = Screen(stream := io.StringIO())
-    assert compare.compare(values(results, REPLICAS="2"), screen) == ending
+    assert compare.compare(values(results, REPLICAS="3"), screen) == ending
     assert (folder / "comparison.json").read_bytes() == first
     assert "results/r is finished: nothing is run again" in stream.getvalue()
     stored = Ending.load(folder)

@@ -12,7 +12,7 @@ from slurm_mirage.base.errors import WrongUse
 
 
 def knobs_of(**given: str) -> dict[str, object]:
-    values = resolve({GIVEN: " ".join(given), **given})
+    values = resolve({GIVEN: " ".join(given), **given}, "experiment")
     return values | hosts.knobs_of(values, given)
 
 
@@ -32,6 +32,10 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
     variables.write_text("mirage_speed: 20\nmirage_steps: yes\nmirage_config: fifo\nmirage_accounting: no\n")
     found = knobs_of(INVENTORY=str(tmp_path), CONFIG="backfill")
     assert (found["SPEED"], found["STEPS"], found["CONFIG"], found["ACCOUNTING"]) == (20, "yes", "backfill", "no")
+
+    variables.write_text("mirage_nodes: 8\n")
+    found = knobs_of(INVENTORY=str(tmp_path))
+    assert (found["NODES"], found["SPEED"]) == (8, 20), "the inventory has no speed: that of the generated workload"
 
     variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
     with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):

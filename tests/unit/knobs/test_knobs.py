@@ -116,6 +116,23 @@ def test_an_empty_value_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "target", "speed"),
+    [
+        ({}, "experiment", 20),
+        ({"SHRINK": "50", "JOBS": "40"}, "compare", 20),
+        ({"SPEED": "1"}, "experiment", 1),
+        ({"SPEED": "auto"}, "experiment", "auto"),
+        ({"TRACE": "log.swf"}, "experiment", 1),
+        ({"MODEL": "lublin"}, "experiment", 1),
+        ({}, "cluster", 1),
+        ({}, "study-suspend", 1),
+    ],
+)
+def test_the_generated_workload_has_a_speed_of_its_own(given: dict[str, str], target: str, speed: object) -> None:
+    assert knobs.resolve(given, target)["SPEED"] == speed
+
+
+@pytest.mark.parametrize(
     ("given_names", "words"),
     [
         ("NODE", "did you mean NODES?"),

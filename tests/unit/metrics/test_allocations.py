@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedules import Job, allocations, as_frames, frame, slowly, stops
+from schedules import Job, allocations, as_frames, executions, frame, slowly, stops
 from test_metrics_twice import MACHINES, agree, cuts, schedules
 
 from mirage.metrics import metrics
@@ -155,6 +155,7 @@ def test_agrees_with_the_slow_implementation(jobs: list[Job], machine: tuple[int
     options: dict[str, Any] = {
         "suspensions": periods,
         "allocations": allocations(jobs),
+        "executions": executions(jobs),
         "warmup_cut": warmup,
         "cooldown_cut": cooldown,
     }

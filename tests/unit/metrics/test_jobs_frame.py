@@ -7,7 +7,14 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics import metrics
-from mirage.metrics.jobs_frame import JOBS_SCHEMA, frame_from_sigsleep, frame_from_swf, suspensions_from_sigsleep
+from mirage.metrics.jobs_frame import (
+    EXECUTIONS_SCHEMA,
+    JOBS_SCHEMA,
+    executions_from_sigsleep,
+    frame_from_sigsleep,
+    frame_from_swf,
+    suspensions_from_sigsleep,
+)
 from mirage.traces import swf
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
 
@@ -82,9 +89,21 @@ def test_schedule_of_a_sigsleep_log() -> None:
 
 
 def test_a_requeued_job_is_one_job() -> None:
-    records = [record(5, 0, 20, 30, 10, restart=1), record(5, 0, 1, 5, 4, completed=False)]
-    rows = frame_from_sigsleep(records)
-    assert rows.select("id", "start", "end", "suspended", "state").rows() == [(5, 1, 30, 15, "COMPLETED")]
+    records = [
+        record(5, 0, 20, 30, 8, restart=2, suspensions=[(21, 23)]),
+        record(5, 0, 1, 5, 4, completed=False),
+        record(6, 2, 3, 4, 1),
+        record(5, 0, 8, 11, 2, restart=1, completed=False, suspensions=[(9, 10)]),
+    ]
+    rows = frame_from_sigsleep(records).with_columns(pl.col("start", "end", "suspended").round(6))
+    assert rows.select("id", "start", "end", "suspended", "state").rows() == [
+        (5, 20, 30, 2, "COMPLETED"),
+        (6, 3, 4, 0, "COMPLETED"),
+    ]
+    earlier = executions_from_sigsleep(records)
+    assert earlier.schema == EXECUTIONS_SCHEMA
+    assert earlier.rows() == [(5, 1, 5), (5, 8, 11)]
+    assert executions_from_sigsleep([]).schema == EXECUTIONS_SCHEMA
 
 
 def test_an_empty_sigsleep_log() -> None:

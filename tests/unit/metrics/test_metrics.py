@@ -31,6 +31,7 @@ ON_PAPER = {
     "wait_p95": 33.5,
     "wait_p99": 37.1,
     "wait_max": 38,
+    "wait_restricted_mean": 63 / 6,
     "response_mean": 144 / 6,
     "slowdown_mean": 45.75 / 6,
     "bounded_slowdown_mean": 10.65 / 6,
@@ -38,6 +39,8 @@ ON_PAPER = {
     "weighted_slowdown": 319 / 175,
     "weighted_slowdown_processors": (2 + 2 + 2.5 + 10 + 39 + 1) / 12,
     "utilisation": 175 / (4 * 51),
+    "goodput": 175 / (4 * 51),
+    "wasted_fraction": 0,
     "loss_of_capacity": (1 * 10 + 1 * 4) / (4 * 51),
     "makespan": 51,
     "W": 63 / 6,
@@ -79,7 +82,8 @@ def test_six_jobs_on_paper() -> None:
     assert result["excluded"] == {"run time up to 1 s: not in W1 to W4": 1}
     assert result["settings"] == {
         "tau": 10.0, "w2_reading": "magnitude", "processors": 4, "nodes": 4, "warmup_cut": 0.0,
-        "cooldown_cut": 0.0, "window": [0.0, 51.0], "percentiles": "linear", "immediate_below": 1.0, "job_nodes": "packed",
+        "cooldown_cut": 0.0, "window": [0.0, 51.0], "percentiles": "linear", "immediate_below": 1.0, "wait_horizon": 38.0,
+        "job_nodes": "packed",
     }  # fmt: skip
     assert result["distribution"]["nodes"] == [0, 1, 3, 4]
     assert result["distribution"]["share"] == pytest.approx([4 / 51, 1 / 51, 10 / 51, 36 / 51])
@@ -122,6 +126,7 @@ CUT_ON_PAPER = {
     "wait_p95": 35.3,
     "wait_p99": 37.46,
     "wait_max": 38,
+    "wait_restricted_mean": 63 / 4,
     "response_mean": 114 / 4,
     "slowdown_mean": 43.75 / 4,
     "bounded_slowdown_mean": 8.65 / 4,
@@ -129,6 +134,8 @@ CUT_ON_PAPER = {
     "weighted_slowdown": 259 / 115,
     "weighted_slowdown_processors": (2.5 + 10 + 39 + 1) / 8,
     "utilisation": 134 / (4 * 40),
+    "goodput": 134 / (4 * 40),
+    "wasted_fraction": 0,
     "loss_of_capacity": 14 / (4 * 40),
     "makespan": 40,
     "W": 63 / 4,
@@ -189,7 +196,9 @@ def test_cuts_that_cannot_be(warmup: float | str, cooldown: float | str, message
 
 def test_cuts_need_the_instants_of_suspensions_for_utilisation_too() -> None:
     result = metrics.compute(SIX, 4, 4, warmup_cut=5)
-    assert set(result["null_reasons"]) == {"utilisation", "W3", "loss_of_capacity", "suspensions_mean", "distribution"}
+    assert set(result["null_reasons"]) == {
+        "utilisation", "goodput", "wasted_fraction", "W3", "loss_of_capacity", "suspensions_mean", "distribution",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -276,8 +285,14 @@ def test_a_job_that_cannot_be_measured_is_counted_and_changes_nothing(odd: dict[
     assert result["excluded"][reason] == 1
     expected = dict(ON_PAPER)
     if odd.get("state") == "CANCELLED" and "end" in odd:
+        # Of seven jobs three waited 0 s and one 5 s; this one gave up after 17 s; the other two waited 20 s and 38 s.
+        expected["wait_restricted_mean"] = 4 / 7 * 5 + 3 / 7 * 15 + 3 / 7 / 2 * 18
         # It asked for one processor until 20, and none was idle before.
         assert result["metrics"]["loss_of_capacity"] == pytest.approx(expected["loss_of_capacity"])
+    if odd.get("state") == "PENDING":
+        # It still waits at 51, the end of the record, and asks for one processor more where as many are idle: from 40 to 44, and at 50.
+        expected["wait_restricted_mean"] = 4 / 7 * 5 + 3 / 7 * 15 + 2 / 7 * 18 + 1 / 7 * 10
+        expected["loss_of_capacity"] += (4 + 1) / (4 * 51)
     assert worked(result) == pytest.approx(expected, rel=1e-12)
 
 
@@ -289,7 +304,7 @@ def test_a_job_cancelled_in_the_queue_waited_for_capacity() -> None:
     assert measure(jobs)["loss_of_capacity"] == pytest.approx(1 * 4 / (4 * 10))
 
 
-@pytest.mark.parametrize("state", ["FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED", "COMPLETED"])
+@pytest.mark.parametrize("state", ["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "COMPLETED"])
 def test_a_job_that_ran_counts_however_it_ended(state: str) -> None:
     jobs = SIX.with_columns(state=pl.lit(state))
     assert measure(jobs, suspensions=SIX_STOPS) == pytest.approx(ON_PAPER, rel=1e-12)
@@ -391,7 +406,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
         {"id": 8, "submit": 0, "start": 50, "end": 51, "processors": 1, "preset": "queued"},
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
-    over_time = ("utilisation", "loss_of_capacity", "W3")
+    over_time = ("utilisation", "goodput", "loss_of_capacity", "W3")
     assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )

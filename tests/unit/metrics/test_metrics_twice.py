@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from schedules import Job, Measured, as_frames, by_looking, by_sweeping, log, slowly
+from schedules import Job, Measured, as_frames, by_looking, by_sweeping, executions, log, slowly
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import frame_from_swf
@@ -20,6 +20,16 @@ from slurm_mirage.base.errors import WrongUse
 MACHINES = [(1, 1), (3, 2), (6, 6), (8, 4), (16, 3)]  # processors, nodes
 
 
+# Earlier executions, as parts of the wait of an eligible job.
+EARLIER: list[tuple[tuple[float, float], ...]] = [(), (), ((0.25, 0.5),), ((0.0, 0.5), (0.75, 1.0)), ((0.0, 1.0),)]
+
+
+def _requeued(job: Job, ineligible: float, earlier: tuple[tuple[float, float], ...]) -> Job:
+    """The job, not eligible for a part of its wait, and with earlier executions in the rest."""
+    first, rest = ineligible * job.w, (1 - ineligible) * job.w
+    return job._replace(ineligible=first, earlier=tuple((first + begin * rest, first + end * rest) for begin, end in earlier))
+
+
 @st.composite
 def schedules(draw: st.DrawFn, longest: int = 60) -> list[Job]:
     """Up to two cancelled jobs and presets, and one to twelve others, which run; their nodes are those of no machine."""
@@ -27,7 +37,11 @@ def schedules(draw: st.DrawFn, longest: int = 60) -> list[Job]:
     runtimes = st.one_of(times, st.integers(0, longest).map(float))
     stopped = st.sampled_from([0.0, 0.0, 0.0, 5.0, 7.5])
     size = st.one_of(st.integers(1, 6), st.integers(1, 20))
-    job = st.builds(Job, times, times, runtimes, stopped, size, st.integers(1, 4), st.just(False), st.just(False), st.just(()))
+    plain = st.builds(
+        lambda *values, failed: Job(*values, failed=failed),
+        times, times, runtimes, stopped, size, st.integers(1, 4), failed=st.sampled_from([False, False, True]),
+    )  # fmt: skip
+    job = st.builds(_requeued, plain, st.sampled_from([0.0, 0.0, 0.25, 1.0]), st.sampled_from(EARLIER))
     cancelled = job.map(lambda some: some._replace(t=0.0, z=0.0, cancelled=True))
     preset = job.map(lambda some: some._replace(a=0.0, preset=True))
     before = [*draw(st.lists(cancelled, max_size=2)), *draw(st.lists(preset, max_size=2))]
@@ -64,7 +78,7 @@ def test_agrees_with_the_slow_implementation(jobs: list[Job], machine: tuple[int
     rows, periods = as_frames(jobs, with_nodes=recorded)
     expected = slowly(jobs, processors, nodes)
     assert expected is not None
-    agree(metrics.compute(rows, processors, nodes, suspensions=periods), expected, rel=1e-9, abs=1e-12)
+    agree(metrics.compute(rows, processors, nodes, suspensions=periods, executions=executions(jobs)), expected, rel=1e-9, abs=1e-12)
 
 
 @given(schedules(longest=100_000), st.sampled_from(MACHINES), st.sampled_from([1.0, 10.0, 60.0]))
@@ -73,7 +87,7 @@ def test_agrees_for_jobs_of_all_run_times(jobs: list[Job], machine: tuple[int, i
     rows, periods = as_frames(jobs, with_nodes=True)
     expected = slowly(jobs, *machine, tau=tau)
     assert expected is not None
-    agree(metrics.compute(rows, *machine, tau=tau, suspensions=periods), expected, rel=1e-9, abs=1e-12)
+    agree(metrics.compute(rows, *machine, tau=tau, suspensions=periods, executions=executions(jobs)), expected, rel=1e-9, abs=1e-12)
 
 
 # Quarters of a second, so that the window's ends are exact in floats, and both on and between the jobs' instants.
@@ -85,7 +99,7 @@ cuts = st.integers(0, 400).map(lambda quarters: quarters / 4)
 def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: float, cooldown: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
     expected = slowly(jobs, *machine, warmup=warmup, cooldown=cooldown)
-    options: dict[str, Any] = {"suspensions": periods, "warmup_cut": warmup, "cooldown_cut": cooldown}
+    options: dict[str, Any] = {"suspensions": periods, "executions": executions(jobs), "warmup_cut": warmup, "cooldown_cut": cooldown}
     if expected is None:
         with pytest.raises(WrongUse, match=r"^warmup_cut, cooldown_cut: "):
             metrics.compute(rows, *machine, **options)
@@ -96,7 +110,8 @@ def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: flo
 @given(schedules())
 @settings(deadline=None, max_examples=50)
 def test_both_slow_implementations_agree(jobs: list[Job]) -> None:
-    jobs = [job._replace(z=0.0, preset=False) for job in jobs if not job.cancelled]
+    plain = {"z": 0.0, "preset": False, "earlier": (), "ineligible": 0.0, "failed": False}
+    jobs = [job._replace(**plain) for job in jobs if not job.cancelled]
     assert slowly(jobs, 6, 3, looks=by_sweeping) == slowly(jobs, 6, 3, looks=by_looking)
 
 
@@ -104,11 +119,12 @@ def test_both_slow_implementations_agree(jobs: list[Job]) -> None:
 @settings(deadline=None, max_examples=50)
 def test_ratios_do_not_depend_on_the_unit_of_time(jobs: list[Job], unit: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=False)
-    scaled = rows.with_columns(pl.col("submit", "start", "end", "suspended") * unit)
-    there = metrics.compute(rows, 6, 6, tau=10, suspensions=periods)["metrics"]
+    scaled = rows.with_columns(pl.col("submit", "eligible", "start", "end", "suspended") * unit)
+    there = metrics.compute(rows, 6, 6, tau=10, suspensions=periods, executions=executions(jobs))["metrics"]
     moved = periods.with_columns(pl.col("suspend", "resume") * unit)
-    back = metrics.compute(scaled, 6, 6, tau=10 * unit, suspensions=moved)["metrics"]
-    for name in ("bounded_slowdown_mean", "weighted_slowdown", "utilisation", "loss_of_capacity"):
+    again = executions(jobs).with_columns(pl.col("start", "end") * unit)
+    back = metrics.compute(scaled, 6, 6, tau=10 * unit, suspensions=moved, executions=again)["metrics"]
+    for name in ("bounded_slowdown_mean", "weighted_slowdown", "utilisation", "goodput", "loss_of_capacity"):
         assert (back[name] is None) == (there[name] is None)
         assert back[name] is None or back[name] == pytest.approx(there[name], rel=1e-6, abs=1e-9)
 
@@ -117,14 +133,14 @@ def test_ratios_do_not_depend_on_the_unit_of_time(jobs: list[Job], unit: float) 
 @settings(deadline=None, max_examples=50)
 def test_utilisations_of_two_halves_add_up(jobs: list[Job], at: int) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
-    whole = metrics.compute(rows, 6, 6, suspensions=periods)
+    whole = metrics.compute(rows, 6, 6, suspensions=periods, executions=executions(jobs))
     span = whole["metrics"]["makespan"]
     ran = [job for job in jobs if not job.cancelled]
     first = min(job.a for job in ran)
     assume(at < span and any(job.a >= first + at and not job.preset for job in ran))
     assume(any(job.a <= first + at and not job.preset for job in ran))
     parts = [
-        metrics.compute(rows, 6, 6, suspensions=periods, **{cut: length})["metrics"]
+        metrics.compute(rows, 6, 6, suspensions=periods, executions=executions(jobs), **{cut: length})["metrics"]
         for cut, length in (("cooldown_cut", span - at), ("warmup_cut", float(at)))
     ]
     for name in ("utilisation", "loss_of_capacity"):

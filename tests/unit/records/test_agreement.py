@@ -8,6 +8,7 @@ import pytest
 from mirage.records import agreement as module
 from mirage.traces import swf
 from mirage.traces.trace import Trace
+from mirage.workloads.not_played import Count
 from slurm_mirage.base.errors import WrongUse
 
 # number, submit, wait, run time, processors; 1 ended before the others came, 5 began before, 6 came after all had ended.
@@ -50,7 +51,8 @@ def test_agreement_by_hand() -> None:
     jobs = pl.DataFrame({"id": [4, 3, 2], "submit": [120.0, 110.0, 100.0], "start": [125.0, 211.0, 160.0]})
     pairs = module.paired(jobs, recorded)
     assert pairs.select("id", "log", "emulation", "difference").rows() == [(4, 120, 5, -115), (3, 0, 101, 101), (2, 60, 60, 0)]
-    told = module.agreement(pairs, recorded)
+    told = module.agreement(pairs, recorded, {})
+    assert told["inconclusive"] == ""
     assert told["jobs"] == 3
     assert (told["log_mean"], told["emulation_mean"]) == (60, pytest.approx(166 / 3))
     assert (told["within_minute"], told["shorter"], told["longer"]) == (pytest.approx(1 / 3),) * 3
@@ -71,9 +73,22 @@ def test_classes_have_every_job_once() -> None:
     differences = [value + step for value in edges for step in (-1.0, 0.0, 1.0)]
     pairs = pl.DataFrame({"log": [0.0] * len(differences), "emulation": differences, "difference": differences})
     recorded = module.recorded_of(trace(LOG), workload(2))
-    told = module.agreement(pairs, recorded)
+    told = module.agreement(pairs, recorded, {})
     assert sum(told["classes"].values()) == len(differences)
     # Of each edge the value itself is with its neighbour towards zero.
     assert told["classes"]["within 1 min"] == 4
     assert told["classes"]["over 6 h longer"] == told["classes"]["over 6 h shorter"] == 1
     assert told["rank_correlation"] is None
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.05, False), (0.051, True)])
+def test_requests_that_are_not_played_make_it_inconclusive(share: float, verdict: bool) -> None:
+    recorded = module.recorded_of(trace(LOG), workload(2))
+    pairs = pl.DataFrame({"log": [0.0], "emulation": [1.0], "difference": [1.0]})
+    asked = {"gres": Count(jobs=1, share=share), "any": Count(jobs=1, share=share)}
+    told = module.agreement(pairs, recorded, asked)["inconclusive"]
+    assert bool(told) is verdict
+    if verdict:
+        assert told.startswith(
+            "jobs with 5.1 % of the processor time asked for something that is not played (GPUs or other GRES 5.1 %"
+        )

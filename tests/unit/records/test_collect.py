@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
+from mirage.metrics import metrics
 from mirage.records import run_files, run_records
 from mirage.records.collect import JOBS_SCHEMA, Collected, TimeMap, collect
 from mirage.traces import swf
@@ -139,15 +140,65 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     assert kinds(run) == []
 
 
+LAUNCHES = {
+    "narrow": {"nodes": 1, "seconds": 0.03, "error": 0.0005, "jobs": 25},
+    "wide": {"nodes": 5, "seconds": 0.05, "error": 0.001, "jobs": 15},
+    "processors": 16.0,
+    "reason": "",
+}
+
+
 def test_what_was_taken_off_each_program_and_which_were_cut_to_nothing(tmp_path: Path) -> None:
     """A launch of 0.03 s is 15 s at 500 times, and 30 s of the log at SHRINK=50."""
-    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=0.03)
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0, launch_cost=LAUNCHES)
     for runtime in (100.0, 15.0, 5.0):
         made.played(made.job(due=0.0, runtime=runtime), start=20.0)
-    evidence = made.collect().evidence
-    assert evidence["launch_cost"].to_list() == [near(30.0), near(30.0), near(10.0)]
-    assert evidence["clipped"].to_list() == [False, False, True]
-    assert evidence["freed"].to_list() == [None, None, None]
+    made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)  # halfway between 1 and 5 nodes
+    made.played(made.job(due=0.0, runtime=100.0, processors=65), start=20.0)  # 5 nodes
+    made.played(made.job(due=0.0, runtime=100.0, nodes=50), start=20.0)  # wider than was measured
+    run = made.collect()
+    assert run.evidence["launch_cost"].to_list() == [near(cost) for cost in (30.0, 30.0, 10.0, 40.0, 50.0, 50.0)]
+    assert run.evidence["launch_error"].to_list() == [near(error) for error in (0.5, 0.5, 0.5, 0.5 * math.hypot(0.5, 1), 1.0, 1.0)]
+    assert run.evidence["clipped"].to_list() == [False, False, True, False, False, False]
+    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (near(230 / 6), near(1.0), "")
+    assert run.launches.record() == LAUNCHES
+
+
+def test_launches_that_were_not_measured(tmp_path: Path) -> None:
+    unknown = {"narrow": None, "wide": None, "processors": 16.0, "reason": "launches on 1 nodes could not be measured"}
+    made = RunFolder(tmp_path, speed=500.0, launch_cost=unknown)
+    made.played(made.job(due=0.0), start=20.0)
+    run = made.collect()
+    assert (run.launch_cost, run.launch_cost_error, run.launch_cost_reason) == (None, None, unknown["reason"])
+    assert run.evidence.select("launch_cost", "launch_error", "clipped").rows() == [(0.0, None, False)]
+
+
+def test_launches_of_a_run_of_an_earlier_release(tmp_path: Path) -> None:
+    """Its journal has one number, or none at all."""
+    for start in ({"launch_cost": 0.03}, {}):
+        made = RunFolder(tmp_path, speed=500.0, **start)
+        made.played(made.job(due=0.0, runtime=100.0, nodes=3), start=20.0)
+        run = made.collect()
+        assert (run.launch_cost, run.launch_cost_error) == (near(start.get("launch_cost", 0.0) * 500), None)
+    made = RunFolder(tmp_path, launch_cost={"narrow": 3})
+    made.job(due=0.0)
+    with pytest.raises(WrongUse, match="launch_cost may not be"):
+        made.collect()
+
+
+def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None:
+    """freed.csv has the manager's instants with milliseconds; 2 s at SHRINK=50 are 4 s of the log."""
+    made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
+    for _ in range(3):
+        made.played(made.job(due=0.0), start=20.0)
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [None, None, None]
+    assert run.freed_reason == "the run has no freed.csv"
+    lines = ("job_id,ended,freed", "103,2000000060.400,2000000062.400", "101,2000000060.900,2000000061.000")
+    (tmp_path / "freed.csv").write_text("\n".join(lines) + "\n")
+    run = made.collect()
+    assert run.evidence["freed"].to_list() == [near(0.2), None, near(4.0)]
+    assert run.freed_reason == ""
 
 
 @pytest.mark.parametrize(("state", "cancel_after"), [("TIMEOUT", None), ("CANCELLED", 900.0)])
@@ -194,8 +245,8 @@ def test_start_before_the_end_of_sbatch_is_the_submission(tmp_path: Path) -> Non
     assert row(made.collect(), number)["start"] == near(ORIGIN + 0.3)
 
 
-def test_requeued_job_keeps_its_own_instants(tmp_path: Path) -> None:
-    """Not each of its executions need be in both records."""
+def test_last_execution_of_a_requeued_job_is_in_slurms_seconds(tmp_path: Path) -> None:
+    """As that of a job that was not requeued: the launch belongs to the run time."""
     made = RunFolder(tmp_path, speed=500.0)
     number = made.job(due=0.0, runtime=1000.0)
     made.record(number, 35.0, 500.0, completed=False)
@@ -203,8 +254,9 @@ def test_requeued_job_keeps_its_own_instants(tmp_path: Path) -> None:
     made.record(number, 1035.0, 2035.0, restart=1)
     made.slurm(number, start=1020.0, end=2050.0, submit=490.0)
     run = made.collect()
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 35.0), near(ORIGIN + 2035.0))
-    assert run.evidence["run_time"].item() == near(1000.0)
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.5), near(ORIGIN + 2050.5))
+    assert run.evidence["run_time"].item() == near(1030.0)
+    assert run.executions.rows() == [(number, near(ORIGIN + 20.5), near(ORIGIN + 490.5))]
 
 
 def second(instant: float) -> float:
@@ -262,27 +314,31 @@ def test_instants_of_both_records_are_in_slurms_seconds(speed: float, state: str
 # ---- requeues, resubmissions ----
 
 
-def test_requeued_job_has_its_first_start_and_last_end(tmp_path: Path) -> None:
+def test_requeued_job_has_the_instants_of_its_last_execution(tmp_path: Path) -> None:
     made = RunFolder(tmp_path)
     number = made.job(due=0.0, runtime=10.0)
     made.record(number, 1.0, 5.0, (2.0, 3.0), completed=False)
     made.slurm(number, start=0.9, end=4.9, state="PENDING")
-    made.record(number, 130.0, 140.0, restart=1)
+    made.record(number, 130.0, 142.0, (131.0, 133.0), restart=1)
     # Slurm moves the submission of a job that it requeues.
-    made.slurm(number, start=129.9, end=140.1, submit=4.9)
+    made.slurm(number, start=129.9, end=142.1, submit=4.9)
     run = made.collect()
     job = row(run, number)
-    assert (job["start"], job["end"]) == (near(ORIGIN + 1.0), near(ORIGIN + 140.0))
-    # 1 s of suspension, and from 5 to 130 (as Slurm printed it) it was in the queue.
-    assert (job["state"], job["suspended"]) == ("COMPLETED", near(126.0))
+    assert (job["start"], job["end"]) == (near(ORIGIN + 130.0), near(ORIGIN + 142.0))
+    assert (job["state"], job["suspended"]) == ("COMPLETED", near(2.0))
     assert job["eligible"] == near(ORIGIN + 0.01)
     evidence = run.evidence.to_dicts()[0]
     assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, None, near(10.0))
     assert kinds(run) == []
+    assert run.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
     assert run.suspensions.rows() == [
         (number, near(ORIGIN + 2.0), near(ORIGIN + 3.0)),
-        (number, near(ORIGIN + 4.5), near(ORIGIN + 129.5)),
+        (number, near(ORIGIN + 131.0), near(ORIGIN + 133.0)),
     ]
+    values = metrics.compute(run.jobs, 8, 4, suspensions=run.suspensions, executions=run.executions)["metrics"]
+    # On 4 processors: 10 s of work that was kept, 3 s that were lost.
+    assert values["wasted_fraction"] == near(3 / 13)
+    assert values["goodput"] == near(4 * 10 / (8 * 142.0))
 
 
 def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
@@ -291,8 +347,10 @@ def test_first_execution_killed_before_it_could_write(tmp_path: Path) -> None:
     made.slurm(number, start=0.9, end=4.9, state="NODE_FAIL")
     made.record(number, 130.0, 140.0, restart=1)
     made.slurm(number, start=129.9, end=140.1, submit=4.9)
-    job = row(made.collect(), number)
-    assert (job["start"], job["end"]) == (near(ORIGIN + 0.5), near(ORIGIN + 140.0))
+    run = made.collect()
+    job = row(run, number)
+    assert (job["start"], job["end"]) == (near(ORIGIN + 130.0), near(ORIGIN + 140.0))
+    assert run.executions.rows() == [(number, near(ORIGIN + 0.5), near(ORIGIN + 4.5))]
 
 
 def test_last_execution_killed_before_it_could_write(tmp_path: Path) -> None:
@@ -303,9 +361,40 @@ def test_last_execution_killed_before_it_could_write(tmp_path: Path) -> None:
     made.slurm(number, start=129.9, end=140.0, state="TIMEOUT", submit=4.9)
     run = made.collect()
     job = row(run, number)
-    assert (job["start"], job["end"], job["state"]) == (near(ORIGIN + 1.0), near(ORIGIN + 139.5), "TIMEOUT")
+    assert (job["start"], job["end"], job["state"]) == (near(ORIGIN + 129.5), near(ORIGIN + 139.5), "TIMEOUT")
     assert run.evidence["recorded"].to_list() == [False]
     assert kinds(run) == []
+
+
+@pytest.mark.parametrize(("state", "end"), [("CANCELLED", ORIGIN + 59.5), ("PENDING", None)])
+def test_requeued_job_that_did_not_start_again_never_finished(tmp_path: Path, state: str, end: float | None) -> None:
+    """It was cancelled in the queue, or the run ended before."""
+    made = RunFolder(tmp_path)
+    number, other = made.job(due=0.0, runtime=30.0), made.job(due=0.0, runtime=100.0)
+    made.record(number, 1.0, 5.0, completed=False)
+    made.slurm(number, start=0.9, end=4.9, state="PENDING")
+    if state == "CANCELLED":
+        made.slurm(number, start=60.0, end=60.0, state=state, ran=False, submit=4.9)
+    made.played(other, start=1.0)
+    run = made.collect()
+    job = row(run, number)
+    assert (job["state"], job["start"], job["end"], job["suspended"]) == (state, None, end and near(end), 0.0)
+    assert run.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
+    found = metrics.compute(run.jobs, 8, 4, suspensions=run.suspensions, executions=run.executions)
+    assert found["censored"] == {"jobs": 1, "share": 0.5}
+    assert found["metrics"]["wasted_fraction"] == pytest.approx(4 / 104, rel=0.01)
+
+
+def test_parts_of_an_execution_before_changes_of_size_are_not_lost(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=29.0)
+    made.slurm(number, start=0.9, end=9.9, state="RESIZING")
+    made.slurm(number, start=9.9, end=19.9, state="RESIZING")
+    made.slurm(number, start=19.9, end=30.1)
+    made.record(number, 1.0, 30.0)
+    run = made.collect()
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1.0), near(ORIGIN + 30.0))
+    assert (run.executions.height, run.evidence["restarts"].item(), kinds(run)) == (0, 0, [])
 
 
 def test_second_life_of_an_ended_job_does_not_count(tmp_path: Path) -> None:
@@ -749,10 +838,11 @@ def test_times_printed_by_slurm(tmp_path: Path) -> None:
     run = made.collect()
     assert run.jobs.select("state", "start", "end", "suspended").rows() == [
         ("COMPLETED", ORIGIN + 1, ORIGIN + 16, 10.0),
-        ("COMPLETED", ORIGIN + 1, ORIGIN + 174, None),
-        ("CANCELLED", ORIGIN + 1, ORIGIN + 10, None),
+        ("COMPLETED", ORIGIN + 162, ORIGIN + 174, None),
+        ("CANCELLED", None, ORIGIN + 10, 0.0),
     ]
-    assert run.suspensions.rows() == [(3, ORIGIN + 5, ORIGIN + 10), (2, ORIGIN + 6, ORIGIN + 162)]
+    assert run.suspensions.is_empty()
+    assert run.executions.rows() == [(2, ORIGIN + 1, ORIGIN + 6), (3, ORIGIN + 1, ORIGIN + 5)]
 
 
 def test_the_record_of_a_slurm_that_writes_no_submissions(tmp_path: Path) -> None:

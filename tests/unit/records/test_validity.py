@@ -18,6 +18,7 @@ from mirage.records.collect import Collected
 from mirage.records.validity import Thresholds, judge, read_complaints, start_latencies
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.sigsleep_log import scan
+from slurm_mirage.replay.launch_cost import REAL_TIME
 
 FINISHED = {"ended": 1.0, "released": 0}
 MEMBERS = {
@@ -25,7 +26,8 @@ MEMBERS = {
     "submit_lag_p99", "start_latency_p50", "launch_latency_p50", "runtime_stretch_p50", "runtime_stretch_p99",
     "nodes_not_responding", "backfill_cycle_max", "retries", "resubmitted", "limits_extended", "host_cpu", "clock_speed",
     "disagreements", "requeued", "interrupted", "halted", "host_cpu_saturated", "messages", "released", "broken", "bounds",
-    "launch_cost", "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
+    "launch_cost", "launch_cost_error", "clipped", "freed_p50", "freed_p99",
+    "clock_offset_max", "copies_cancelled", "reruns_cancelled", "disagreements_by_kind", "suspended_compared",
     "suspended_apart_max", "daemons_ended", "foreign_jobs",
 }  # fmt: skip
 
@@ -606,8 +608,9 @@ def test_latencies_agree_with_a_slow_search(drawn: list[tuple[int, int, int, int
     run = Collected(
         jobs=frame, suspensions=pl.DataFrame(schema=schema),
         evidence=frame.select("id", whole_nodes=pl.lit(False), bound=pl.lit(False)),
-        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0, launch_cost=0.0,  # type: ignore[arg-type]
-        unsubmitted=0, foreign=pl.DataFrame(),
+        disagreements=pl.DataFrame(), time=None, retries=0, resubmitted=0, interrupted=0.0, halted=0.0,  # type: ignore[arg-type]
+        launch_cost=0.0, launch_cost_error=0.0, launch_cost_reason="", launches=REAL_TIME,
+        freed_reason="", unsubmitted=0, foreign=pl.DataFrame(),
     )  # fmt: skip
     assert start_latencies(run, 64, 4).to_list() == slow_latencies(jobs, 64)
 

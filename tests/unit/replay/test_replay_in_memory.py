@@ -24,6 +24,7 @@ from mirage.records.validity import read_diagnostics
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.replay import halts, monitor, recovery, submitter
+from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.replay.process import Failed, Stopped, Waker
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
@@ -118,6 +119,7 @@ def test_a_plan_is_played_to_its_end(run: Run) -> None:
     assert (progress["processors"], set(progress["nodes"])) == (4, {"present"})
     start = run.events()[0]
     assert (start["slurm_version"], start["controller_log_offset"]) == ("in memory", 17)
+    assert start["launch_cost"] == result["launch_cost"] == REAL_TIME.record()
 
 
 def test_its_records_are_collected(run: Run) -> None:

@@ -118,6 +118,21 @@ def test_an_invalid_run_says_so_first(results: Path) -> None:
     assert "longest backfill cycle is 121 s" in text and "<img src=x" not in text
 
 
+def test_requests_that_are_not_played_make_the_comparison_with_the_log_inconclusive(results: Path, tmp_path: Path) -> None:
+    metrics = a_run(results / "r", trace=a_log(tmp_path / "log.swf.gz", simulated_runs.jobs_of(60, 16, 4), 600))
+    asked = {"gres": {"jobs": 16, "share": 0.41}, "any": {"jobs": 16, "share": 0.41}}
+    (results / "r/metrics.json").write_text(json.dumps(metrics | {"not_played": asked}))
+    texts = " ".join(" ".join(Outline.of(make_report("r")[1]).texts).split())
+    first = texts.index("This comparison is inconclusive: jobs with 41 % of the processor time")
+    second = texts.index("In the log these jobs waited")
+    assert first < second
+    assert "Requests that are not played" in texts and "GPUs or other GRES 16 41" in texts
+
+    (results / "r/metrics.json").write_text(json.dumps(metrics | {"not_played": {}}))
+    texts = " ".join(" ".join(Outline.of(make_report("r")[1]).texts).split())
+    assert "inconclusive" not in texts and "The jobs got all that the log says they asked for." in texts
+
+
 def test_nothing_from_outside_is_taken_as_html(results: Path) -> None:
     a_run(results / "r", CONFIG=EVIL, USERS=EVIL, trace={"path": None, "generated": EVIL, "sha256": EVIL})
     frame = pl.read_csv(results / "r/jobs.csv", infer_schema=False).with_columns(partition=pl.lit(EVIL))

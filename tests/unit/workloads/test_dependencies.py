@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mirage.traces import sacct, swf
 from mirage.traces.trace import Trace, read_trace
 from mirage.workloads.dependencies import Condition, Dependency, Target, parse
+from mirage.workloads.not_played import counts
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
@@ -216,28 +217,6 @@ def test_jobs_that_were_held_until_they_were_cancelled_never_start(depend: str) 
     assert "held" not in prepared(log({}, NEVER_RAN), depend).notes
 
 
-def test_requests_that_are_not_played_are_counted() -> None:
-    columns = {"ReqTRES": "cpu=4,gres/gpu=2", "Constraints": "", "Reservation": "", "Licenses": "", "Eligible": f"{DAY}10:00:00"}
-    plain = columns | {"ReqTRES": "cpu=4"}
-    trace = log(
-        columns,
-        plain,
-        plain | {"Constraints": "skylake", "Licenses": "matlab:1"},
-        plain | {"SubmitLine": "sbatch -N2 --exclusive --gpus-per-node=1 j.sh", "Eligible": f"{DAY}11:05:00"},
-        plain | {"SubmitLine": "sbatch j.sh --nodesize"},
-    )
-    notes = prepared(trace).notes
-    assert {name: count for name, count in notes.items() if name.startswith(("not_played", "eligible"))} == {
-        "not_played": 3,
-        "not_played_constraint": 1,
-        "not_played_exclusive": 1,
-        "not_played_gres": 2,
-        "not_played_licence": 1,
-        "not_played_node_count": 1,
-        "eligible_later": 1,
-    }
-
-
 def test_a_partition_may_have_a_name_with_any_character() -> None:
     chosen = prepared(log({"Partition": "batch\x0bat\u2028ch"}, {"Partition": "other"}))
     assert chosen.jobs["partition_name"].to_list() == ["batch\x0bat\u2028ch", "other"]
@@ -261,7 +240,8 @@ def test_the_example() -> None:
     }
     expected = {"dependencies": 9, "dependencies_never": 1, "dependencies_outside": 1, "dependencies_unknown": 1}
     assert {key: count for key, count in chosen.notes.items() if "depend" in key} == expected
-    assert [chosen.notes[name] for name in ("array_tasks", "arrays", "array_tasks_limited")] == [9, 2, 6]
+    assert [chosen.notes[name] for name in ("array_tasks", "arrays")] == [9, 2]
+    assert counts(chosen.jobs)["array_limit"]["jobs"] == 6
     names = chosen.jobs.select("partition_name", "qos_name", "memory").row(5)
     assert names == ("batch", "high", 1000 * 1024)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from mirage.simulation.simulation import schedule
 from mirage.traces import swf, swf_header
 from mirage.traces.trace import Trace
 from mirage.workloads import models, workload
@@ -34,48 +35,92 @@ DIGESTS = {
 }
 
 
-def first_come_first_served(jobs: pl.DataFrame, processors: int, overhead: float = 0.0) -> tuple[list[float], float]:
-    """Waits and makespan under the simplest scheduler: in order of submission, nobody overtakes."""
-    free, now, last = processors, 0.0, 0.0
-    running: list[tuple[float, int]] = []
-    waits = []
-    for submit, size, run in jobs.select("submit", "allocated_processors", "run_time").rows():
-        now = max(now, submit)
-        while running and (running[0][0] <= now or free < size):
-            end, released = heapq.heappop(running)
-            now, free = max(now, end), free + released
-        heapq.heappush(running, (now + run + overhead, size))
-        free -= size
-        waits.append(now - submit)
-        last = max(last, now + run + overhead)
-    return waits, last
-
-
 def offered_load(jobs: pl.DataFrame, processors: int) -> float:
     area = (jobs["allocated_processors"] * jobs["run_time"]).sum()
     return float(area / (processors * (jobs["submit"][-1] - jobs["submit"][0])))
 
 
+DEFAULT_CASES = [(4, None), (16, None), (64, None), (240, None), (5760, None), (57600, None), (16, 40), (240, 40), (5760, 40)]
+"""Machines, and numbers of jobs (JOBS), of the default workload."""
+
+
+def simulated(jobs: pl.DataFrame, processors: int, policy: str, factor: float, delays: int | None = None) -> pl.DataFrame:
+    """Waits and ends, in seconds of the trace, of the jobs in a simulated run with SHRINK=100 * factor.
+
+    delays: seed of random delays of up to 2 s of Slurm's time of each submission and end; None: no delays
+    """
+    rng = np.random.default_rng(delays)
+    late = rng.uniform(0, 0 if delays is None else 2, (2, jobs.height))
+    shown = jobs.with_columns(
+        submit=pl.col("submit") * factor + pl.Series(late[0]),
+        run_time=pl.col("run_time") * factor + pl.Series(late[1]),
+        limit=(pl.col("requested_time") * factor / 60).ceil() * 60,
+    ).sort("submit", maintain_order=True)
+    submit, sizes, run_times, limits = (shown[name].to_numpy() for name in ("submit", "allocated_processors", "run_time", "limit"))
+    starts = pl.Series(schedule(submit, sizes, run_times, limits, processors, policy))
+    return shown.select(wait=(starts - pl.col("submit")) / factor, end=(starts + pl.col("run_time")) / factor)
+
+
+def mean_wait(jobs: pl.DataFrame, processors: int, policy: str, factor: float, delays: int | None = None) -> float:
+    return float(simulated(jobs, processors, policy, factor, delays)["wait"].mean())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("processors", MACHINES)
-def test_the_default_workload_is_over_in_time(processors: int, seed: int) -> None:
-    jobs = models.default_workload(processors, seed)
-    waits, makespan = first_come_first_served(jobs, processors)
-    assert 100 <= makespan <= 210
-    assert sum(wait > 0 for wait in waits) >= 10
-    assert jobs["allocated_processors"].is_between(1, processors).all()
-    assert jobs["run_time"].is_between(4, 60).all()
-    assert jobs["submit"][0] == 0
-    assert 100 <= jobs["submit"].max() < 120  # type: ignore[operator]
-    assert jobs.height == 200 if processors >= 1000 else 20 <= jobs.height <= 200
+@pytest.mark.parametrize(("processors", "count"), DEFAULT_CASES)
+def test_waits_and_run_times_of_the_default_workload_are_long(processors: int, count: int | None, seed: int) -> None:
+    # The resolution of a run with SHRINK=50 is 2 s: at most 5 % of the mean wait and of the median run time, with a margin.
+    jobs = models.default_workload(processors, seed, count)
+    played = simulated(jobs, processors, "easy", 1.0)
+    assert played["wait"].mean() >= 120  # type: ignore[operator]
+    assert jobs["run_time"].median() >= 250  # type: ignore[operator]
+    assert jobs["run_time"].is_between(60, 900).all()
+    assert played["end"].max() <= 3000  # type: ignore[operator]
+    if count is None:
+        assert played["end"].max() >= 2250  # type: ignore[operator]
+        assert jobs.height == 150 if processors >= 64 else 15 <= jobs.height < 150
+    else:
+        assert jobs.height == count
 
 
-def test_the_default_machine_is_busy_and_queues() -> None:
-    jobs = models.default_workload(360 * 16, 1)
-    waits, makespan = first_come_first_served(jobs, 360 * 16)
-    assert sum(wait > 0 for wait in waits) >= 50
-    used = (jobs["allocated_processors"] * jobs["run_time"]).sum()
-    assert 0.5 <= used / (360 * 16 * makespan) <= 0.9
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize(("processors", "count"), DEFAULT_CASES)
+def test_small_delays_do_not_change_the_mean_wait_of_the_default_workload(
+    processors: int, count: int | None, policy: str, factor: float
+) -> None:
+    jobs = models.default_workload(processors, 1, count)
+    exact = mean_wait(jobs, processors, policy, factor)
+    changes = [abs(mean_wait(jobs, processors, policy, factor, seed) / exact - 1) for seed in range(1, 21)]
+    # 2 s of Slurm's time are 4 s of the trace with SHRINK=50.
+    assert max(changes) < 0.05 / factor
+    assert sorted(changes)[10] < 0.05
+
+
+@pytest.mark.parametrize("processors", [240, 5760])
+def test_other_seeds_of_the_default_workload_are_as_steady(processors: int) -> None:
+    changes = []
+    for seed in range(1, 21):
+        jobs = models.default_workload(processors, seed)
+        changes.append(
+            abs(mean_wait(jobs, processors, "conservative", 1.0, seed) / mean_wait(jobs, processors, "conservative", 1.0) - 1)
+        )
+    assert max(changes) < 0.05
+
+
+def test_the_default_workload_has_wide_and_narrow_jobs_with_limits_above_their_run_times() -> None:
+    jobs = models.default_workload(5760, 1)
+    assert (jobs["allocated_processors"].min(), jobs["allocated_processors"].max()) == (1, 576)
+    assert jobs["allocated_processors"].n_unique() >= 7
+    assert (jobs["requested_time"] > jobs["run_time"]).mean() > 0.95  # type: ignore[operator]
+    assert jobs["submit"].max() <= 600  # type: ignore[operator]
+
+
+def test_few_jobs_of_the_default_workload_are_wider() -> None:
+    few, many = (models.default_workload(5760, 1, count) for count in (40, 640))
+    assert (few.height, many.height) == (40, 640)
+    widest = [float(jobs["allocated_processors"].max()) for jobs in (few, many)]  # type: ignore[arg-type]
+    assert widest[0] == pytest.approx(4 * widest[1], rel=0.02)
+    assert models.default_workload(4, 1, 2)["allocated_processors"].max() <= 4  # type: ignore[operator]
 
 
 def test_the_default_workload_can_be_submitted() -> None:
@@ -136,7 +181,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(model: str) -> 
 
 
 def test_the_default_workload_has_the_same_bytes_everywhere() -> None:
-    assert digest(models.default_workload(5760, 1)) == "487679ed7c44223c2a1f4a73be316ebc280b7c2eb698ccddd13c1a193e5b3917"
+    assert digest(models.default_workload(5760, 1)) == "21499eefd6d79db728716d705e668aa079e541f6002c1a4766b4fea7abb95e86"
     assert digest(models.default_workload(5760, 2)) != digest(models.default_workload(5760, 1))
 
 

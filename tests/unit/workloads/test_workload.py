@@ -53,7 +53,7 @@ def test_a_job_without_shrinking() -> None:
         "submit_virtual": 0, "runtime_virtual": 100, "limit_minutes": 10, "limit_extended": False,
         "cancel_after_virtual": None, "ran": True, "preset": "", "status": 1, "user": 3, "group": 4, "executable": 5, "queue": 6,
         "partition": 7, "dependency": "", "follows": None, "think_virtual": None, "memory": None, "partition_name": "",
-        "qos_name": "",
+        "qos_name": "", "not_played": "",
     }  # fmt: skip
     assert (ready.excluded, ready.notes, ready.limits) == ({}, {}, {"before": 1, "after": 1})
 

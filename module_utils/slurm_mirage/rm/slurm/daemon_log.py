@@ -65,6 +65,8 @@ _ERROR_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _E
 _REMARK_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _REMARKS.items()}
 KINDS = (*dict.fromkeys((*_ERRORS, *_REMARKS)), OTHER)
 """All kinds."""
+_TRACE = b"] TRACE_JOBS: "
+"""What lines of DebugFlags=TraceJobs begin with since 20.11: they are no complaints, and there are two for each node of a job."""
 
 
 def kind_of(line: str) -> str | None:
@@ -146,6 +148,13 @@ def _stamp(virtual: float) -> str:
 
 
 def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
+    """The lines of a log as `raw_lines` has them, as text, without those of TraceJobs."""
+    for line in raw_lines(logs, name, offset):
+        if _TRACE not in line:
+            yield from line.decode(errors="replace").splitlines()
+
+
+def raw_lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[bytes]:
     """The lines from `offset` on, or all if the file is shorter than that, because it was begun anew; of LARGEST bytes at most."""
     try:
         descriptor = logs.open(name)
@@ -153,6 +162,6 @@ def _lines(logs: user_folders.Folder, name: str, offset: int) -> Iterator[str]:
         return
     with os.fdopen(descriptor, "rb") as stream:
         stream.seek(offset if offset <= os.fstat(descriptor).st_size else 0)
-        end = stream.tell() + LARGEST
-        while (line := stream.readline(LONGEST)) and stream.tell() <= end:
-            yield from line.decode(errors="replace").splitlines()
+        left = LARGEST
+        while (line := stream.readline(LONGEST)) and (left := left - len(line)) >= 0:
+            yield line

@@ -14,7 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, JobDetails, Records
+from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, Freed, JobDetails, Records
+from . import freed_processors
 
 COMPLETIONS_FILE = "jobcomp.log"
 DIAGNOSTICS_FILE = "sdiag.csv"
@@ -87,6 +88,9 @@ class SlurmRecords(Records):
 
     def details(self, record: Mapping[str, Any]) -> JobDetails:
         return details_of(record)
+
+    def freed(self, folder: Path) -> Freed:
+        return freed_processors.read(folder)
 
 
 # ---- jobcomp/filetxt ----
@@ -288,6 +292,12 @@ def backfill_interval(configuration: str) -> float | None:
     """Seconds between two backfill cycles, as a slurm.conf or an answer of `scontrol show config` has them (bf_interval)."""
     settings = re.findall(r"^SchedulerParameters\s*=.*\bbf_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
     return float(settings[-1]) if settings else None
+
+
+def backfills(configuration: str) -> bool:
+    """Whether the scheduler backfills, as a slurm.conf or an answer of `scontrol show config` has it (SchedulerType)."""
+    found = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return not found or found[-1].lower() != "sched/builtin"
 
 
 # ---- sdiag ----

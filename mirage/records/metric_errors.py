@@ -1,0 +1,114 @@
+"""The members "errors" and "error_reasons" of metrics.json: half widths of the intervals of each metric.
+
+"emulation": by how much the emulation may have changed it (docs/emulation-error.md); "jobs": of its 95 % interval by resampling the
+jobs (docs/comparison-method.md). Null has a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.metrics.formulas import Settings
+from mirage.metrics.measured_jobs import Population
+from mirage.records.collect import Collected
+from mirage.statistics import emulation_error, sampling_error
+from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
+
+NO_DELAYS = "no delays of an emulation are recorded with this schedule"
+
+_DIGITS = 4  # significant ones of an error
+_BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
+
+
+def errors(
+    run: Collected,
+    jobs: pl.DataFrame,
+    population: Population,
+    measured: Mapping[str, Any],
+    *,
+    backfills: bool,
+    start_latency: float,
+) -> dict[str, Any]:
+    """Both members for a run.
+
+    jobs: those that were measured; population: of them; measured: the members of `metrics.compute`
+    backfills: whether the scheduler does
+    start_latency: trace seconds of the start latency that are not Slurm's own
+    """
+    settings = Settings.of(measured["settings"])
+    emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
+    if population.window is not None:
+        frame = delayed_jobs(run, jobs, population)
+        policies = _BACKFILLING if backfills else _IN_ORDER
+        found = MeasuredRun(frame, settings, population.window, policies, start_latency, run.time.second)
+        emulation |= emulation_error.half_widths(found)
+    return _members(measured, {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)})
+
+
+def of_schedule(
+    jobs: pl.DataFrame,
+    measured: Mapping[str, Any],
+    suspensions: pl.DataFrame | None = None,
+    allocations: pl.DataFrame | None = None,
+) -> dict[str, Any]:
+    """Both members for a schedule without records of an emulation: a log's, a simulated one, jobs.csv. Parameters as for
+    `metrics.compute`."""
+    settings = Settings.of(measured["settings"])
+    by_jobs: Mapping[str, float | str] = dict.fromkeys(measured["metrics"], sampling_error.TOO_MANY)
+    if jobs.height <= sampling_error.MOST_JOBS:
+        cuts = measured["settings"]["warmup_cut"], measured["settings"]["cooldown_cut"]
+        changes: dict[str, Any] = {"suspensions": suspensions, "allocations": allocations}
+        population = Population.of(jobs, settings.processors, settings.nodes, *cuts, **changes)
+        by_jobs = sampling_error.half_widths(population.inside, settings)
+    return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
+
+
+def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
+    """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
+    evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed")
+    measured = population.measured.select(
+        "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
+    )
+    joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured").join(
+        evidence, on="id", how="left", maintain_order="left"
+    )
+    accepted = col("submit") + col("submit_lag").fill_null(0)
+    waited = col("start").is_null() & (col("state") == "CANCELLED") & col("end").is_not_null() & (col("processors") > 0)
+    ran = col("s").is_not_null()
+    return joined.filter((ran | waited) & col("submit").is_not_null()).select(
+        due="submit",
+        eligible=pl.when(col("eligible") > accepted + run.time.second).then("eligible"),
+        lag=col("submit_lag").fill_null(0),
+        start="s",
+        end=pl.when(ran).then("f"),
+        suspended=col("suspended").fill_null(0),
+        # Other jobs were killed, cancelled or put back in the queue: how long they ran does not follow from the workload.
+        wanted=pl.when(col("stretch").is_not_null() | ~ran).then(pl.coalesce("runtime", pl.lit(0.0))),
+        freed="freed",
+        limit="limit",
+        leave=pl.when(~ran).then("end"),
+        allocated=pl.coalesce("allocated", "p", "processors"),
+        p=pl.coalesce("p", "processors"),
+        c=pl.coalesce("c", "nodes"),
+        m=pl.coalesce("m", "p", "processors").cast(pl.Float64),
+        counted=col("counted").fill_null(False),
+    )
+
+
+def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float | str]]) -> dict[str, Any]:
+    errors: dict[str, dict[str, float | None]] = {}
+    reasons: dict[str, str] = {}
+    for name, value in measured["metrics"].items():
+        parts = {kind: values.get(name, NOT_ESTIMATED) for kind, values in found.items()}
+        if value is None:
+            parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
+        errors[name] = {kind: None if isinstance(part, str) else float(f"{part:.{_DIGITS}g}") for kind, part in parts.items()}
+        lacking = {kind: part for kind, part in parts.items() if isinstance(part, str)}
+        if lacking:
+            same = len(lacking) == len(found) and len(set(lacking.values())) == 1
+            reasons[name] = next(iter(lacking.values())) if same else "; ".join(f"{kind}: {why}" for kind, why in lacking.items())
+    return {"errors": errors, "error_reasons": reasons}

@@ -1,0 +1,55 @@
+"""Starts of jobs in a given order, whatever the scheduler: the schedule if jobs were submitted or ended at other times.
+
+Import this module inside of functions, like simulation.py: loading numba takes a moment.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Times = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def postponements(submit: Times, processors: Numbers, held: Times, start: Times, machine: int) -> Times:
+    """For how long each job's start was postponed beyond the instant at which it was submitted, the job before it could start, and
+    enough processors were free. Seconds, 0 or more.
+
+    Arrays have an element per job, in order of the starts. held: seconds for which it held its processors.
+    """
+    found = np.empty(submit.size)
+    ends, free, earliest = [(np.inf, 0)], machine, -np.inf
+    for job in range(submit.size):
+        earliest = max(earliest, submit[job])
+        while ends[0][0] <= earliest:
+            free += heapq.heappop(ends)[1]
+        while free < processors[job] and ends[0][0] < np.inf:
+            end, width = heapq.heappop(ends)
+            earliest, free = max(earliest, end), free + width
+        found[job] = max(start[job] - earliest, 0.0)
+        free -= processors[job]
+        heapq.heappush(ends, (max(start[job], earliest) + held[job], processors[job]))
+    return found
+
+
+@njit(cache=True, nogil=True)
+def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, machine: int) -> Times:
+    """The inverse of `postponements`: the starts, in this order, each postponed by so much."""
+    found = np.empty(submit.size)
+    ends, free, earliest = [(np.inf, 0)], machine, -np.inf
+    for job in range(submit.size):
+        earliest = max(earliest, submit[job])
+        while ends[0][0] <= earliest:
+            free += heapq.heappop(ends)[1]
+        while free < processors[job] and ends[0][0] < np.inf:
+            end, width = heapq.heappop(ends)
+            earliest, free = max(earliest, end), free + width
+        found[job] = earliest + postponed[job]
+        free -= processors[job]
+        heapq.heappush(ends, (found[job] + held[job], processors[job]))
+    return found

@@ -1,0 +1,341 @@
+"""How much of each metric of a run the emulation may have added: from the delays that were measured in the run.
+
+docs/emulation-error.md has the method, its test and its limits. In short, three estimates of the difference that the delays make:
+
+- in order: the run's own schedule without them, its jobs in the same order of starts
+- replays: the same workload under a simulated scheduler, with the delays and without
+- similar workloads: the same for workloads in which neighbouring jobs have changed places. Schedules are chaotic: a job that
+  starts a moment later may let another one pass. This shows how far a metric moves by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from mirage.metrics.formulas import Maximum, Quantile, Settings, expression
+from mirage.metrics.measured_jobs import Window
+from mirage.metrics.registry import METRICS
+from mirage.statistics import bootstrap
+from mirage.statistics.bootstrap import Floats
+from mirage.statistics.resampled_metrics import sums_of
+
+Numbers = NDArray[np.int64]
+
+NOT_ESTIMATED = "what the emulation adds to this metric is not estimated"
+
+_FACTOR = 1.5
+"""Of the largest estimate. With it the half width covers the error in at least 95 % of the cases of the test."""
+_SHARE = 0.8
+"""Quantile of the differences of similar workloads."""
+_DRAWS, _JOBS_DRAWN = 12, 40_000
+"""Similar workloads, and most jobs in all of them together: fewer are drawn for long runs, but at least 4."""
+_NEIGHBOURS = 3
+"""Jobs change places with others up to so many places away."""
+_LARGEST_SCALE = 3.0
+_SHORTEST = 1e-3  # seconds: a simulated job needs a run time above 0
+_ROWS = 400_000  # rows for which formulas are evaluated at a time
+_DEPTH = 500
+"""Waiting jobs with a reservation under conservative backfilling: Slurm's default of bf_max_job_test."""
+_SEED = 1
+
+_WINDOW_METRICS = ("utilisation", "makespan")
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run's jobs with their delays.
+
+    jobs: a row per job, seconds of the trace:
+        due: submission that was wanted; eligible: instant before which it could not start whatever the emulation did (null: due)
+        lag: from due to the acceptance
+        start, end, suspended, p, c, m: as in `Population.measured`; start and end null for a job that never started
+        allocated: processors that it took: with whole nodes more than p
+        wanted: run time that was wanted; null where it does not follow from the workload (killed, cancelled): that of the run
+        freed: from its end until its processors were free; null: not measured, the median of the others is taken
+        limit: time limit; null: unknown
+        leave: instant at which it was cancelled while it waited; null: never
+        counted: whether it is one of the jobs that metrics over jobs are over
+    settings: of the metrics
+    window: that is measured
+    policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
+    start_latency: seconds from the instant at which a job could start to its start that are the emulation's, not the scheduler's
+    resolution: seconds; the run time of a job is known up to so much more or less
+    """
+
+    jobs: pl.DataFrame
+    settings: Settings
+    window: Window
+    policies: Sequence[str]
+    start_latency: float = 0.0
+    resolution: float = 0.0
+
+
+def half_widths(run: MeasuredRun) -> dict[str, float]:
+    """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
+    arrays = _Arrays.of(run)
+    names = estimated(run.settings)
+    observed = _values(arrays, arrays.as_recorded(), run)
+    in_order = np.abs(observed - _values(arrays, arrays.in_order(), run))
+    replays, simulated = [], []
+    similar = []
+    draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
+    for policy in run.policies:
+        drawn = [arrays, *(arrays.shuffled(number) for number in range(draws))]
+        schedules = [one.simulated(policy, delayed=delayed) for one in drawn for delayed in (True, False)]
+        found = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
+        differences = np.abs(found[:, 0] - found[:, 1])
+        replays.append(differences[0])
+        simulated.append(np.abs(found[0, 0]))
+        similar.append(differences[1:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
+    chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))
+    widths = _FACTOR * np.maximum(in_order, np.clip(scale, 1.0, _LARGEST_SCALE) * chaotic)
+    return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
+
+
+def values(run: MeasuredRun) -> dict[str, float]:
+    """The metrics of `estimated` of the recorded schedule; NaN where there is none."""
+    arrays = _Arrays.of(run)
+    return dict(zip(estimated(run.settings), _values(arrays, arrays.as_recorded(), run).tolist(), strict=True))
+
+
+def estimated(settings: Settings) -> list[str]:
+    """Names of the metrics whose error is estimated: those over jobs that have nothing to do with suspensions, and two more."""
+    return [*_sums(settings)[0], *(name for name, _ in _order_statistics()), *_WINDOW_METRICS]
+
+
+# ---- schedules ----
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """start, end, run (time of execution) of each job; NaN for jobs that never start."""
+
+    start: Floats
+    end: Floats
+    run: Floats
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """The jobs in order of `due`, as arrays in seconds; of a job that never started start and end are NaN.
+
+    hold_off: from due until it could start, whatever the emulation did
+    run, wanted: run time with the delays, and without
+    paused: for how long it was suspended
+    leave: from due until it is cancelled if it still waits; infinity: never
+    within: whether it is one of the jobs that metrics over jobs are over
+    """
+
+    due: Floats
+    hold_off: Floats
+    lag: Floats
+    start: Floats
+    end: Floats
+    run: Floats
+    wanted: Floats
+    paused: Floats
+    freed: Floats
+    limit: Floats
+    leave: Floats
+    p: Numbers
+    allocated: Numbers
+    c: Floats
+    m: Floats
+    within: NDArray[np.bool_]
+    latency: float
+    resolution: float
+    machine: int
+
+    @classmethod
+    def of(cls, run: MeasuredRun) -> _Arrays:
+        jobs = run.jobs.sort("due", maintain_order=True)
+        float_of = {
+            name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"
+        }
+        due, start, end = float_of["due"], float_of["start"], float_of["end"]
+        ran = ~np.isnan(start)
+        paused = np.where(ran, np.nan_to_num(float_of["suspended"]), 0.0)
+        executed = end - start - paused
+        wanted = np.where(np.isnan(float_of["wanted"]), executed, float_of["wanted"])
+        freed = float_of["freed"]
+        freed = np.where(np.isnan(freed), np.nanmedian(freed) if (~np.isnan(freed)).any() else 0.0, freed)
+        machine = run.settings.processors
+        return cls(
+            due=due,
+            hold_off=np.maximum(np.nan_to_num(float_of["eligible"] - due), 0.0),
+            lag=np.maximum(np.nan_to_num(float_of["lag"]), 0.0),
+            start=start,
+            end=end,
+            run=np.where(ran, executed, wanted),
+            wanted=wanted,
+            paused=paused,
+            freed=np.maximum(freed, 0.0),
+            limit=np.where(np.isnan(float_of["limit"]), wanted, float_of["limit"]),
+            leave=np.where(np.isnan(float_of["leave"]), np.inf, float_of["leave"] - due),
+            p=jobs["p"].to_numpy(),
+            allocated=np.clip(jobs["allocated"].to_numpy(), 1, machine).astype(np.int64),
+            c=float_of["c"],
+            m=float_of["m"],
+            within=jobs["counted"].to_numpy(),
+            latency=run.start_latency,
+            resolution=run.resolution,
+            machine=machine,
+        )
+
+    @property
+    def count(self) -> int:
+        return len(self.due)
+
+    def _arrival(self, *, delayed: bool) -> Floats:
+        if not delayed:
+            return self.due + self.hold_off
+        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency
+        return found
+
+    def _held(self, *, delayed: bool) -> Floats:
+        """For how long a job holds its processors."""
+        executed = self.run + self.freed + self.latency if delayed else self.wanted
+        return np.maximum(executed + self.paused, _SHORTEST)
+
+    def _with_starts(self, start: Floats, *, delayed: bool) -> _Schedule:
+        run = self.run if delayed else self.wanted
+        return _Schedule(start, start + run + self.paused, run)
+
+    def as_recorded(self) -> _Schedule:
+        return _Schedule(self.start, self.end, self.run)
+
+    def in_order(self) -> _Schedule:
+        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
+        by the same times."""
+        from mirage.simulation import in_order
+
+        start = np.full(self.count, np.nan)
+        ran = np.flatnonzero(~np.isnan(self.start))
+        order = ran[np.argsort(self.start[ran], kind="stable")]
+        delayed, ideal = (
+            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
+        )
+        postponed = in_order.postponements(*delayed, self.start[order], self.machine)
+        start[order] = in_order.starts(*ideal, postponed, self.machine)
+        return self._with_starts(start, delayed=False)
+
+    def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
+        """The schedule of a simulated scheduler."""
+        from mirage.simulation import simulation
+
+        arrival = self._arrival(delayed=delayed)
+        order = np.argsort(arrival, kind="stable")
+        start = np.full(self.count, np.nan)
+        leave = np.maximum(self.due + self.leave, arrival)
+        start[order] = simulation.schedule(
+            arrival[order],
+            self.allocated[order],
+            self._held(delayed=delayed)[order],
+            self.limit[order],
+            self.machine,
+            policy,
+            cancel=leave[order],
+            depth=_DEPTH,
+        )
+        return self._with_starts(start, delayed=delayed)
+
+    def shuffled(self, number: int) -> _Arrays:
+        """A similar workload: neighbouring jobs have changed places; instants of submission and lags stay. Jobs that never started
+        keep theirs. The delayed run times are other ones within the resolution."""
+        random = np.random.default_rng([_SEED, number])
+        ran = np.flatnonzero(~np.isnan(self.start))
+        moved = np.arange(self.count)
+        moved[ran] = ran[np.argsort(np.arange(len(ran)) + random.uniform(0, _NEIGHBOURS, len(ran)), kind="stable")]
+        go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
+        found = replace(self, **{name: getattr(self, name)[moved] for name in go})
+        run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
+        return replace(found, run=np.maximum(run, 0.0))
+
+
+# ---- metrics ----
+
+
+def _sums(settings: Settings) -> tuple[dict[str, tuple[pl.Expr, str]], dict[str, pl.Expr]]:
+    """Ratios of sums over jobs, without those of suspensions: numerators with the names of their denominators, and these."""
+    sums = sums_of(settings)
+    above = {name: one for name, one in sums.above.items() if "suspended" not in one[0].meta.root_names()}
+    return above, {kind: sums.below[kind] for kind in dict.fromkeys(kind for _, kind in above.values())}
+
+
+def _order_statistics() -> list[tuple[str, Quantile | Maximum]]:
+    formulas = ((name, metric.formula) for name, metric in METRICS.items())
+    return [(name, one) for name, one in formulas if isinstance(one, (Quantile, Maximum)) and one.jobs.condition is None]
+
+
+def _values(arrays: _Arrays, schedule: _Schedule, run: MeasuredRun) -> Floats:
+    values: Floats = _values_of_all([arrays], [schedule], run)[0]
+    return values
+
+
+def _values_of_all(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], run: MeasuredRun) -> Floats:
+    """Metrics of `estimated` of schedules (schedules, metrics). Each workload has as many schedules, one after the other."""
+    each = len(schedules) // len(workloads)
+    step = max(1, _ROWS // max(1, workloads[0].count))
+    last = np.nanmax(workloads[0].end)
+    found = []
+    for first in range(0, len(schedules), step):
+        some = schedules[first : first + step]
+        of = [workloads[place // each] for place in range(first, first + len(some))]
+        over_jobs = _over_jobs(of, some, run.settings)
+        over_time = [_over_time(one, schedule, run, float(last)) for one, schedule in zip(of, some, strict=True)]
+        found.append(np.concatenate([over_jobs, np.array(over_time)], axis=1))
+    return np.concatenate(found)
+
+
+def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], settings: Settings) -> Floats:
+    """(schedules, metrics over jobs)"""
+    inside = workloads[0].within
+    rows = len(schedules)
+
+    def column(parts: Sequence[Floats]) -> Floats:
+        return np.concatenate([part[inside] for part in parts])
+
+    frame = pl.DataFrame(
+        {
+            "a": column([one.due for one in workloads]),
+            "p": np.concatenate([one.p[inside] for one in workloads]),
+            "c": column([one.c for one in workloads]),
+            "m": column([one.m for one in workloads]),
+            "s": column([one.start for one in schedules]),
+            "f": column([one.end for one in schedules]),
+            "t": column([one.run for one in schedules]),
+        }
+    )
+    above, below = _sums(settings)
+    named = {f"above {name}": one for name, (one, _) in above.items()} | {f"below {kind}": one for kind, one in below.items()}
+    terms = frame.select(**{name: one.cast(pl.Float64).fill_null(0).fill_nan(0) for name, one in named.items()})
+    sums = {name: terms[name].to_numpy().reshape(rows, -1).sum(axis=1) for name in named}
+    ratios = [bootstrap.ratios(sums[f"above {name}"], sums[f"below {kind}"]) for name, (_, kind) in above.items()]
+    quantities: dict[int, Floats] = {}
+    ordered = []
+    for _, formula in _order_statistics():
+        key = id(formula.quantity)
+        if key not in quantities:
+            quantities[key] = frame.select(expression(formula.quantity, settings)).to_series().to_numpy().reshape(rows, -1)
+        share = formula.share if isinstance(formula, Quantile) else 1.0
+        ordered.append(np.quantile(quantities[key], share, axis=1))
+    return np.stack([*ratios, *ordered], axis=1)
+
+
+def _over_time(workload: _Arrays, schedule: _Schedule, run: MeasuredRun, last: float) -> list[float]:
+    """Values of _WINDOW_METRICS. The window ends as much earlier or later as the last job. last: end of the recorded schedule"""
+    ran = ~np.isnan(workload.start)
+    start, end, executed = schedule.start[ran], schedule.end[ran], schedule.run[ran]
+    begin, until = run.window.begin, run.window.end + float(end.max()) - last
+    inside = np.clip(np.minimum(end, until) - np.maximum(start, begin), 0, None)
+    share = executed / np.maximum(end - start, _SHORTEST)
+    used = float((workload.m[ran] * share * inside).sum())
+    length = until - begin
+    return [used / (run.settings.processors * length) if length > 0 else np.nan, length]

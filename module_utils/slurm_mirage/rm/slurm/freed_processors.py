@@ -1,0 +1,90 @@
+"""When the processors of each job were free again, from slurmctld's log.
+
+Slurm records a job's end when the job begins to complete. Other jobs can have its processors when the epilogs of all its nodes have
+been reported. Until then the job is COMPLETING, and slurmctld starts no job on a node that still has such a job. slurmctld logs
+both instants with DebugFlags=TraceJobs, in all releases from 16.05 to 26.05; since 20.11 only if SlurmctldDebug is verbose or above
+(log_flag in src/common/log.h).
+
+    [2026-11-22T10:17:36.137] TRACE_JOBS: deallocate_nodes: JobId=2       its end: EndTime is the second
+    [2026-11-22T10:17:38.439] TRACE_JOBS: make_node_idle: enter JobId=2   for each of its nodes
+    [2026-11-22T10:17:38.457] TRACE_JOBS: cleanup_completing: JobId=2     its processors are free
+
+The time stamps are those of the cluster's clock in UTC, with milliseconds. There are 280 bytes for each job, and 150 for each of
+its nodes, so the host reduces the log to freed.csv.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+
+from ...base import user_folders
+from ..api import Freed
+from .daemon_log import raw_lines
+
+FREED_FILE = "freed.csv"
+"""In the folder of a run: columns job_id, ended and freed, in seconds since the epoch on the cluster's clock."""
+COLUMNS = ("job_id", "ended", "freed")
+
+_ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
+# 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
+# of an array, or of a part of a heterogeneous job, is in parentheses.
+_LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?JobI[dD]=(?:\d+[_+][^ (]*\()?(\d+)")
+
+
+def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]:
+    """End of each job and when its processors were free, by job id, from slurmctld.log in `folder` after its first `offset` bytes.
+
+    Of a job that ran several times it is the last run. Jobs that were completing when the log ended are left out.
+    """
+    ended: dict[int, float] = {}
+    found: dict[int, tuple[float, float]] = {}
+    if not folder.is_dir():
+        return found
+    with user_folders.open_folder(folder.parent, folder.name) as logs:
+        for line in raw_lines(logs, "slurmctld.log", offset):
+            if not (_ENDED in line or _FREED in line) or (match := _LINE.match(line)) is None:
+                continue
+            job_id, instant = int(match[3]), _seconds(match[1])
+            if match[2] == _ENDED and instant is not None:
+                ended[job_id] = instant
+                found.pop(job_id, None)
+            elif match[2] == _FREED and instant is not None and job_id in ended:
+                found[job_id] = (ended.pop(job_id), instant)
+    return found
+
+
+def _seconds(stamp: bytes) -> float | None:
+    """Seconds since the epoch of a time stamp; None if there is no such time."""
+    try:
+        return datetime.fromisoformat(stamp.decode()).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+
+
+def to_csv(instants: dict[int, tuple[float, float]]) -> str:
+    """Content of FREED_FILE."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows((job_id, f"{ended:.3f}", f"{freed:.3f}") for job_id, (ended, freed) in sorted(instants.items()))
+    return stream.getvalue()
+
+
+def read(folder: Path) -> Freed:
+    """What FREED_FILE in the folder of a run says. A damaged line is left out."""
+    path = folder / FREED_FILE
+    if not path.is_file():
+        return Freed({}, f"the run has no {FREED_FILE}")
+    instants: dict[int, tuple[float, float]] = {}
+    for line in path.read_text(errors="replace").splitlines()[1:]:
+        words = line.split(",")
+        try:
+            instants[int(words[0])] = float(words[1]), float(words[2])
+        except (ValueError, IndexError):
+            continue
+    missing = "slurmctld's log does not tell: it needs SlurmctldDebug=verbose and DebugFlags=TraceJobs"
+    return Freed(instants, "" if instants else missing)

@@ -1,0 +1,120 @@
+"""The errors of a run's metrics: which delays of its records are taken, and what metrics.json has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from run_folders import ORIGIN, RunFolder
+from simulated_runs import jobs_of
+
+from mirage.metrics import metrics
+from mirage.metrics.measured_jobs import Population
+from mirage.records import metric_errors, run_results
+from mirage.statistics import sampling_error
+from slurm_mirage.rm.slurm.records import backfills
+
+PROCESSORS, NODES = 8, 4
+
+
+def near(value: float) -> object:
+    return pytest.approx(value, abs=1e-3)
+
+
+def queue_of(folder: Path, *, jobs: int = 30, launch: float = 0.03, lag: float = 0.01) -> RunFolder:
+    """A run at SPEED=100: all jobs take half of the machine, two at a time, in order."""
+    folder.mkdir(exist_ok=True)
+    made = RunFolder(folder, speed=100.0)
+    free = [0.0, 0.0]
+    for number in range(jobs):
+        made.job(due=40.0 * number, runtime=100.0, processors=4, lag=lag)
+        start = max(min(free), made.accepted(number + 1) + 0.1)
+        made.played(number + 1, start=start, launch=launch)
+        free[free.index(min(free))] = start + 100 + 2 * launch * 100
+    return made
+
+
+def members(folder: Path) -> dict[str, Any]:
+    return run_results.results(folder, PROCESSORS, NODES, 10.0, {}).metrics
+
+
+def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=100.0)
+    made.played(made.job(due=0.0, runtime=50.0, lag=0.1), start=12.0)
+    cancelled = made.job(due=20.0, cancel_after=60.0, runtime=500.0)
+    made.slurm(cancelled, start=80.0, end=80.0, state="CANCELLED", ran=False)
+    killed = made.job(due=30.0, runtime=500.0)
+    made.record(killed, 43.0, 90.0, completed=False)
+    made.slurm(killed, start=40.0, end=95.0, state="TIMEOUT")
+    run = made.collect()
+    population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
+    frame = metric_errors.delayed_jobs(run, run.jobs, population)
+    completed, waited, at_its_limit = frame.rows(named=True)
+    assert completed["lag"] == near(10.0) and completed["due"] == near(ORIGIN)
+    # Held for the launch before and after its 50 s: 3 s each.
+    assert completed["wanted"] == 50 and completed["end"] - completed["start"] == pytest.approx(56, abs=1.5)
+    assert (completed["allocated"], completed["limit"], completed["counted"]) == (4, 3600, True)
+    assert waited["start"] is None and waited["leave"] == pytest.approx(ORIGIN + 80, abs=1) and not waited["counted"]
+    assert at_its_limit["wanted"] is None and at_its_limit["counted"]
+
+
+def test_longer_launches_have_a_larger_budget(tmp_path: Path) -> None:
+    slow, quick = (members(queue_of(tmp_path / name, launch=launch).write()) for name, launch in (("slow", 0.1), ("quick", 0.02)))
+    assert slow["errors"]["wait_mean"]["emulation"] > 2 * quick["errors"]["wait_mean"]["emulation"] > 0
+    # Two jobs at a time, 20 s and 4 s of launch: what they add to the mean wait is known.
+    for found, launch in ((slow, 20.0), (quick, 4.0)):
+        mean_added = sum(launch * (number // 2) for number in range(30)) / 30
+        assert found["errors"]["wait_mean"]["emulation"] >= mean_added
+
+
+def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
+    found = members(queue_of(tmp_path).write())
+    assert list(found["errors"]) == list(found["metrics"])
+    for name, errors in found["errors"].items():
+        assert set(errors) == {"emulation", "jobs"}
+        assert (None in errors.values()) == (name in found["error_reasons"]), name
+    assert found["errors"]["wait_mean"]["jobs"] > 0
+    assert found["error_reasons"]["utilisation"] == f"jobs: {sampling_error.NOT_OVER_JOBS}"
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    folder = queue_of(tmp_path).write()
+    first, again = (run_results.results(folder, PROCESSORS, NODES, 10.0, {}).files for _ in range(2))
+    assert first["metrics.json"] == again["metrics.json"]
+
+
+def test_a_run_without_a_measured_job_has_no_errors(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    made.slurm(made.job(due=0.0, cancel_after=30.0), start=30.0, end=30.0, state="CANCELLED", ran=False)
+    found = members(made.write())
+    assert {part for errors in found["errors"].values() for part in errors.values()} == {None}
+    assert found["error_reasons"]["wait_mean"] == found["null_reasons"]["wait_mean"]
+
+
+@pytest.mark.parametrize(("jobs", "reason"), [(9, sampling_error.TOO_FEW), (sampling_error.MOST_JOBS + 1, sampling_error.TOO_MANY)])
+def test_too_few_or_too_many_jobs_have_no_interval(jobs: int, reason: str) -> None:
+    frame = pl.concat([jobs_of(jobs=min(jobs, 500), nodes=8, cpus=4)] * -(-jobs // 500)).head(jobs)
+    found = metric_errors.of_schedule(frame, metrics.compute(frame, 32, 8))
+    assert found["errors"]["wait_mean"] == {"emulation": None, "jobs": None}
+    assert reason in found["error_reasons"]["wait_mean"]
+
+
+@pytest.mark.parametrize("jobs", [200, 5000])
+def test_the_interval_over_independent_jobs_is_that_of_their_mean(jobs: int) -> None:
+    frame = jobs_of(jobs=jobs, nodes=8, cpus=4)
+    runtime = np.random.default_rng(1).exponential(600, jobs)
+    submit = 3600.0 * np.arange(jobs)
+    frame = frame.with_columns(submit=submit, start=submit + 10, end=submit + 10 + runtime)
+    found = metric_errors.of_schedule(frame, metrics.compute(frame, 32, 8))
+    assert found["errors"]["response_mean"]["jobs"] == pytest.approx(1.96 * runtime.std() / jobs**0.5, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [("SchedulerType           = sched/builtin\n", False), ("SchedulerType=sched/backfill\n", True), ("", True)],
+)
+def test_the_scheduler_is_read_from_slurms_configuration(configuration: str, expected: bool) -> None:
+    assert backfills(configuration) is expected

@@ -1,0 +1,41 @@
+"""What metrics.json says of requests that a run does not play."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from run_folders import RunFolder
+
+from mirage.records.run_results import results
+
+
+def metrics_of(folder: Path, *jobs: dict[str, Any]) -> dict[str, Any]:
+    """metrics.json of a run of jobs of 300 s on 4 processors, with these values of workload.csv."""
+    made = RunFolder(folder)
+    for place, values in enumerate(jobs):
+        made.played(made.job(due=20.0 * place, runtime=300.0, **values), 20.0 * place + 5)
+    made.write()
+    (folder / "samples.csv").write_text("real,virtual,nodes_not_responding,cpu_busy\n1.5,3,0,0.25\n")
+    (folder / "result.json").write_text(json.dumps({"ended": len(jobs), "messages": {}, "released": 0}))
+    return json.loads(results(folder, 64, 4, 10.0, {}).files["metrics.json"])  # type: ignore[no-any-return]
+
+
+def test_metrics_have_the_requests_that_are_not_played(tmp_path: Path) -> None:
+    plain: dict[str, Any] = {"ran": True, "preset": ""}
+    found = metrics_of(tmp_path, *(plain | {"not_played": kinds} for kinds in ("", "gres memory", "gres", "")))
+    assert found["not_played"] == {
+        "gres": {"jobs": 2, "share": 0.5},
+        "memory": {"jobs": 1, "share": 0.25},
+        "any": {"jobs": 2, "share": 0.5},
+    }
+
+
+def test_a_run_that_plays_all_requests_says_so(tmp_path: Path) -> None:
+    plain: dict[str, Any] = {"ran": True, "preset": "", "not_played": ""}
+    assert metrics_of(tmp_path, plain, plain)["not_played"] == {}
+
+
+def test_a_folder_of_an_earlier_release_has_no_such_member(tmp_path: Path) -> None:
+    assert "not_played" not in metrics_of(tmp_path, {}, {})

@@ -1,0 +1,169 @@
+"""What a comparison must not claim, and what its claims are corrected for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from campaigns import campaign, correlated, run_of
+
+from mirage.metrics import metrics
+from mirage.metrics.registry import METRICS
+from mirage.statistics.claims import OF_ONLY_WAITS
+from mirage.statistics.comparison import Run, compare
+
+
+def pairs(content: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """All pairs of the table: of metrics, and of metrics of classes of jobs."""
+    found = [(name, pair) for name, metric in content["metrics"].items() for pair in metric["pairs"]]
+    for row in content["classes"]:
+        found += [(name, pair) for name, metric in row["metrics"].items() for pair in metric["pairs"]]
+    return found
+
+
+def of(content: dict[str, Any], name: str) -> dict[str, Any]:
+    pair: dict[str, Any] = content["metrics"][name]["pairs"][0]
+    return pair
+
+
+def changed(runs: Sequence[Run], folder: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Run]:
+    """The runs, with other members in the metrics.json of one of them."""
+    return [replace(run, metrics={**run.metrics, **change(dict(run.metrics))}) if run.folder == folder else run for run in runs]
+
+
+def test_false_claims_in_whole_tables() -> None:
+    """Two configurations under which each job waits for longer or for less by chance: no metric differs for other jobs. 5 % of 40
+    campaigns, by chance up to 15 %."""
+    wrong, uncorrected = 0, 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        base = random.lognormal(5, 1.3, 100)
+        factors = {label: np.exp(0.4 * correlated(random, 100, 0.6)) for label in "ab"}
+        runs = [run_of(label, k, base * factors[label] * random.uniform(0.9, 1.1, 100)) for k in (1, 2, 3) for label in "ab"]
+        content = compare(runs, seed=1, resamples=200)
+        assert content["method"]["compared"] > 40
+        about_other_jobs = [pair for pair in resampled(content) if pair["p"] is not None]
+        wrong += any(pair["verdict"] in ("lower", "higher") for pair in about_other_jobs)
+        uncorrected += any(pair["p"] <= 0.05 for pair in about_other_jobs)
+    assert wrong <= 6
+    assert uncorrected > 12, "without the correction"
+
+
+def resampled(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Pairs whose chance is that of other jobs, too."""
+    tables = [content["metrics"], *(row["metrics"] for row in content["classes"])]
+    return [pair for table in tables for metric in table.values() if "jobs" in metric["resampled"] for pair in metric["pairs"]]
+
+
+def test_the_family_counts_each_hypothesis_once() -> None:
+    content = compare(campaign(3, count=300, replicas=3), seed=1, resamples=100)
+    tested = [(name, pair) for name, pair in pairs(content) if pair["p"] is not None]
+    twice = [name for name, _ in tested if METRICS[name].same_as]
+    # A class that is all jobs of its size, or of its run time, is the same as that row; so is a row of all jobs as the whole.
+    jobs = {(row["size"], row["runtime"]): row["jobs"] for row in content["classes"]}
+    cells = {key: count for key, count in jobs.items() if "all" not in key}
+    alone = [key for key in jobs if "all" in key and (len(within(key, cells)) == 1 or jobs[key] == 300)]
+    assert content["method"]["compared"] == len(tested) - len(twice) - 2 * len(alone)
+    for member in ("p_corrected", "verdict"):
+        assert of(content, "W")[member] == of(content, "wait_mean")[member]
+    for _, pair in tested:
+        assert pair["p"] <= pair["p_corrected"] <= 1
+    # Half of the 5 % is for the answer.
+    assert of(content, "wait_mean")["p_corrected"] <= 2.0001 * of(content, "wait_mean")["p"]
+    assert of(content, "wait_p99")["p_corrected"] > 5 * of(content, "wait_p99")["p"]
+
+
+def within(row: tuple[str, str], cells: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The classes that a row of all jobs of a size or of a run time consists of."""
+    return [cell for cell in cells if all(one in ("all", other) for one, other in zip(row, cell, strict=True))]
+
+
+def test_a_metric_that_one_run_could_not_resolve_is_undecided() -> None:
+    runs = campaign(3, count=300, replicas=3)
+    assert of(compare(runs, seed=1, resamples=100), "wait_mean")["verdict"] == "lower"
+    coarse = {"inconclusive_metrics": {"wait_mean": "Slurm's second is 12 % of it"}}
+    content = compare(changed(runs, "b-2", lambda found: {"validity": {**found["validity"], **coarse}}), seed=1, resamples=100)
+    pair = of(content, "wait_mean")
+    assert (pair["verdict"], pair["p"], pair["p_corrected"]) == ("undecided", None, None)
+    assert pair["words"].endswith(" % shorter mean wait, but Slurm's second is 12 % of it (b-2)")
+    assert {pair["verdict"] for name, pair in pairs(content) if name == "wait_mean"} == {"undecided"}, "of classes, too"
+    assert of(content, "response_mean")["p"] is not None
+
+
+def test_waits_that_no_run_resolves_do_not_differ() -> None:
+    """No job waited: differences of waits are those of start latencies."""
+    random = np.random.default_rng(1)
+    runs = [run_of(label, k, random.uniform(0, 0.4, 200) * (1 if label == "a" else 2)) for k in (1, 2, 3) for label in "ab"]
+    content = compare(runs, seed=1, resamples=100)
+    for name, pair in pairs(content):
+        if name in OF_ONLY_WAITS and pair["verdict"] != "unknown":
+            assert pair["verdict"] == "undecided" and pair["p"] is None, name
+            assert pair["words"].endswith(", but waits below 1 s are not resolved by these runs")
+    assert not [name for name, pair in pairs(content) if pair["verdict"] in ("lower", "higher")]
+    assert of(content, "response_mean")["verdict"] == "equivalent"
+
+
+def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
+    """Other submissions, and starts and ends that remain."""
+    runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
+    one, other = (run.metrics["metrics"] for run in runs)
+    changes = {name for name in metrics.METRICS if one[name] != other[name]}
+    of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction"}
+    assert changes >= OF_ONLY_WAITS
+    assert changes - OF_ONLY_WAITS - of_schedule <= {"response_mean", "immediate_fraction"}
+
+
+def test_jobs_that_give_up_do_not_make_a_configuration_better() -> None:
+    """A fifth of the jobs of b are cancelled after 50 s: those that would have waited longest."""
+    random = np.random.default_rng(1)
+    base = random.lognormal(5, 1.3, 200)
+    longest = np.argsort(base)[-40:]
+    runs = []
+    for k in (1, 2, 3):
+        waits = base * np.exp(random.normal(0, 0.01, 200))
+        gone = np.isin(np.arange(200), longest)
+        submit = 60.0 * np.arange(200)
+        start = [None if out else value for out, value in zip(gone, submit + waits, strict=True)]
+        end = np.where(gone, submit + 50, submit + waits + 100)
+        state = ["CANCELLED" if out else "COMPLETED" for out in gone]
+        runs += [run_of("a", k, waits, end=submit + waits + 100), run_of("b", k, waits, start=start, end=end, state=state)]
+    content = compare(runs, seed=1, resamples=100)
+    assert content["answer"] == "wait_restricted_mean"
+    assert runs[1].metrics["metrics"]["wait_mean"] < 0.5 * runs[0].metrics["metrics"]["wait_mean"]
+    for name, pair in pairs(content):
+        if METRICS[name].of_waits and pair["verdict"] != "unknown":
+            assert pair["verdict"] == "undecided" and "never started" in pair["words"], name
+    # One horizon for all runs: the longest wait, of which all of them tell what share of the jobs waits for longer.
+    a, b = (content["metrics"]["wait_restricted_mean"]["configurations"][label]["mean"] for label in "ab")
+    assert a == pytest.approx(np.mean([run.metrics["metrics"]["wait_mean"] for run in runs[::2]]))
+    assert runs[1].metrics["metrics"]["wait_mean"] < b < a
+
+
+def test_a_difference_that_the_emulation_may_have_made_is_not_claimed() -> None:
+    runs = campaign(3, count=300, replicas=3)
+    before = of(compare(runs, seed=1, resamples=100), "wait_mean")
+    by = abs(before["difference"])
+
+    def with_errors(of_each: float) -> dict[str, Any]:
+        errors = {"errors": {"wait_mean": {"emulation": of_each, "jobs": 1.0}, "W1": {"emulation": None, "jobs": None}}}
+        return of(compare([replace(run, metrics={**run.metrics, **errors}) for run in runs], seed=1, resamples=100), "wait_mean")
+
+    small, large = with_errors(0.01 * by), with_errors(0.55 * by)
+    assert small["verdict"] == "lower" and small["emulation"] == pytest.approx(0.02 * by)
+    assert small["interval"][0] < before["interval"][0] and small["interval"][1] > before["interval"][1]
+    assert (large["verdict"], large["p"]) == ("undecided", None)
+    assert "but the emulation may have added" in large["words"]
+
+
+def test_equivalence_needs_the_margin() -> None:
+    random = np.random.default_rng(2)
+    base = random.lognormal(5, 1.0, 300)
+    runs = [run_of(label, k, base * np.exp(random.normal(0, 0.003))) for k in (1, 2, 3) for label in "ab"]
+    wide, narrow = (of(compare(runs, seed=1, resamples=100, margin=margin), "wait_mean") for margin in (5.0, 0.1))
+    assert wide["verdict"] == "equivalent" and wide["words"].startswith("equivalent within 5 %: ")
+    assert narrow["verdict"] == "undecided"
+    assert -5 < wide["equivalence_interval"][0] < wide["equivalence_interval"][1] < 5
+    assert wide["percent_interval"][0] < wide["equivalence_interval"][0]

@@ -1,0 +1,119 @@
+"""The error budget covers the error that known delays cause, and is not much larger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from delayed_schedules import KNOWN, UNKNOWN, Delays, Workload
+
+from mirage.metrics import metrics
+from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.metrics.registry import METRICS
+from mirage.statistics.emulation_error import MeasuredRun, half_widths, values
+
+RESOLUTION = 1.0  # s: of the records, in the cases
+
+
+def coverage(cases: int, schedulers: Sequence[str], seed: int = 1) -> pl.DataFrame:
+    """A row per case and metric: scheduler, metric, error, budget. The measured delays have the resolution of a record in whole
+    seconds, and a tenth of the jobs has no time until its processors were free."""
+    rows = []
+    for case in range(cases):
+        random = np.random.default_rng([seed, case])
+        scheduler = schedulers[case % len(schedulers)]
+        workload = Workload.drawn(random)
+        delays = workload.delays(random)
+        policies = ("fcfs",) if scheduler == "fcfs" else ("easy", "conservative")
+        ideal = workload.run_of(workload.schedule(scheduler, workload.none()), workload.none().freed, policies)
+        schedule = workload.schedule(scheduler, delays)
+        without, with_delays = values(ideal), values(workload.run_of(schedule, delays.freed, policies))
+        end = schedule["end"].to_numpy() + random.uniform(-RESOLUTION, RESOLUTION, schedule.height)
+        recorded = schedule.with_columns(end=np.maximum(end, schedule["start"].to_numpy() + 0.01))
+        freed = np.where(random.random(schedule.height) < 0.1, np.nan, delays.freed)
+        run = workload.run_of(recorded, freed, policies, RESOLUTION)
+        for name, budget in half_widths(run).items():
+            error = abs(with_delays[name] - without[name])
+            rows.append((scheduler, name, error if error > 1e-9 * abs(without[name]) else 0.0, budget))
+    return pl.DataFrame(rows, schema=["scheduler", "metric", "error", "budget"], orient="row")
+
+
+def summary(rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Share of the cases whose error is covered, and the median ratio of budget to error (1 where both are 0)."""
+    error, budget = pl.col("error"), pl.col("budget")
+    ratio = pl.when(error > 0).then(budget / error).when(budget > 0).then(float("inf")).otherwise(1.0)
+    covered = (error <= budget * (1 + 1e-9)).mean()
+    return rows.group_by(by, maintain_order=True).agg(covered=covered, ratio=ratio.median(), cases=pl.len())
+
+
+def test_the_budget_covers_the_error_of_each_metric_and_is_not_three_times_as_large() -> None:
+    table = summary(coverage(500, KNOWN), ["metric"])
+    main = {name for name, metric in METRICS.items() if metric.is_main}
+    assert main <= set(table["metric"]) and set(table["cases"]) == {500}
+    assert table.filter((pl.col("covered") < 0.95) | (pl.col("ratio") > 3)).is_empty(), table
+
+
+def test_under_a_scheduler_that_the_budget_does_not_know_it_covers_nine_errors_of_ten() -> None:
+    table = summary(coverage(100, UNKNOWN, seed=2), [])
+    assert table["covered"].item() >= 0.9 and table["ratio"].item() < 6, table
+
+
+# ---- single cases ----
+
+
+@pytest.fixture
+def workload() -> Workload:
+    return Workload.drawn(np.random.default_rng(5))
+
+
+def recorded(workload: Workload, delays: Delays) -> MeasuredRun:
+    return workload.run_of(workload.schedule("easy", delays), delays.freed, ("easy", "conservative"))
+
+
+def test_without_delays_the_budget_is_0(workload: Workload) -> None:
+    assert max(half_widths(recorded(workload, workload.none())).values()) < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["lag", "stretch", "freed"])
+def test_each_kind_of_delay_has_a_budget_that_grows_with_it(workload: Workload, kind: str) -> None:
+    one, ten = (replace(workload.none(), **{kind: np.full(len(workload.due), seconds)}) for seconds in (1.0, 10.0))
+    small, large = (half_widths(recorded(workload, delays))["response_mean"] for delays in (one, ten))
+    assert 1 <= small < large
+
+
+def test_a_start_latency_adds_to_each_wait(workload: Workload) -> None:
+    run = recorded(workload, workload.none())
+    assert half_widths(replace(run, start_latency=20.0))["wait_mean"] >= 20
+
+
+def test_the_same_run_has_the_same_budget_whatever_the_order_of_its_rows(workload: Workload) -> None:
+    run = recorded(workload, workload.delays(np.random.default_rng(2)))
+    assert half_widths(run) == half_widths(run)
+    backwards = replace(run, jobs=run.jobs.reverse())
+    assert half_widths(backwards) == pytest.approx(half_widths(run), rel=1e-9)
+
+
+def test_jobs_that_never_started_or_could_not_start_earlier_are_in_the_queue_but_not_in_the_metrics(workload: Workload) -> None:
+    run = recorded(workload, workload.delays(np.random.default_rng(2)))
+    never = pl.int_range(pl.len()) % 10 == 0
+    cancelled = [pl.when(~never).then(name).alias(name) for name in ("start", "end")]
+    jobs = run.jobs.with_columns(
+        *cancelled, leave=pl.when(never).then(pl.col("due") + 60), eligible=pl.col("due") + 5, counted=~never
+    )
+    widths = half_widths(replace(run, jobs=jobs))
+    assert 0 < widths["wait_mean"] < float("inf")
+
+
+def test_the_metrics_are_those_of_the_registry(workload: Workload) -> None:
+    run = recorded(workload, workload.delays(np.random.default_rng(2)))
+    known = run.jobs.with_row_index("id", 1).with_columns(
+        submit="due", processors="p", nodes="c", runtime="wanted", state=pl.lit("COMPLETED")
+    )
+    frame = known.select(
+        (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
+    )
+    computed = metrics.compute(frame, run.settings.processors, run.settings.nodes)["metrics"]
+    assert values(run) == pytest.approx({name: computed[name] for name in values(run)}, rel=1e-6)
