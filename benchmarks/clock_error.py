@@ -79,7 +79,7 @@ def trend(speeds: Sequence[float], values: Sequence[float]) -> dict[str, float] 
     """Return the trend of a metric with SPEED; each run is one observation, with its speed and its value of the metric.
 
     Linear regression on SPEED, because a delay in real time lasts SPEED times as long in virtual time: `slope`, with its 95 %
-    interval `low` to `high`, per 100 of SPEED, and the two-sided `p` of no slope. Kendall's tau-b, which assumes no form: `tau`, and
+    interval `low` to `high`, per 100 of SPEED, and the two-sided `p` of no slope. Kendall's tau-b, which needs no form: `tau`, and
     its two-sided p `tau_p`. Further `runs`, their number. Returns None for fewer than three runs or a single speed.
     """
     if len(values) < 3 or len(set(speeds)) < 2:
