@@ -291,7 +291,7 @@ def _deviations_table(rows: Sequence[Figures]) -> str:
 
 def _trends_table(runs: Sequence[Figures]) -> str:
     """Return a table of the metrics' trends with SPEED over all runs of a part; its heading alone where there are too few runs."""
-    head = ("metric", "runs", "per 100 of SPEED", "from", "to", "p", "Kendall's tau", "its p")
+    head = ("metric", "runs", "at SPEED=0", "per 100 of SPEED", "from", "to", "p", "Kendall's tau", "its p")
     speeds = [float(run["speed"]) for run in runs]
     found = {name: trend(speeds, [run[name] for run in runs]) for name in METRICS}
     return markdown(

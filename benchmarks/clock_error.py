@@ -79,8 +79,10 @@ def trend(speeds: Sequence[float], values: Sequence[float]) -> dict[str, float] 
     """Return the trend of a metric with SPEED; each run is one observation, with its speed and its value of the metric.
 
     Linear regression on SPEED, because a delay in real time lasts SPEED times as long in virtual time: `slope`, with its 95 %
-    interval `low` to `high`, per 100 of SPEED, and the two-sided `p` of no slope. Kendall's tau-b, which needs no form: `tau`, and
-    its two-sided p `tau_p`. Further `runs`, their number. Returns None for fewer than three runs or a single speed.
+    interval `low` to `high`, per 100 of SPEED, the two-sided `p` of no slope, and `at_zero`, the line's value at SPEED=0. Kendall's
+    tau-b, which assumes no form: `tau`, and its two-sided p `tau_p`. Further `runs`, their number.
+
+    Returns None for fewer than three runs or a single speed.
     """
     if len(values) < 3 or len(set(speeds)) < 2:
         return None
@@ -89,4 +91,10 @@ def trend(speeds: Sequence[float], values: Sequence[float]) -> dict[str, float] 
     line, rank = linregress(speeds, values), kendalltau(speeds, values)
     slope, half = float(line.slope) * 100, student(len(values) - 2) * float(line.stderr) * 100
     found = {"slope": slope, "low": slope - half, "high": slope + half, "p": float(line.pvalue)}
-    return {"runs": len(values), **found, "tau": float(rank.statistic), "tau_p": float(rank.pvalue)}
+    return {
+        "runs": len(values),
+        "at_zero": float(line.intercept),
+        **found,
+        "tau": float(rank.statistic),
+        "tau_p": float(rank.pvalue),
+    }

@@ -131,7 +131,7 @@ def report(figures: Figures) -> str:
     tables = (
         ("start times, emulated minus simulated, in seconds of the trace; all jobs of all replicas", differences.QUANTILES, "jobs"),
         ("bias: mean difference over the jobs of a run, mean of the replicas; what makes it up", differences.BIAS, "jobs"),
-        ("trend: mean difference of each run against SPEED", differences.TREND, "trends"),
+        ("trends with SPEED, one observation for each run; seconds", differences.TREND, "trends"),
         ("the job with the largest difference, and what makes it up", differences.LARGEST, "largest"),
         ("runs", differences.RUNS, "runs"),
     )
@@ -144,10 +144,11 @@ def _table(columns: dict[str, str], rows: Sequence[Figures]) -> str:
 
 
 def _number(name: str, value: object) -> object:
-    """The value with one decimal; p values and Kendall's tau with three."""
+    """The value with one decimal; a turn and slopes with two; p values and Kendall's tau with three."""
     if not isinstance(value, float):
         return value
-    return f"{value:.3f}" if name in ("p", "tau", "tau_p") else f"{value:.1f}".replace("-0.0", "0.0")
+    digits = 3 if name in ("p", "tau", "tau_p") else 2 if name in ("turn", "at_zero", "slope", "low", "high") else 1
+    return f"{value + 0.0:.{digits}f}"
 
 
 def main() -> int:

@@ -21,9 +21,17 @@ CAUSES = ("lag", "runs", "turns")
 QUANTILES = {"config": "CONFIG", "speed": "SPEED", "p1": "p1", "p10": "p10", "p50": "p50", "p90": "p90", "p99": "p99"}
 QUANTILES |= {"abs50": "abs. p50", "abs90": "abs. p90", "abs99": "abs. p99", "order": "other order, pairs"}
 BIAS = {"config": "CONFIG", "speed": "SPEED", "mean": "mean", "half": "± (95 %)", "percent": "% of the mean wait"}
-BIAS |= {"lag": "by submission", "runs": "by run times", "turns": "by turns"}
-BIAS |= {"turn_ms": "real ms a turn"}
-TREND = {"config": "CONFIG", "runs": "runs", "slope": "s per 100 of SPEED", "low": "from", "high": "to", "p": "p"}
+BIAS |= {"lag": "by submission", "runs": "by run times", "turns": "by turns", "turn": "a turn"}
+TREND = {
+    "figure": "",
+    "config": "CONFIG",
+    "runs": "runs",
+    "at_zero": "at SPEED=0",
+    "slope": "s per 100 of SPEED",
+    "low": "from",
+    "high": "to",
+    "p": "p",
+}
 TREND |= {"tau": "Kendall's tau", "tau_p": "its p"}
 LARGEST = {"config": "CONFIG", "speed": "SPEED", "replica": "replica", "id": "job", "processors": "processors"}
 LARGEST |= {
@@ -101,9 +109,11 @@ def _in_order(jobs: pl.DataFrame, config: str, order: Numbers) -> Times:
 
 
 def summary(frame: pl.DataFrame) -> Figures:
-    """The means of a run over its jobs."""
+    """The means of a run over its jobs; `turn`: seconds that a turn adds, least squares of `turns` on `chain` without constant."""
     means = {name: float(frame.select(pl.col(name).mean()).item()) for name in ("late", "wait", *CAUSES)}
     late = means.pop("late")
+    turns, chain = frame["turns"].to_numpy(), frame["chain"].to_numpy()
+    means["turn"] = float((turns * chain).sum() / (chain * chain).sum())
     return {"mean": late, "order": int(frame["order"][0]), **means, "wait": means["wait"] + late}
 
 
@@ -122,8 +132,7 @@ def _by_speed(runs: Runs) -> list[tuple[Figures, Runs]]:
 def quantiles(runs: Runs) -> list[Figures]:
     """By configuration and speed: quantiles of the differences over all jobs and replicas, their mean with its interval, causes.
 
-    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one; `turn_ms` the real
-    milliseconds that a turn adds: least squares of `turns` on `chain`, through the origin.
+    `half` is half the width of Student's 95 % interval over the means of the replicas, None for a single one.
     """
     rows = []
     for key, of_speed in _by_speed(runs):
@@ -133,12 +142,9 @@ def quantiles(runs: Runs) -> list[Figures]:
         absolute = {f"abs{rank}": float(np.quantile(np.abs(late), rank / 100)) for rank in (50, 90, 99)}
         mean = statistics.fmean(one["mean"] for one in means)
         wait = statistics.fmean(one["wait"] - one["mean"] for one in means)
-        causes: Figures = {name: statistics.fmean(one[name] for one in means) for name in CAUSES}
+        causes = {name: statistics.fmean(one[name] for one in means) for name in (*CAUSES, "turn")}
         order = ", ".join(str(one["order"]) for one in means)
         half = _half_width([one["mean"] for one in means])
-        turns, chain = (np.concatenate([frame[name].to_numpy() for _, frame in of_speed]) for name in ("turns", "chain"))
-        a_turn = float((turns * chain).sum() / (chain * chain).sum()) if chain.any() else None
-        causes["turn_ms"] = None if a_turn is None else a_turn / key["speed"] * 1000
         bias = {"mean": mean, "half": half, "percent": mean / wait * 100, **causes, "order": order}
         rows.append({**key, **signed, **absolute, **bias})
     return rows
@@ -161,10 +167,11 @@ def largest(runs: Runs) -> list[Figures]:
 
 
 def trends(rows: Sequence[Figures]) -> list[Figures]:
-    """By configuration: the trend of the runs' mean differences with SPEED, see `clock_error.trend`; left out where it has none."""
+    """By configuration, trends with SPEED of the runs' mean differences and of what a turn adds, see `clock_error.trend`."""
     found = []
-    for config in dict.fromkeys(row["config"] for row in sorted(rows, key=lambda row: row["config"] != "fifo")):
-        speeds = [float(row["speed"]) for row in rows if row["config"] == config]
-        means = [row["mean"] for row in rows if row["config"] == config]
-        found += [{"config": config, **one} for one in [trend(speeds, means)] if one is not None]
+    for figure, name in {"mean difference": "mean", "a turn": "turn"}.items():
+        for config in dict.fromkeys(row["config"] for row in sorted(rows, key=lambda row: row["config"] != "fifo")):
+            of_config = [row for row in rows if row["config"] == config]
+            one = trend([float(row["speed"]) for row in of_config], [row[name] for row in of_config])
+            found += [{"figure": figure, "config": config, **one}] if one is not None else []
     return found

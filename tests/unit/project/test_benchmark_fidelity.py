@@ -136,9 +136,15 @@ def test_order_counts_pairs_that_started_the_other_way_round(tmp_path: Path) -> 
 
 def test_trends_by_hand() -> None:
     """Means 1, 2, 3 and 1, 2, 6 at 100, 200, 300: slope 1.75 per 100, residuals -0.75+..., Kendall's tau-b 12/sqrt(15*12)."""
-    rows = [{"config": "fifo", "speed": speed, "mean": mean} for speed, mean in ((100, 1.0), (200, 2.0), (300, 3.0))]
-    rows += [{"config": "fifo", "speed": speed, "mean": mean} for speed, mean in ((100, 1.0), (200, 2.0), (300, 6.0))]
-    [trend] = differences.trends(rows)
+    rows = [
+        {"config": "fifo", "speed": speed, "mean": mean, "turn": mean / 10} for speed, mean in ((100, 1.0), (200, 2.0), (300, 3.0))
+    ]
+    rows += [
+        {"config": "fifo", "speed": speed, "mean": mean, "turn": mean / 10} for speed, mean in ((100, 1.0), (200, 2.0), (300, 6.0))
+    ]
+    trend, turn = differences.trends(rows)
+    assert (turn["figure"], turn["slope"]) == ("a turn", pytest.approx(0.175))
+    assert trend["at_zero"] == pytest.approx(-1.0)
     residuals = [1 - 0.75, 2 - 2.5, 3 - 4.25, 1 - 0.75, 2 - 2.5, 6 - 4.25]
     error = (sum(r * r for r in residuals) / 4 / 4) ** 0.5
     assert trend["slope"] == pytest.approx(1.75)
@@ -158,7 +164,7 @@ def test_quantiles_and_the_interval_over_replicas() -> None:
     runs = [({"config": "easy", "speed": 20, "replica": k}, frame([-4.0, 0.0, k + 3.0])) for k in (1, 2)]
     [row] = differences.quantiles(runs)
     assert (row["p50"], row["abs50"], row["mean"], row["percent"]) == pytest.approx((0.0, 4.0, 1 / 6, 100 / 60))
-    assert row["turn_ms"] == pytest.approx((8 + 10) / (5 + 5) / 20 * 1000)
+    assert row["turn"] == pytest.approx((8 / 5 + 10 / 5) / 2)
     assert row["half"] == pytest.approx(12.706 * (1 / 18**0.5) / 2**0.5, rel=1e-3)
     [worst] = differences.largest(runs)
     assert (worst["replica"], worst["late"], worst["id"]) == (2, 5.0, 3)
