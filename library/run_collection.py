@@ -33,6 +33,15 @@ options:
     description: Lower bound, in seconds, of the run time in the bounded slowdown.
     type: float
     default: 10
+  warmup_cut:
+    description:
+      - What is cut off the beginning of the schedule before it is measured, in seconds of trace time or per cent (5%).
+    type: str
+    default: "0"
+  cooldown_cut:
+    description: The same at its end.
+    type: str
+    default: "0"
   thresholds:
     description: Bounds of a valid run by name, which replace the defaults (docs/validity.md).
     type: dict
@@ -98,6 +107,8 @@ def main() -> None:
             "processors": {"type": "int", "required": True},
             "nodes": {"type": "int", "required": True},
             "tau": {"type": "float", "default": 10},
+            "warmup_cut": {"type": "str", "default": "0"},
+            "cooldown_cut": {"type": "str", "default": "0"},
             "thresholds": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
@@ -108,7 +119,8 @@ def main() -> None:
     if not module.check_mode:
         join_records(folder)
     try:
-        collected = results(folder, *(module.params[name] for name in ("processors", "nodes", "tau", "thresholds")))
+        given = {name: module.params[name] for name in ("processors", "nodes", "tau", "thresholds")}
+        collected = results(folder, **given, cuts=(module.params["warmup_cut"], module.params["cooldown_cut"]))
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     outdated = [name for name, content in collected.files.items() if differs(folder / name, content)]

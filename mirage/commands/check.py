@@ -91,7 +91,9 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
     if metrics is None:
         raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
-    found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds)
+    inputs = (read_json(folder / "experiment.json") or {}).get("inputs", {})
+    cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
+    found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
     # Another version may say the same reasons in other words; how many there are is compared.
     stored, computed_now = metrics, found.metrics
     if _is_of_another_version(folder, version):
@@ -102,8 +104,9 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
 
 
 def _without_reasons(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of metrics.json with the number of reasons in place of their texts."""
-    validity = {**metrics["validity"], "reasons": len(metrics["validity"]["reasons"])}
+    """The content of metrics.json with the numbers of reasons in place of their texts."""
+    validity = {**metrics["validity"]}
+    validity |= {name: len(validity[name]) for name in ("reasons", "inconclusive", "inconclusive_metrics") if name in validity}
     return {**metrics, "validity": validity, "null_reasons": dict.fromkeys(metrics["null_reasons"], "")}
 
 

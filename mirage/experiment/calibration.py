@@ -28,7 +28,8 @@ from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
 from mirage.records.collect import Collected, collect
 from mirage.records.run_records import NS
-from mirage.records.validity import Thresholds, read_configuration, read_diagnostics, read_figures
+from mirage.records.run_samples import read_diagnostics, read_figures
+from mirage.records.thresholds import Thresholds, read_configuration
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mirage.experiment import report
 from mirage.experiment.endings import Ending
-from mirage.metrics.registry import METRICS
+from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.schedule import read_schedule
 from mirage.statistics.comparison_text import figures, judged, p_text
 from mirage.terminal.screen import Screen
@@ -70,6 +70,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int, margin: float =
                 schedule.immediate_below,
                 schedule.suspensions,
                 schedule.allocations,
+                schedule.executions,
             )
         )
     return compare(runs, seed, margin=margin)
@@ -114,7 +115,8 @@ def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) ->
     """A line for each main metric that differs, and one with the number of other metrics that differ."""
     pairs = {name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if not METRICS[name].same_as}
     differ = {name: pair["words"] for name, pair in pairs.items() if pair["verdict"] in ("lower", "higher")}
-    lines = [words for name, words in differ.items() if METRICS[name].is_main]
+    main = main_of_comparison(content)
+    lines = [words for name, words in differ.items() if name in main]
     if more := len(differ) - len(lines):
         lines.append(f"{more} other metrics differ; the report has them")
     return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs significantly"])]
@@ -122,10 +124,10 @@ def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) ->
 
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
     table = _table("metric", base, other)
-    for name, metric in content["metrics"].items():
-        if METRICS[name].is_main:
-            pair = _of_baseline(metric, base)[place]
-            table.add_row(name, *_cells(pair, metric["unit"]), judged(pair["verdict"], metric["better"]))
+    for name in main_of_comparison(content):
+        metric = content["metrics"][name]
+        pair = _of_baseline(metric, base)[place]
+        table.add_row(name, *_cells(pair, metric["unit"]), judged(pair["verdict"], metric["better"]))
     return table
 
 

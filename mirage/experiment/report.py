@@ -90,6 +90,11 @@ def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
     from mirage.reports.run_page import page as page_of_run
 
     content = read_json(folder / "comparison.json")
+    if "answer" not in content:
+        raise WrongUse(
+            f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
+            parameter="run",
+        )
     names = [name for one in content["configurations"] for name in one["runs"]]
     found = {name: Run.of(folder / name) for name in names}
     of_runs = {folder / name / NAME: page_of_run(run) for name, run in found.items()}

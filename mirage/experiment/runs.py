@@ -23,7 +23,7 @@ from mirage.experiment.configuration import site_of
 from mirage.experiment.endings import Ending
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, format_number
-from mirage.knobs.table import BY_NAME, TABLE
+from mirage.knobs.table import BY_NAME, METRICS, TABLE
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
@@ -113,6 +113,9 @@ def _difference(name: str, before: dict[str, str], now: dict[str, str]) -> str:
     if name in ("TRACE", "CLASSES") or name.endswith("content"):
         return f"another {name}; give the same one, or another RUN"
     was, is_now = before.get(name) or "not set", now[name] or "not set"
+    if name in BY_NAME and BY_NAME[name].group == METRICS:
+        again = f"make metrics TRACE=results/RUN/jobs.csv {name}={is_now} measures a finished run again"
+        return f"{name} was {was}, is {is_now}; give the same, or another RUN ({again})"
     return f"{name} was {was}, is {is_now}; give the same, or another RUN"
 
 

@@ -1,7 +1,8 @@
 """Chooses the speed for SPEED=auto: the largest one at which a run is expected to be valid.
 
 A job costs the host real time, which does not depend on the clock: at SPEED=N it is N times as long for Slurm and the jobs. Each
-bound of the verdict (validity.py) therefore allows a largest speed, and the smallest of these speeds decides. Jobs that are
+bound of the verdict (bounds.py) therefore allows a largest speed, and so does the rule that a run has to resolve its waits and run
+times (resolution.py). The smallest of these speeds decides. Jobs that are
 submitted together also wait for each other, so submissions and launches are modelled as a queue with one server, the host: an
 event at the virtual instant t arrives at t / N, and takes the real seconds of a submission or a launch. Each wait follows from
 the one before (Lindley 1952, The theory of queues with a single server), for all events at once:
@@ -23,17 +24,21 @@ import numpy as np
 import polars as pl
 from polars import col
 
-from mirage.records.validity import Thresholds
+from mirage.metrics.classes import RUNTIMES
+from mirage.records import resolution
+from mirage.records.stretch import FEWEST
+from mirage.records.thresholds import Thresholds
 from slurm_mirage.base.errors import WrongUse
 
 SAFETY = 0.5
 """Share of each limit that is used, except for the limit of the backfill cycle, which has its own factor. On a fast clock the
 backfill scheduler hardly pauses, and its locks delay other threads: at SPEED=1000 the 99th percentiles of a run were twice those
 of the queue model. Besides, the load of a host can differ from that during the calibration."""
+RESOLVED = "resolution"
 CYCLE = "longest backfill cycle"
-FASTEST = 1000
-"""Largest speed that is chosen. Slurm's timeouts of 60 s can be multiplied by up to 65533 / 60 (clock_settings.py)."""
-RESOLUTION = 1.0
+FASTEST = resolution.FASTEST
+"""Largest speed that is chosen."""
+RESOLUTION = resolution.RECORD
 """Virtual seconds that Slurm's rounding to whole seconds can add to a start latency, and adds to the largest stretches."""
 
 # The longest backfill cycle of a run took 1 to 7 times as long as the calibration's longest cycle predicts: among thousands of
@@ -74,8 +79,11 @@ class Demand:
     events: pl.DataFrame
     """Events in order of time: time; is_launch (false for a submission); at_once, for the launch of a job that starts when it is
     due."""
-    mean_runtime: float
+    median_runtime: float
+    short_runtime: float
+    """Median run time of the shortest class of run time (classes.py) that the verdict judges."""
     mean_wait: float
+    wait_p99: float
     most_waiting: int
     """Largest number of waiting jobs."""
 
@@ -92,8 +100,24 @@ class Demand:
         schema = {"time": pl.Float64, "is_launch": pl.Boolean, "at_once": pl.Boolean}
         events = pl.DataFrame([*submissions, *launches], schema, orient="row").sort("time", "is_launch", maintain_order=True)
         count = len(dues)
-        waits = (start - due for start, due in zip(starts, dues, strict=True))
-        return cls(events, sum(runtimes) / count, sum(waits) / count, most_waiting)
+        waits = [start - due for start, due in zip(starts, dues, strict=True)]
+        wait_p99 = float(np.quantile(waits, 0.99))
+        return cls(events, float(np.median(runtimes)), _short_runtime(runtimes), sum(waits) / count, wait_p99, most_waiting)
+
+    def is_resolved(self, thresholds: Thresholds) -> bool:
+        """Whether there is a speed at which a run resolves the waits and run times of the workload."""
+        return self.resolvable(thresholds) >= RESOLUTION
+
+    def resolvable(self, thresholds: Thresholds) -> float:
+        """The longest resolution of a conclusive run."""
+        return thresholds.resolution_share * min(self.mean_wait, self.median_runtime)
+
+
+def _short_runtime(runtimes: Sequence[float]) -> float:
+    lengths = np.asarray(runtimes, np.float64)
+    places = np.searchsorted([most for most in RUNTIMES.values() if most is not None], lengths)
+    of_classes = [lengths[places == place] for place in range(len(RUNTIMES))]
+    return float(np.median(next((some for some in of_classes if some.size >= FEWEST), lengths)))
 
 
 @dataclass(frozen=True)
@@ -160,33 +184,35 @@ class Choice:
 def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
     """Choose the speed of a workload on this host: the smallest safe speed of all limits, rounded down to two digits, from 1 to
     FASTEST."""
-    figures = (
-        "submit lag p99",
-        "start latency p50",
-        "run-time stretch p50",
-        "run-time stretch p99",
-        CYCLE,
-    )
-    allowed = bounds(demand, thresholds)
-    limits = tuple(_limit(name, allowed[name], demand, cost) for name in figures if _is_known(name, cost))
+    names = [name for name in bounds(demand, thresholds, 1.0) if _is_known(name, cost)]
+    limits = tuple(_limit(name, demand, cost, thresholds) for name in names)
     smallest = min(limit.safe for limit in limits)
     return Choice(min(FASTEST, max(1.0, rounded_down(smallest))), limits)
 
 
-def bounds(demand: Demand, thresholds: Thresholds) -> dict[str, float]:
-    """Bounds of the verdict for the workload in virtual seconds, by the names of `predicted`."""
+def bounds(demand: Demand, thresholds: Thresholds, speed: float) -> dict[str, float]:
+    """Bounds of the verdict for the workload at a speed, in virtual seconds, by the names of `predicted`.
 
-    def larger(threshold: str, scale: float) -> float:
-        share, seconds = getattr(thresholds, f"{threshold}_share"), getattr(thresholds, f"{threshold}_seconds")
-        return float(max(share * scale, seconds))
+    A workload that no run resolves, because hardly any job waits, is given what Slurm's own timers may cause: it is inconclusive at
+    every speed. RESOLVED is no bound then.
+    """
+    resolved = demand.is_resolved(thresholds)
+    floor = resolution.START * speed
+    coarse = max(RESOLUTION, floor)
 
-    return {
-        "submit lag p99": larger("submit_lag", demand.mean_runtime),
-        "start latency p50": larger("start_latency", demand.mean_wait),
-        "run-time stretch p50": larger("stretch_p50", demand.mean_runtime),
-        "run-time stretch p99": larger("stretch_p99", demand.mean_runtime),
-        CYCLE: larger("backfill_cycle", demand.mean_wait),
+    def of_waits(share: float, scale: float, seconds: float = 0.0) -> float:
+        return max(share * scale, coarse, 0.0 if resolved else seconds)
+
+    found = {
+        "mean submit lag": of_waits(thresholds.submit_lag_share, demand.mean_wait),
+        "submit lag p99": of_waits(thresholds.submit_lag_share, demand.wait_p99),
+        "start latency p50": of_waits(thresholds.start_latency_share, demand.mean_wait, thresholds.start_latency_seconds),
+        "run-time stretch p50": thresholds.stretch_p50_share * demand.median_runtime,
+        "run-time stretch of short jobs": thresholds.stretch_class_share * demand.short_runtime + RESOLUTION,
+        "run-time stretch p99": thresholds.stretch_tail_share * demand.short_runtime + coarse,
+        CYCLE: of_waits(thresholds.backfill_cycle_share, demand.mean_wait, thresholds.backfill_cycle_seconds),
     }
+    return {RESOLVED: demand.resolvable(thresholds), **found} if resolved else found
 
 
 def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
@@ -200,10 +226,15 @@ def predicted(demand: Demand, cost: Cost, speed: float) -> dict[str, float]:
         return found
 
     usual = quantile(launches, 0.5)
+    mean = submissions.mean()
+    assert isinstance(mean, float)
     real = {
+        RESOLVED: resolution.START,
+        "mean submit lag": mean + cost.submit,
         "submit lag p99": quantile(submissions, 0.99) + cost.submit,
         "start latency p50": usual + cost.start,
         "run-time stretch p50": usual + cost.hold_p50,
+        "run-time stretch of short jobs": usual + cost.hold_p50,
         "run-time stretch p99": quantile(launches, 0.99) + max(cost.hold_p50, cost.hold_p99),
         CYCLE: _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }
@@ -254,11 +285,11 @@ def _is_known(name: str, cost: Cost) -> bool:
     return name != CYCLE or cost.backfill is not None
 
 
-def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
-    """Search the largest speed at which the figure `name` is within the bound. Every figure grows with the speed."""
+def _limit(name: str, demand: Demand, cost: Cost, thresholds: Thresholds) -> Limit:
+    """Search the largest speed at which the figure `name` is within its bound. Every figure grows faster than its bound."""
 
     def holds(speed: float) -> bool:
-        return predicted(demand, cost, speed)[name] <= bound
+        return predicted(demand, cost, speed)[name] <= bounds(demand, thresholds, speed)[name]
 
     low, high = _SLOWEST, _BEYOND
     if not holds(low):
@@ -268,15 +299,19 @@ def _limit(name: str, bound: float, demand: Demand, cost: Cost) -> Limit:
     while high / low > _TOLERANCE:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return Limit(name, bound, low, _why(name, demand, cost, low))
+    return Limit(name, bounds(demand, thresholds, low)[name], low, _why(name, demand, cost, low))
 
 
 def _why(name: str, demand: Demand, cost: Cost, speed: float) -> str:
     """The main part of the figure at this speed, in words."""
+    if name == RESOLVED:
+        return f"a start takes {resolution.START:g} s real, and waits and run times have to be long against it"
     alone = {
+        "mean submit lag": cost.submit,
         "submit lag p99": cost.submit,
         "start latency p50": cost.start,
         "run-time stretch p50": cost.hold_p50,
+        "run-time stretch of short jobs": cost.hold_p50,
         "run-time stretch p99": max(cost.hold_p50, cost.hold_p99),
         CYCLE: _OUTLIER * (cost.backfill or 0.0) * demand.most_waiting,
     }[name]

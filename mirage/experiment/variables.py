@@ -37,4 +37,6 @@ def replay_variables(prepared: Prepared, speed: Decimal, run: str, results: Path
         "experiment_shrink": float(prepared.shrink),
         "experiment_seed": prepared.knobs["SEED"],
         "experiment_sample_interval": prepared.sample_interval(),
+        "experiment_warmup_cut": prepared.knobs["WARMUP_CUT"],
+        "experiment_cooldown_cut": prepared.knobs["COOLDOWN_CUT"],
     }

@@ -19,7 +19,7 @@ def censoring_reasons(metrics: Mapping[str, Any]) -> dict[str, str]:
     if censored["share"] <= MOST_CENSORED:
         return {}
     reason = (
-        f"{censored['jobs']} jobs, {100 * censored['share']:.3g} %, never started, and how long they would have waited is not known "
-        f"(at most {100 * MOST_CENSORED:g} % may be)"
+        f"{censored['jobs']} jobs, {100 * censored['share']:.3g} %, never started (at most {100 * MOST_CENSORED:g} % may): "
+        "how long they would have waited is not known"
     )
     return {name: reason for name, metric in METRICS.items() if metric.of_waits and metrics["metrics"].get(name) is not None}

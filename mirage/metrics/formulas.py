@@ -1,7 +1,8 @@
 """Kinds of formulas of metrics: means, ratios of sums and order statistics over jobs, and values of a whole schedule.
 
-A formula over jobs is written in columns of `Population.inside`: a submission, s start of the last execution, f end, t its run time, p processors and c nodes
-at the start, m mean number of processors while the job ran, `suspended` time suspended. Times are seconds of the trace.
+A formula over jobs is written in columns of `Population.inside`: a submission, s start of the last execution, f end, t run time of
+the last execution, p processors and c nodes at the start, m mean number of processors while the job ran, `suspended` time
+suspended. Times are seconds of the trace.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ JOBS_SCHEMA: dict[str, pl.DataType] = {
     "preset": pl.String(),
 }
 """Columns of jobs.csv: one row per job, times in trace seconds, null where unknown. `start`, `end` and `suspended` are those of the
-last execution; a job that was cancelled in the queue after a requeue has no start, and its end is the cancellation. `processors` and `nodes` are the size at the
-start; `state` is Slurm's job state; `preset`: state at the beginning of the run's selection of a job that was submitted before it
-(workloads/presets.py), null for all others."""
+last execution; a job that was cancelled in the queue after a requeue has no start, and its end is the cancellation. `processors`
+and `nodes` are the size at the start; `state` is Slurm's job state; `preset`: state at the beginning of the run's selection of a
+job that was submitted before it (workloads/presets.py), null for all others."""
 
 SUSPENSIONS_SCHEMA: dict[str, pl.DataType] = {"job": pl.Int64(), "suspend": pl.Float64(), "resume": pl.Float64()}
 """Columns of suspensions.csv: one row per suspension in any execution, times in trace seconds, null where unknown."""
@@ -100,7 +100,7 @@ def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
 
 
 def executions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
-    """The executions before the last one of each submission in sigsleep's records, columns of `EXECUTIONS_SCHEMA`, in order of starts.
+    """The executions before the last one of each submission in sigsleep's records, in order of starts, as in executions.csv.
 
     Seconds of the clock from the first submission, as in `frame_from_sigsleep`.
     """

@@ -49,9 +49,9 @@ class Population:
     """The jobs of a schedule as metrics need them.
 
     measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), a submission, q when it became eligible
-        (a if unknown), s start of the last execution, f end, t run time of the last execution (time suspended excluded), p processors
-        and c nodes at the start, m mean number of processors while the job ran (p for a job that keeps its size; null if it cannot
-        be known), preset, is_lost (whether the last execution ended in one of `LOST_STATES`)
+        (a if unknown), s start of the last execution, f end, t its run time (time suspended excluded), p processors and c nodes at
+        the start, m mean number of processors while the job ran (p for a job that keeps its size; null if it cannot be known),
+        preset, is_lost (whether the last execution ended in one of `LOST_STATES`)
     inside: those of them that were submitted within the window, without presets (workloads/presets.py)
     unstarted: jobs that waited and never started, or not again after a requeue: id, a, q (null: never eligible), f (until when they
         waited: the cancellation, or the end of the record; null if unknown), p, c, preset
@@ -142,7 +142,7 @@ class Population:
         first, last = of_selection.select(first=pl.col("a").min(), last=pl.col("a").max()).row(0)
         cut = _STEADY_CUT * (last - first)
         window = Window(first + cut, last - cut, cut, cut)
-        return replace(self, inside=of_selection.filter(pl.col("a").is_between(window.begin, window.end)), window=window)
+        return replace(self, inside=_submitted_in(of_selection, window), window=window)
 
 
 def _faults(executions: pl.DataFrame | None) -> dict[str, pl.Expr]:
@@ -194,7 +194,7 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
 
 
 def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.DataFrame:
-    """`Population.unstarted`, with nodes and processors instead of c. verdict: number of each job's fault; codes: those of interest.
+    """`Population.unstarted`, with nodes and processors instead of c. verdict: number of each job's fault; codes: those wanted.
 
     A job without a start that neither ended in the queue nor still waits is left out: its start is not recorded.
     """
@@ -231,9 +231,14 @@ def _changes(allocations: pl.DataFrame, processors: int, nodes: int | None) -> p
     return allocations.select(id="job", time="from", p="processors", c=_nodes(processors, nodes))
 
 
+def _submitted_in(jobs: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Those of the jobs, in one piece: sums over pieces are made in an order that changes, and with it their last digit."""
+    return jobs.filter(pl.col("a").is_between(window.begin, window.end)).rechunk()
+
+
 def _inside(measured: pl.DataFrame, window: Window) -> pl.DataFrame:
     """The jobs submitted within the window, both ends included."""
-    inside = measured.filter(pl.col("a").is_between(window.begin, window.end))
+    inside = _submitted_in(measured, window)
     if window.length <= 0 or inside.is_empty():
         what = "nothing" if window.length <= 0 else "no submitted job"
         whole = window.length + window.warmup + window.cooldown

@@ -48,9 +48,9 @@ from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
     PARTIAL,
     SUSPENSIONS_SCHEMA,
+    executions_from_sigsleep,
     frame_from_sigsleep,
     frame_from_swf,
-    executions_from_sigsleep,
     suspensions_from_sigsleep,
 )
 from mirage.metrics.measured_jobs import Cut, Population

@@ -7,9 +7,9 @@ r = f - a. The machine has P processors and N nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -45,6 +45,7 @@ class Metric:
     setting: added to the meaning in tables, with settings in braces
     is_share: shown in per cent on pages
     is_main: in the first table of pages about runs and comparisons
+    main_if: name of a metric: in that table only where it is above 0
     in_sweep: a column of sweep.csv
     same_as: name of another metric that has the same value; pages and comparisons show that one only
     """
@@ -62,6 +63,7 @@ class Metric:
     setting: str = ""
     is_share: bool = False
     is_main: bool = False
+    main_if: str = ""
     in_sweep: bool = False
     same_as: str = ""
 
@@ -253,8 +255,8 @@ _ALL = (
         "utilisation",
         "",
         "processors x run time over all that the machine had",
-        "(sum(m t) + processor time of earlier executions) / (P makespan); with cuts the integral of the processors in use over the "
-        "window",
+        "(sum(m t) + processor time of earlier executions) / (P makespan); with cuts the integral of the processors in use over "
+        "the window",
         "the thesis; Krevat et al. 2002",
         OfSchedule(usage.utilisation),
         better="higher",
@@ -274,6 +276,7 @@ _ALL = (
         noun="goodput",
         explained="processors x run time of work that was kept, over all that the machine had",
         is_share=True,
+        main_if="wasted_fraction",
     ),
     Metric(
         "wasted_fraction",
@@ -285,6 +288,7 @@ _ALL = (
         noun="wasted processor time",
         comparative=_SMALLER,
         is_share=True,
+        main_if="wasted_fraction",
     ),
     Metric(
         "loss_of_capacity",
@@ -292,7 +296,7 @@ _ALL = (
         "share of the machine idle although jobs waited that could use it",
         "integral of min(processors asked for by eligible waiting jobs, idle processors) / (P makespan)",
         "Leung, Sabin, Sadayappan",
-        OfSchedule(usage.loss_of_capacity),
+        OfSchedule(usage.loss_of_capacity, of_waits=True),
         noun="loss of capacity",
         is_share=True,
     ),
@@ -385,6 +389,24 @@ _ALL = (
 
 METRICS = {metric.name: metric for metric in _ALL}
 """All metrics by name, in the order in which they are shown."""
+
+
+def main_of(runs: Iterable[Mapping[str, float | None]]) -> tuple[str, ...]:
+    """Names of the metrics in the first table about some runs, of which the values are given by name."""
+    known = list(runs)
+    return tuple(
+        name
+        for name, metric in METRICS.items()
+        if metric.is_main or (metric.main_if and any((values.get(metric.main_if) or 0) > 0 for values in known))
+    )
+
+
+def main_of_comparison(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same for a comparison, from comparison.json."""
+    metrics = content["metrics"]
+    labels = [one["label"] for one in content["configurations"]]
+    means = [{name: one["configurations"][label]["mean"] for name, one in metrics.items()} for label in labels]
+    return tuple(name for name in main_of(means) if name in metrics)
 
 
 def job_value(name: str, settings: Settings) -> pl.Expr:

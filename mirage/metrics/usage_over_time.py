@@ -169,7 +169,7 @@ def suspensions_mean(schedule: MeasuredSchedule) -> Value:
         return "the schedule does not record suspensions"
     if schedule.suspensions is not None:
         of_these = schedule.suspensions.join(inside.select("id", "s"), left_on="job", right_on="id")
-        return of_these.select(_of_last()).sum().item() / inside.height
+        return of_these.filter(_of_last()).height / inside.height
     return NO_INSTANTS if (inside["suspended"] > 0).mean() else 0.0
 
 

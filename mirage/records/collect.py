@@ -25,6 +25,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA
+from mirage.records import disagreements
 from mirage.records.run_records import (
     NS,
     Journal,
@@ -41,6 +42,7 @@ from mirage.records.run_records import (
     slurm_executions,
     split_aftermath,
 )
+from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.plan import read_plan
@@ -48,13 +50,6 @@ from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
-
-# Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's. It is usually 0.02 to 0.04 s; beyond
-# the allowance one of the records is wrong.
-LAUNCH_ALLOWANCE = 1.0
-# Real seconds by which sigsleep's start may precede Slurm's: time(2) can be a kernel tick (up to 0.01 s) behind clock_gettime(2),
-# and clocks of several hosts differ by less.
-CLOCK_STEP = 0.02
 
 _JOB = ["id", "slurm_id"]
 _PLAN: Schema = {
@@ -75,44 +70,6 @@ _PLAN: Schema = {
     "follows": pl.Int64,
     "think": pl.Float64,
 }
-_DISAGREEMENT: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
-
-
-@dataclass(frozen=True)
-class TimeMap:
-    """Instants of a run as trace seconds and back; see the module's text.
-
-    clock: its anchor is the moment at which the replay began; origin: trace seconds of the first submission
-    """
-
-    clock: Clock
-    origin: float
-
-    @property
-    def second(self) -> float:
-        """Trace seconds in a virtual second, which is what Slurm's own record resolves."""
-        return self.clock.virtual_to_trace(1.0)
-
-    def length(self, virtual: pl.Expr) -> pl.Expr:
-        """Trace seconds of a length in virtual ns."""
-        return virtual / NS * self.second
-
-    def trace(self, virtual: pl.Expr) -> pl.Expr:
-        """Trace seconds of an instant in virtual ns."""
-        return self.origin + self.length(virtual - self.clock.virtual_ns)
-
-    def virtual(self, trace: pl.Expr) -> pl.Expr:
-        """Virtual ns of an instant in trace seconds."""
-        return self.clock.virtual_ns + ((trace - self.origin) / self.second * NS).round().cast(pl.Int64)
-
-    def virtual_of_real(self, real: pl.Expr) -> pl.Expr:
-        """Virtual ns of an instant in real seconds."""
-        since = (real * NS).round().cast(pl.Int64) - self.clock.real_ns
-        return self.clock.virtual_ns + (since * self.clock.speed).round().cast(pl.Int64)
-
-    def virtual_ns(self, real: float) -> int:
-        """Virtual ns of an instant in real seconds."""
-        return self.clock.virtual_at(round(real * NS))
 
 
 @dataclass(frozen=True)
@@ -128,7 +85,9 @@ class Collected:
     """A row per job, in the same order, with id and these columns:
 
     slurm_id, restarts, cancel_wanted, limit_extended, whole_nodes; user, group, executable, queue as in the workload
-    bound: whether it was submitted with a dependency, or with a request for memory
+    dependent: whether it was submitted with a dependency
+    memory: MiB per processor that it was submitted with; null if none
+    limited: whether it was submitted under an account or a QOS, which may have limits
     recorded: whether sigsleep has a record of the last execution
     allocated: processors; null if it never ran
     run_time: run time of the last execution; for a job that started once end - start - suspended
@@ -138,7 +97,8 @@ class Collected:
     stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; null for
         jobs that did not complete in their first execution
     limit: time limit
-    slurm_submit: the submission as Slurm recorded it, truncated to 1 virtual second
+    slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
+    own_end: the last end as sigsleep recorded it
     launch_cost: by how much the run time of its sleep program was reduced to compensate for its launch (launch_cost.py)
     launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
@@ -194,7 +154,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     plan = _plan(run_dir / "plan.csv", workload)
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
     submitted = _submissions(plan, journal, time)
-    since = clock.virtual_ns - NS - round(clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS)
+    since = clock.virtual_ns - NS - round(clock.real_to_virtual(disagreements.LAUNCH_ALLOWANCE) * NS)
     manager = records_of(run_dir)
     stale = submitted.filter(col("index").is_in(journal.stale))["id"]
     log = read_completions(run_dir / manager.completions_file, manager, journal.completion_offset)
@@ -222,9 +182,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         evidence=evidence,
         disagreements=pl.concat(
             [
-                _contradictions(joined, time),
-                _strays(submitted, lines, aftermath, records),
-                pl.DataFrame({"kind": damage}, schema_overrides=_DISAGREEMENT).select(
+                disagreements.contradictions(joined, time),
+                disagreements.strays(submitted, lines, aftermath, records),
+                pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
                     id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)
                 ),
             ]
@@ -341,8 +301,9 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_second(instant: str, printed: str) -> pl.Expr:
-    """sigsleep's instant, limited to the second that Slurm printed."""
-    return pl.max_horizontal(printed, pl.min_horizontal(instant, col(printed) + NS))
+    """sigsleep's instant if it lies in the second that Slurm printed; else the middle of that second, which is right on average."""
+    is_within = col(instant).is_between(col(printed), col(printed) + NS)
+    return pl.when(is_within).then(instant).otherwise(col(printed) + NS // 2)
 
 
 def _shared_start() -> pl.Expr:
@@ -357,13 +318,9 @@ def _shared_start() -> pl.Expr:
 def _shared_end() -> pl.Expr:
     """End of an execution that is in both records; not before its start or its last resumption. (Slurm records the suspension as
     the end of a job that is cancelled while it is suspended.)
-
-    If sigsleep's end is over a second earlier, the end is the end of Slurm's second. Start and submission use the end of the second
-    in this case, too, so that lengths are right on average.
     """
     resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
-    ended = pl.when(col("r_end") < col("s_end") - NS).then(col("s_end") + NS).otherwise(_in_second("r_end", "s_end"))
-    return pl.max_horizontal(ended, "v_start", resumed)
+    return pl.max_horizontal(_in_second("r_end", "s_end"), "v_start", resumed)
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
@@ -458,59 +415,18 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
         limit=col("limit_minutes") * 60 * time.second,
         slurm_submit=time.trace(col("s_submit")),
+        slurm_end=time.trace(col("s_end")),
+        own_end=pl.when("recorded").then(time.trace(col("r_end"))),
         launch_cost=pl.min_horizontal(wanted, "launch_cost"),
         launch_error="launch_error",
         clipped=wanted < col("launch_cost"),
         freed=time.length(col("v_freed") - col("v_ended")),
         whole_nodes=col("nodes").is_not_null(),
-        bound=(col("dependency") != "") | col("memory").is_not_null(),
+        dependent=col("dependency") != "",
+        memory="memory",
+        limited=(col("account") != "") | (col("qos") != ""),
         user="user",
         group="group",
         executable="executable",
         queue="queue",
     )
-
-
-def _contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """Disagreements between the records of a job beyond their resolution: id, kind, seconds."""
-    late = time.clock.real_to_virtual(LAUNCH_ALLOWANCE) * NS
-    step = time.clock.real_to_virtual(CLOCK_STEP) * NS
-    start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
-    stopped = col("r_stopped") - col("c_suspended")
-    # The submission of a job that the replay found in Slurm after an interruption is unknown.
-    adopted = col("v_began") == col("v_accepted")
-    submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
-    completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
-    at_limit = (col("state") == "TIMEOUT") & (col("s_end") - col("s_start") >= col("limit_minutes") * 60 * NS)
-    both = col("recorded") & col("s_state").is_not_null()
-    nothing = pl.lit(None, pl.Int64)
-    kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
-        ("in Slurm's record only", completed & ~col("recorded"), nothing),
-        ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
-        # A job may complete while it is being cancelled or ended at its limit.
-        ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
-        ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
-        ("start", both & ~start.is_between(-step, NS + late), start),
-        # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
-        ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),
-        (
-            "suspended",
-            both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),
-            stopped,
-        ),
-        ("a suspension that sigsleep could not record", col("unsure"), nothing),
-    ]
-    return pl.concat(
-        joined.filter(wrong.fill_null(False)).select("id", kind=pl.lit(kind), seconds=time.length(by)) for kind, wrong, by in kinds
-    )
-
-
-def _strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """Executions that used processors but do not belong to a submission of the plan: id, kind, seconds (null)."""
-    ran = pl.concat([lines.filter("s_ran").select(_JOB), records.select(_JOB)]).drop_nulls("id")
-    others = ran.unique(maintain_order=True).join(submitted, on=_JOB, how="anti", maintain_order="left")
-    ours = col("id").is_in(submitted["id"].implode())
-    twice, foreign = pl.lit("ran under another job number too"), pl.lit("no job of this run")
-    again = aftermath.filter("s_ran").select("id", kind=pl.lit("ran again after its end"))
-    found = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
-    return pl.concat([found, again]).with_columns(seconds=pl.lit(None, pl.Float64))

@@ -28,7 +28,8 @@ def read_executions(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataFr
         "job {job} is in several lines of jobs.csv": pl.col("rows") > 1,
         "end {end} is before start {start}": pl.col("end") < pl.col("start"),
         "start {start} is before the submission of job {job}, {submit}": pl.col("start") < pl.col("submit"),
-        "end {end} is after the start of the last execution of job {job}, or its cancellation, {last}": pl.col("end") > pl.col("last"),
+        "end {end} is after {last}, the start of the last execution of job {job} or its cancellation": pl.col("end")
+        > pl.col("last"),
     }
     check_rows(path, joined, checks, parameter)
     return table

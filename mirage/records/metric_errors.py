@@ -30,23 +30,34 @@ def errors(
     population: Population,
     measured: Mapping[str, Any],
     *,
-    backfills: bool,
-    start_latency: float,
+    backfill_interval: float | None,
+    own_latency: float,
 ) -> dict[str, Any]:
     """Both members for a run.
 
     jobs: those that were measured; population: of them; measured: the members of `metrics.compute`
-    backfills: whether the scheduler does
-    start_latency: trace seconds of the start latency that are not Slurm's own
+    backfill_interval: trace seconds between two passes of the backfill scheduler; None: there is none
+    own_latency: trace seconds by which Slurm itself postpones a start
     """
     settings = Settings.of(measured["settings"])
     emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
     if population.window is not None:
         frame = delayed_jobs(run, jobs, population)
-        policies = _BACKFILLING if backfills else _IN_ORDER
-        found = MeasuredRun(frame, settings, population.window, policies, start_latency, run.time.second)
+        policies = _IN_ORDER if backfill_interval is None else _BACKFILLING
+        cycle = backfill_interval or 0.0
+        strict = backfill_interval is None and _is_one_queue(run)
+        found = MeasuredRun(frame, settings, population.window, policies, own_latency, strict, run.time.second, cycle)
         emulation |= emulation_error.half_widths(found)
+        if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
+            # Which work is lost stays as it was.
+            emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
     return _members(measured, {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)})
+
+
+def _is_one_queue(run: Collected) -> bool:
+    """Whether a job could always start when it was the first and enough processors were free."""
+    held_back = run.evidence.select(col("whole_nodes") | col("dependent") | col("limited") | (col("memory").fill_null(0) > 0))
+    return run.jobs["partition"].drop_nulls().n_unique() <= 1 and not held_back.to_series().any()
 
 
 def of_schedule(
@@ -103,7 +114,9 @@ def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float
     errors: dict[str, dict[str, float | None]] = {}
     reasons: dict[str, str] = {}
     for name, value in measured["metrics"].items():
-        parts = {kind: values.get(name, NOT_ESTIMATED) for kind, values in found.items()}
+        # The restricted mean of waits that all ended is their mean.
+        source = "wait_mean" if name == "wait_restricted_mean" and not measured["censored"]["jobs"] else name
+        parts = {kind: values.get(source, NOT_ESTIMATED) for kind, values in found.items()}
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
         errors[name] = {kind: None if isinstance(part, str) else float(f"{part:.{_DIGITS}g}") for kind, part in parts.items()}

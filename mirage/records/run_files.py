@@ -39,8 +39,8 @@ def _csv(frame: pl.DataFrame) -> bytes:
 def to_swf(collected: Collected) -> pl.DataFrame:
     """The schedule as an SWF frame (`swf.SCHEMA`), sorted by submission. Sizes are those at the start: SWF has no other.
 
-    Wait and run time are -1 for jobs that never started, or not again after a requeue. Both are those of the last execution of a job
-    that was requeued; the run time is execution without suspensions. Status: 1 completed, 0 failed (also by time limit
+    Wait and run time are -1 for jobs that never started, or not again after a requeue. Both are those of the last execution of a
+    job that was requeued; the run time is execution without suspensions. Status: 1 completed, 0 failed (also by time limit
     or node), 5 cancelled, -1 anything else (not ended, lost). A partition's number is the place of its name
     among all, from 1.
     """
@@ -91,7 +91,8 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
             "A replay of a workload, not a log of use. Submissions are the instants at which jobs were due.\n"
             "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
-            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone.{_about_presets(collected)}{_about_executions(collected)}"
+            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone."
+            f"{_about_presets(collected)}{_about_executions(collected)}"
         ),
     }
     with tempfile.TemporaryDirectory() as folder:

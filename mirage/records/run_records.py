@@ -253,7 +253,7 @@ def slurm_executions(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def last_executions(executions: pl.DataFrame) -> pl.DataFrame:
-    """A row per job: values of its last row in `slurm_executions`, but the first submission and eligibility, which a requeue changes.
+    """A row per job: values of its last row in `slurm_executions`, but the first submission and eligibility.
 
     A job that was put back in the queue, and did not start again, has no start and no end.
     """

@@ -1,4 +1,7 @@
-"""Computes jobs.csv, suspensions.csv, executions.csv, schedule.swf and metrics.json from a run's records. The same records give the same bytes."""
+"""Computes a run's tables (jobs.csv and those beside it), schedule.swf and metrics.json from its records.
+
+The same records give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics import metrics
-from mirage.metrics.immediate_start import immediate_below
-from mirage.metrics.measured_jobs import Population
-from mirage.records import allocations, collect, metric_errors, run_files, validity
+from mirage.metrics.censored_waits import censoring_reasons
+from mirage.metrics.immediate_start import OF_RUNS
+from mirage.metrics.measured_jobs import Cut, Population
+from mirage.records import allocations, collect, metric_errors, run_files, run_samples, validity
+from mirage.records.layout import read_layout
+from mirage.records.thresholds import Thresholds, read_configuration
+from mirage.records.verdict import INCONCLUSIVE, INVALID
 from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm.slurm.records import backfills
+from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 
 @dataclass(frozen=True)
@@ -30,15 +37,20 @@ class Results:
     disagreements: dict[str, int]
 
 
-def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any]) -> Results:
+def results(
+    folder: Path, processors: int, nodes: int, tau: float, thresholds: Mapping[str, Any], cuts: tuple[Cut, Cut] = ("0", "0")
+) -> Results:
     """Results of the run whose records are in `folder`; nothing is written.
 
-    The metrics are those of the rounded values of jobs.csv, suspensions.csv and executions.csv, so that they can be computed again from
-    these files to the last digit. Changes of size are read from allocations.csv, where it exists.
+    cuts: what is cut off the schedule's beginning and end before it is measured. Cuts that leave nothing to measure do not fail the
+    run: the whole schedule is measured, and the run is inconclusive.
+
+    The metrics are those of the rounded values of jobs.csv, suspensions.csv and executions.csv, so that they can be computed again
+    from these files to the last digit. Changes of size are read from allocations.csv, where it exists.
     Raises WrongUse for records that are not those of a run.
     """
-    configuration = validity.read_configuration(folder)
-    bounds = validity.Thresholds.in_force(thresholds, configuration)
+    configuration = read_configuration(folder)
+    bounds = Thresholds.in_force(thresholds, configuration)
     check_lines(folder / "workload.csv", "run")
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
@@ -51,34 +63,51 @@ def results(folder: Path, processors: int, nodes: int, tau: float, thresholds: M
         "executions": run_files.rounded(run.executions),
         "allocations": allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
     }
-    at_once = immediate_below(run.time.clock.speed, run.time.clock.shrink)
-    found = metrics.compute(jobs, processors, nodes, tau, immediate_below=at_once, **changes)
+    settings: dict[str, Any] = {"immediate_below": OF_RUNS, "warmup_cut": cuts[0], "cooldown_cut": cuts[1], **changes}
+    uncut = ""
+    try:
+        found = metrics.compute(jobs, processors, nodes, tau, **settings)
+    except WrongUse as error:
+        if not error.parameter.endswith("_cut"):
+            raise
+        uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
+        found = metrics.compute(jobs, processors, nodes, tau, immediate_below=OF_RUNS, **changes)
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         found["not_played"] = not_played.counts(workload)
     found["validity"] = {
         **validity.judge(
             run,
-            validity.read_figures(folder / "samples.csv"),
-            validity.read_diagnostics(folder),
+            run_samples.read_figures(folder / "samples.csv"),
+            run_samples.read_diagnostics(folder),
             read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
-            processors,
-            nodes,
+            read_layout(folder, processors, nodes),
             bounds,
-            clock_offsets=validity.read_offsets(folder),
-            complaints=validity.read_complaints(folder),
+            clock_offsets=run_samples.read_offsets(folder),
+            complaints=run_samples.read_complaints(folder),
+            immediate_below=OF_RUNS,
+            backfills=bool(configuration) and backfills(configuration),
         ),
         "thresholds": dict(thresholds),
     }
-    latency = found["validity"]["start_latency_p50"] or 0.0
+    found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
+    if uncut:
+        _not_cut(found["validity"], uncut)
     found |= metric_errors.errors(
         run,
         jobs,
-        Population.of(jobs, processors, nodes, 0.0, 0.0, **changes),
+        Population.of(jobs, processors, nodes, *cuts, **changes),
         found,
-        backfills=backfills(configuration),
-        start_latency=max(0.0, latency - bounds.start_latency_seconds * run.time.second),
+        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
+        own_latency=(batch_delay(configuration) + 1.0) * run.time.second,  # its record has whole seconds
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
     kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, found, dict(kinds))
+
+
+def _not_cut(validity: dict[str, Any], reason: str) -> None:
+    """Adds the reason why the schedule could not be cut as wanted; a valid run is inconclusive then."""
+    validity["inconclusive"] = [*validity["inconclusive"], reason]
+    if validity["verdict"] != INVALID:
+        validity |= {"verdict": INCONCLUSIVE, "valid": False, "reasons": validity["inconclusive"]}

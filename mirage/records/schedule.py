@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.metrics.immediate_start import immediate_below
+from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
     SUSPENSIONS_SCHEMA,
@@ -62,7 +62,7 @@ class Schedule:
     format: str
     notes: dict[str, int]
     left_out: dict[str, int] = field(default_factory=dict)
-    immediate_below: float = 1.0
+    immediate_below: float = OF_LOGS
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
     unread: Unread = field(default_factory=Unread)
@@ -70,8 +70,8 @@ class Schedule:
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
     """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv and
-    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine is in a run's
-    experiment.json beside it.
+    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine
+    is in a run's experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
     not recorded.
@@ -85,8 +85,8 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         notes = {"damaged_places": len(damage)} if damage else {}
         jobs, left_out = _chosen(frame_from_sigsleep(records), wanted)
         pauses, machine = suspensions_from_sigsleep(records), (run.processors, run.nodes, run.source)
-        again = executions_from_sigsleep(records)
-        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=again)
+        earlier = executions_from_sigsleep(records)
+        return Schedule(jobs, pauses, *machine, "sigsleep", notes, left_out, run.immediate_below, executions=earlier)
     if start.startswith(b"id,"):
         run = _Run.beside(path)
         if path.name == OF_THE_LOG:
@@ -105,7 +105,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
-    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else 1.0
+    at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else OF_LOGS
     machine = (*trace.machine(), trace.machine_source())
     left_out.pop(REASON, None)
     jobs = frame_from_swf(frame)
@@ -132,7 +132,7 @@ class _Run:
 
     processors: int | None = None
     nodes: int | None = None
-    immediate_below: float = 1.0
+    immediate_below: float = OF_LOGS
     source: str = ""
 
     @classmethod
@@ -146,10 +146,7 @@ class _Run:
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
-            # SPEED may be auto, and earlier releases knew none.
-            speed = (found.get("clock") or {}).get("speed") or inputs.get("SPEED", 1)
-            at_once = immediate_below(1.0 if speed == "auto" else float(speed), float(inputs["SHRINK"]))
-            return cls(processors, nodes, at_once, "experiment.json")
+            return cls(processors, nodes, OF_RUNS, "experiment.json")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from mirage.metrics.registry import METRICS
+from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.agreement import agreement
 from mirage.records.verdict import WORDS, verdict_of
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
-from mirage.reports.measures import MAIN, class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
+from mirage.reports.measures import class_table, figure, immediate_words, inputs, slowdowns_of, suspended_words, waits_of
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
@@ -81,16 +81,17 @@ def _verdict(content: Content, runs: Mapping[str, Run]) -> Verdict:
 
 def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: Mapping[str, Run]) -> Iterable[Section]:
     groups, base = by_label(content, runs), content["baseline"]
+    main = main_of_comparison(content)
     answers = []
     for other in _others(content):
-        answers += _findings(content, base, other, MAIN)
-        if forest := pictures.forest(content, base, other, MAIN):
+        answers += _findings(content, base, other, main)
+        if forest := pictures.forest(content, base, other, main):
             answers.append(Part(pictures.FOREST, forest))
     yield Section("Results", answers)
     further = [pair for pair in content["metrics"]["wait_mean"]["pairs"] if pair["baseline"] != base]
     if further:
         pairs = [(pair["baseline"], pair["configuration"]) for pair in further]
-        yield Section("Other pairs", [part for pair in pairs for part in _findings(content, *pair, MAIN)])
+        yield Section("Other pairs", [part for pair in pairs for part in _findings(content, *pair, main)])
     yield Section("Waits and slowdowns", _distributions(groups))
     yield Section("Waits by class of jobs", list(_classes(content)))
     yield _busy_nodes(content, groups)
@@ -108,7 +109,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
         ],
     )
     # An earlier release may have had fewer metrics.
-    rest = [name for name, one in METRICS.items() if name in content["metrics"] and not one.is_main and not one.same_as]
+    rest = [name for name, one in METRICS.items() if name in content["metrics"] and name not in main and not one.same_as]
     parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
     yield Section("All other metrics", parts)
     yield Section("Method", [Part(_method(content), is_wide=True)])

@@ -16,9 +16,6 @@ from mirage.reports.page import Table
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.table import two_digits
 
-MAIN = tuple(name for name, metric in METRICS.items() if metric.is_main)
-"""Metrics of the first table of a page, in its order."""
-
 
 def figure(name: str, value: float | None) -> str:
     """The value of a metric as text with its unit; - for None."""
@@ -31,16 +28,20 @@ def figure(name: str, value: float | None) -> str:
 
 
 def with_errors(name: str, value: float | None, errors: Mapping[str, Mapping[str, float | None]]) -> str:
-    """The value of a metric with its errors: 292 s ± 9 s (emulation) ± 61 s (jobs). errors: member of metrics.json, by metric"""
+    """The value of a metric with its errors: 292 s (5 min) ± 9 s (emulation) ± 61 s (jobs). errors: member of metrics.json"""
     known = {kind: error for kind, error in errors.get(name, {}).items() if error is not None}
-    return " ± ".join([figure(name, value), *(f"{_error(name, error)} ({kind})" for kind, error in known.items())])
+    shown = figure(name, value)
+    if known and value is not None and METRICS[name].unit == "s":
+        # In seconds, as the errors may be less than a minute.
+        shown = f"{number(value)} s" + (f" ({shown})" if value >= 90 else "")
+    return " ± ".join([shown, *(f"{_error(name, error)} ({kind})" for kind, error in known.items())])
 
 
 def _error(name: str, error: float) -> str:
     """A half width with two digits; a share in per cent."""
     metric = METRICS[name]
     if metric.unit == "s":
-        return duration(float(f"{error:.2g}"))
+        return f"{number(float(f'{error:.2g}'))} s"
     return f"{two_digits(100 * error)} %" if metric.is_share else two_digits(error)
 
 

@@ -51,6 +51,9 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
             else "Jobs changed their sizes while they ran. Which nodes of its list a job had at which time is not recorded: its "
             "processors are drawn as spread over all of them."
         )
+    if run.schedule.executions is not None and not run.schedule.executions.is_empty():
+        again = counted(run.schedule.executions.height, "execution")
+        notes.append(f"{again} before a job's last one, whose work was lost, are not drawn; processors in use include them.")
     if boxes.missing:
         notes.append(f"{counted(boxes.missing, 'job')} cannot be drawn.")
     if is_few and boxes.job.size <= MOST_BOXES:
@@ -59,7 +62,9 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         body, explanation = _raster(boxes, nodes, frame), _raster_words(nodes, frame)
     ticks = _ticks(nodes)
     utilisation = run.values.get("utilisation")
-    description = f"{counted(nodes, 'node')} from top to bottom; utilisation is {percent(utilisation)}. {explanation}"
+    wasted = run.values.get("wasted_fraction") or 0.0
+    of_it = f", and {percent(wasted)} of it was lost work (goodput is {percent(run.values.get('goodput'))})" if wasted else ""
+    description = f"{counted(nodes, 'node')} from top to bottom; utilisation is {percent(utilisation)}{of_it}. {explanation}"
     return Panel(
         "nodes",
         "Nodes",

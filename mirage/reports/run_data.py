@@ -110,6 +110,15 @@ class Run:
         return Population.of(schedule.jobs, *machine, 0.0, 0.0, **tables)
 
     @cached_property
+    def inside(self) -> pl.DataFrame:
+        """`Population.inside` with the cuts of metrics.json."""
+        settings = self.metrics["settings"]
+        if not (settings["warmup_cut"] or settings["cooldown_cut"]):
+            return self.population.inside
+        machine = (self.processors, self.nodes)
+        return Population.of(self.schedule.jobs, *machine, settings["warmup_cut"], settings["cooldown_cut"]).inside
+
+    @cached_property
     def window(self) -> Window | None:
         """The time from the first submission to the last end; None without one."""
         return self.population.window
@@ -131,14 +140,13 @@ class Run:
         if self.log_schedule is None:
             return {}
         settings = self.metrics["settings"]
-        measured = definitions.compute(
-            self.log_schedule,
-            self.processors,
-            self.nodes,
-            settings["tau"],
-            w2_reading=settings["w2_reading"],
-            immediate_below=settings["immediate_below"],
-        )
+        names = ("tau", "w2_reading", "immediate_below", "warmup_cut", "cooldown_cut")
+        try:
+            measured = definitions.compute(
+                self.log_schedule, self.processors, self.nodes, **{name: settings[name] for name in names}
+            )
+        except WrongUse:  # the cuts leave nothing of the log's schedule
+            return {}
         values: Mapping[str, float | None] = measured["metrics"]
         return values
 

@@ -9,11 +9,10 @@ import polars as pl
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
-from mirage.metrics.registry import METRICS
+from mirage.metrics.registry import METRICS, main_of
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
 from mirage.reports.measures import (
-    MAIN,
     class_table,
     figure,
     inputs,
@@ -28,6 +27,7 @@ from mirage.reports.real_machine import parts as real_machine
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
+from mirage.terminal.parts import parts_of
 from mirage.terminal.table import VALIDITY, errors_text, kinds_of_errors, value_text
 from mirage.workloads import not_played
 
@@ -92,7 +92,7 @@ def _sections(run: Run) -> Iterable[Section]:
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
     yield Section("Comparison with the log", list(real_machine(run)), lacks)
     yield _suspensions(run)
-    yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True)])
+    yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
@@ -103,7 +103,7 @@ def _sections(run: Run) -> Iterable[Section]:
 
 def main_table(run: Run) -> Table:
     """The main metrics, and those of the same jobs in the log."""
-    names = [name for name in MAIN if run.values.get(name) is not None]
+    names = [name for name in main_of([run.values]) if run.values.get(name) is not None]
     headings = ["metric", "emulation", "log, the same jobs", "meaning"] if run.log_metrics else ["metric", "emulation", "meaning"]
     rows, settings = [], run.metrics["settings"]
     for name in names:
@@ -116,7 +116,8 @@ def main_table(run: Run) -> Table:
 
 
 def _main_words(run: Run) -> str:
-    return " ".join(filter(None, [ERRORS if run.metrics.get("errors") else "", _log_words(run)]))
+    errors = ERRORS if run.metrics.get("errors") else ""
+    return " ".join(filter(None, [f"{sentence}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)]))
 
 
 def _log_words(run: Run) -> str:
@@ -133,13 +134,13 @@ def _log_words(run: Run) -> str:
 
 
 def _distributions(run: Run) -> list[Part]:
-    inside = run.population.inside
+    inside = run.inside
     if inside.is_empty():
         return []
     settings = run.metrics["settings"]
     waits, slowdowns = {EMULATION: waits_of(inside)}, {EMULATION: slowdowns_of(inside, settings)}
     if run.log_population is not None:
-        log = run.log_population.inside
+        log = run.log_population.inside.join(inside, on="id", how="semi")
         waits[LOG], slowdowns[LOG] = waits_of(log), slowdowns_of(log, settings)
     pictures = [distributions.waits(waits), distributions.slowdowns(slowdowns, float(settings["tau"]))]
     return [Part(picture.description, picture) for picture in pictures]
@@ -220,7 +221,8 @@ def _suspensions(run: Run) -> Section:
 def _verdict_words(run: Run) -> str:
     validity = run.metrics["validity"]
     about = "docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
-    return f"The run is {with_reasons(validity)}. {about}"
+    coarse = [f" {name} is inconclusive: {reason}." for name, reason in validity.get("inconclusive_metrics", {}).items()]
+    return f"The run is {with_reasons(validity)}.{''.join(coarse)} {about}"
 
 
 def _verdict_table(run: Run) -> Table:
@@ -230,10 +232,28 @@ def _verdict_table(run: Run) -> Table:
     for name, words, unit in VALIDITY:
         if name in validity:
             bound, value = bounds.get(name), validity[name]
-            beyond = bound is not None and isinstance(value, (int, float)) and value > bound
+            beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
             judged = "beyond" if beyond else "within" if bound is not None else ""
             rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)
+
+
+def _stretch_by_class(run: Run) -> Iterable[Part]:
+    """The table of the classes whose run times the verdict looks at; nothing for a run of an earlier release."""
+    rows = [
+        (
+            row["size"],
+            row["runtime"],
+            number(row["jobs"]),
+            *(value_text(row[name], "share") for name in ("p1", "p50", "p99")),
+            {"all": "yes", "median": "its median", "nothing": "no: few jobs"}[row["judged"]],
+        )
+        for row in run.metrics["validity"].get("stretch_classes", [])
+    ]
+    if rows:
+        headings = ("processors", "run time", "jobs", "1st percentile", "median", "99th percentile", "judged")
+        words = "How much longer than wanted jobs ran (below 0: shorter), as a share of their run times, beyond what is resolved."
+        yield Part(words, table=Table("Run-time stretch by class of jobs", headings, rows), is_wide=True)
 
 
 def _all_metrics(run: Run) -> Table:
@@ -271,10 +291,11 @@ def commands(run: Run) -> Table:
     place = f"{campaign.name}/{run.folder.name}" if (campaign / "experiment.json").is_file() else run.folder.name
     asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
     taus = "" if tau == 10 else f" TAU={tau:g}"
+    taus += "".join(f" {name}={run.knobs[name]}" for name in ("WARMUP_CUT", "COOLDOWN_CUT") if run.knobs.get(name, "0") != "0")
     rows = [
         ("all files and this page, from the records of the replay, Slurm and sigsleep", f"make check RUN={asked}"),
         ("this page, from the files", f"make report RUN={asked}"),
-        ("all metrics, from jobs.csv and suspensions.csv", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
+        ("all metrics, from jobs.csv and the tables beside it", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (
             "metrics that need neither suspensions nor nodes of jobs (SWF has neither), from schedule.swf",
             f"make metrics TRACE=results/{place}/schedule.swf{taus}",

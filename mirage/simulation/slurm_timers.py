@@ -47,7 +47,7 @@ def schedule_in_slurm(
     if policy not in POLICIES:
         raise WrongUse(f"{policy!r} may be {' or '.join(POLICIES)}", parameter="policy")
     if not interval > 0:
-        raise WrongUse(f"{interval} must be above 0 s", parameter="interval")
+        raise WrongUse(f"interval: {interval} must be above 0 s")
     due, run, limits = (np.ascontiguousarray(times, np.float64) for times in (submit, runtime, limit))
     width = np.ascontiguousarray(processors, np.int64)
     if np.any(np.diff(due) < 0) or np.any(run <= 0) or np.any(limits < run) or np.any((width < 1) | (width > machine)):

@@ -21,7 +21,7 @@ from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
 from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge
-from mirage.statistics.comparison_text import Finding, amount_of, verdict
+from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
 from slurm_mirage.base.errors import WrongUse
@@ -263,8 +263,6 @@ class _Comparison:
         against = hindrance(name, runs, (base, mean), self.settings["immediate_below"])
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
-        if against is None and 0 < abs(mean - base) <= sum(errors):
-            against = f"the emulation may have added {amount_of(name, sum(errors))}"
         finding = Finding(
             difference=mean - base,
             interval=None if difference is None else difference.interval(),
@@ -273,6 +271,7 @@ class _Comparison:
             equivalence_interval=None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL),
             margin=self.margin,
             of_these_jobs=draws is None,
+            emulation=sum(errors),
             hindrance=against,
         )
         gaps = np.concatenate([_gaps(some) for some in values])

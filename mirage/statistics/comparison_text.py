@@ -29,6 +29,7 @@ class Finding:
     equivalence_interval: of 90 %, in per cent
     margin: per cent within which two configurations are equivalent
     of_these_jobs: whether the chance is that of the replicas only, so that nothing is said of other jobs
+    emulation: how much the emulation may have added to the difference
     p: corrected; None where nothing may be claimed
     hindrance: why nothing may be claimed
     unknown: why there is no difference
@@ -41,6 +42,7 @@ class Finding:
     equivalence_interval: tuple[float, float] | None = None
     margin: float = 5.0
     of_these_jobs: bool = False
+    emulation: float = 0.0
     p: float | None = None
     hindrance: str | None = None
     unknown: str | None = None
@@ -90,14 +92,12 @@ def verdict(name: str, found: Finding) -> Verdict:
         return Verdict("equivalent", f"equivalent within {found.margin:g} %: {size if value else 'the same'} ({low_to_high}){only}")
     if found.p <= _ERROR:
         return Verdict("lower" if value < 0 else "higher", f"{told} ({ends(between)}){only}")
+    if 0 < abs(found.difference) <= found.emulation:
+        added = f"{figures(found.emulation)} {METRICS[name].unit}".rstrip()
+        return Verdict("undecided", f"undecided: {told}, but the emulation may have added {added}")
     if between[0] <= 0 <= between[1]:
         return Verdict("undecided", f"undecided: {told}, but the interval includes zero ({ends(between)})")
     return Verdict("undecided", f"undecided: {told} ({ends(between)}), but p is {p_text(found.p)}, corrected for the whole table")
-
-
-def amount_of(name: str, value: float) -> str:
-    """A value of a metric in its unit: 18 s, 0.34."""
-    return f"{figures(value)} {METRICS[name].unit}".rstrip()
 
 
 def p_text(value: float) -> str:

@@ -63,21 +63,26 @@ class MeasuredRun:
     settings: of the metrics
     window: that is measured
     policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
-    start_latency: seconds from the instant at which a job could start to its start that are the emulation's, not the scheduler's
+    own_latency: seconds by which the scheduler itself postpones a start beyond the instant at which it is possible; infinity: any
+    is_strict: whether the scheduler starts the next job as soon as enough processors are free, so that any later start is a delay
     resolution: seconds; the run time of a job is known up to so much more or less
+    cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
     """
 
     jobs: pl.DataFrame
     settings: Settings
     window: Window
     policies: Sequence[str]
-    start_latency: float = 0.0
+    own_latency: float = np.inf
+    is_strict: bool = False
     resolution: float = 0.0
+    cycle: float = 0.0
 
 
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
     arrays = _Arrays.of(run)
+    arrays = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
     in_order = np.abs(observed - _values(arrays, arrays.in_order(), run))
@@ -131,6 +136,8 @@ class _Arrays:
     paused: for how long it was suspended
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
+    most_postponed: for how long the scheduler itself may postpone a start
+    phase, phase_delayed: until the scheduler considers it, without the delays and with them
     """
 
     due: Floats
@@ -149,8 +156,12 @@ class _Arrays:
     c: Floats
     m: Floats
     within: NDArray[np.bool_]
+    phase: Floats
+    phase_delayed: Floats
     latency: float
+    most_postponed: float
     resolution: float
+    cycle: float
     machine: int
 
     @classmethod
@@ -184,8 +195,12 @@ class _Arrays:
             c=float_of["c"],
             m=float_of["m"],
             within=jobs["counted"].to_numpy(),
-            latency=run.start_latency,
+            phase=np.zeros(len(due)),
+            phase_delayed=np.zeros(len(due)),
+            latency=0.0,
+            most_postponed=run.own_latency if run.is_strict else np.inf,
             resolution=run.resolution,
+            cycle=run.cycle,
             machine=machine,
         )
 
@@ -195,8 +210,8 @@ class _Arrays:
 
     def _arrival(self, *, delayed: bool) -> Floats:
         if not delayed:
-            return self.due + self.hold_off
-        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency
+            return self.due + self.hold_off + self.phase
+        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency + self.phase_delayed
         return found
 
     def _held(self, *, delayed: bool) -> Floats:
@@ -211,19 +226,30 @@ class _Arrays:
     def as_recorded(self) -> _Schedule:
         return _Schedule(self.start, self.end, self.run)
 
-    def in_order(self) -> _Schedule:
-        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
-        by the same times."""
+    def postponement(self) -> float:
+        """The median of the times by which starts were postponed beyond what kept the jobs waiting."""
+        return float(np.median(self._postponements()[1]))
+
+    def _postponements(self) -> tuple[Numbers, Floats]:
+        """The jobs that started, in order of their starts; and for how long each was postponed, see in_order.py."""
         from mirage.simulation import in_order
 
-        start = np.full(self.count, np.nan)
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        delayed, ideal = (
-            (self._arrival(delayed=d)[order], self.allocated[order], self._held(delayed=d)[order]) for d in (True, False)
+        arrival, held = (length(delayed=True)[order] for length in (self._arrival, self._held))
+        return order, in_order.postponements(arrival, self.allocated[order], held, self.start[order], self.machine)
+
+    def in_order(self) -> _Schedule:
+        """The recorded schedule without the delays: jobs start in the same order, and are postponed beyond what keeps them waiting
+        by the same times, but for the latency and for what the scheduler would not do."""
+        from mirage.simulation import in_order
+
+        order, postponed = self._postponements()
+        start = np.full(self.count, np.nan)
+        arrival, held = (length(delayed=False)[order] for length in (self._arrival, self._held))
+        start[order] = in_order.starts(
+            arrival, self.allocated[order], held, np.minimum(postponed, self.most_postponed), self.machine
         )
-        postponed = in_order.postponements(*delayed, self.start[order], self.machine)
-        start[order] = in_order.starts(*ideal, postponed, self.machine)
         return self._with_starts(start, delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
@@ -248,7 +274,8 @@ class _Arrays:
 
     def shuffled(self, number: int) -> _Arrays:
         """A similar workload: neighbouring jobs have changed places; instants of submission and lags stay. Jobs that never started
-        keep theirs. The delayed run times are other ones within the resolution."""
+        keep theirs. The delayed run times are other ones within the resolution, and jobs come at another instant of the scheduler's
+        cycle with the delays than without."""
         random = np.random.default_rng([_SEED, number])
         ran = np.flatnonzero(~np.isnan(self.start))
         moved = np.arange(self.count)
@@ -256,7 +283,8 @@ class _Arrays:
         go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
         found = replace(self, **{name: getattr(self, name)[moved] for name in go})
         run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
-        return replace(found, run=np.maximum(run, 0.0))
+        phases = random.uniform(0, self.cycle, (2, self.count))
+        return replace(found, run=np.maximum(run, 0.0), phase=phases[0], phase_delayed=phases[1])
 
 
 # ---- metrics ----

@@ -20,6 +20,7 @@ EQUIVALENCE_LEVEL = 0.90
 """Level of the interval that has to lie within the margin: two one-sided tests at 5 % each (Schuirmann 1987)."""
 _MOST_UNKNOWN = 0.05  # share of the draws that may have no value
 _LARGEST_LOG = 700.0  # exp of more is no finite number
+_ROUNDING = 1e-9  # relative
 _LEAST_TAIL = 1e-12  # no smaller p value is told
 
 
@@ -93,7 +94,7 @@ def of_replicas(values: Sequence[Floats]) -> Part | None:
     """
     if min(map(len, values)) < 2:
         return None
-    variances = [float(np.var(some, ddof=1)) / len(some) for some in values]
+    variances = [_variance(some, 1) / len(some) for some in values]
     total = sum(variances)
     if total == 0:
         return Part(0.0, 1.0)
@@ -111,7 +112,13 @@ def of_jobs(draws: Floats, blocks: float) -> Part | None:
     known = draws[~np.isnan(draws)]
     if len(known) < (1 - _MOST_UNKNOWN) * len(draws) or not blocks > 1:
         return None
-    return Part(math.sqrt(float(np.var(known)) * blocks / (blocks - 1)), blocks - 1)
+    return Part(math.sqrt(_variance(known, 0) * blocks / (blocks - 1)), blocks - 1)
+
+
+def _variance(values: Floats, less: int) -> float:
+    """Variance with so many degrees of freedom less than values; 0 where only rounding varies."""
+    variance = float(np.var(values, ddof=less))
+    return variance if variance > (_ROUNDING * float(np.abs(values).max())) ** 2 else 0.0
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,26 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
 
 # Figures of the run's validity: name in metrics.json, meaning, unit.
 VALIDITY = (
-    ("submit_lag_p99", "submissions behind their time, 99th percentile", "s"),
+    ("submit_lag_mean", "submissions accepted later than due, mean", "s"),
+    ("submit_lag_p99", "submissions accepted later than due, 99th percentile", "s"),
     ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
     ("launch_cost", "run time taken off each job, because a launch takes as long; mean", "s"),
+    ("launch_cost_share", "the same as a share of each job's run time, median", "share"),
     ("launch_cost_error", "its standard error, the largest of all jobs'", "s"),
     ("clipped", "jobs that ran for less than their launch costs, and whose programs do not run at all", "share"),
+    ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("freed_p50", "from a job's end until other jobs may have its processors, median", "s"),
     ("freed_p99", "the same, 99th percentile", "s"),
-    ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
     ("runtime_stretch_p99", "run time beyond the wanted one, 99th percentile", "s"),
+    ("stretch_share_p1", "run time beyond the wanted one, as a share of each job's, 1st percentile", "share"),
+    ("stretch_share_p50", "run time beyond the wanted one, as a share of each job's, median", "share"),
+    ("stretch_share_p99", "run time beyond the wanted one, as a share of each job's, 99th percentile", "share"),
     ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
     ("interrupted", "for how long the replay was down", "s"),
     ("foreign_jobs", "jobs in the cluster that the run did not submit", ""),
@@ -92,9 +98,9 @@ def two_digits(value: float) -> str:
     return f"{float(f'{value:.2g}'):.12f}".rstrip("0").rstrip(".")
 
 
-def _with_bound(words: str, bound: float | None) -> str:
+def _with_bound(words: str, bound: float | None, unit: str) -> str:
     """The meaning of a figure, with its bound for this run if it has one."""
-    return words if bound is None else f"{words}; allowed: {value_text(bound, 's')}"
+    return words if bound is None else f"{words}; allowed: {value_text(bound, unit)}"
 
 
 def _table(rows: list[tuple[str, str, str]]) -> Table:
@@ -155,6 +161,7 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
         )
         if kinds:
             parts.append(about_errors(kinds))
+    parts += parts_of(metrics)
     parts += [f"left out: {count} ({reason})" for reason, count in metrics.get("excluded", {}).items()]
     classes = metrics.get("classes", [])
     if len({(row["size"], row["runtime"]) for row in classes if ALL not in (row["size"], row["runtime"])}) > 1:
@@ -162,9 +169,10 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     if validity := metrics.get("validity"):
         bounds = validity.get("bounds", {})
         known = [
-            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name)))
+            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name), unit))
             for name, words, unit in VALIDITY
             if name in validity
         ]
         parts.append(_table(known))
+        parts += [f"{name} is inconclusive: {reason}" for name, reason in validity.get("inconclusive_metrics", {}).items()]
     print_all(screen, *parts)

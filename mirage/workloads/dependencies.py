@@ -123,23 +123,25 @@ class Jobs:
         return [self._jobs[other] for other in self._places.get((target.job, task), []) if other < place]
 
 
-def resolve(jobs: pl.DataFrame, factor: float) -> tuple[pl.Series, dict[str, int]]:
-    """The dependency with which each job is submitted ("" for none), and the number of jobs by outcome of their dependencies.
+def resolve(jobs: pl.DataFrame, factor: float) -> tuple[pl.Series, pl.Series, dict[str, int]]:
+    """The dependency with which each job is submitted ("" for none); whether it has one that is left out, though the log does not
+    contradict it; and the number of jobs by outcome of their dependencies.
 
     jobs: SWF frame in order of submission, with the columns that sacct adds, and `id`, `ran` and `preset` (`workload.Workload`)
     factor: virtual seconds per trace second
     """
     counts: Counter[str] = Counter()
     if "dependency" not in jobs.columns:
-        return pl.Series("dependency", [""] * jobs.height, pl.String), {}
+        return pl.Series("dependency", [""] * jobs.height, pl.String), pl.repeat(False, jobs.height, eager=True), {}
     known = _jobs(jobs)
     index = Jobs(known)
-    resolved = [""] * jobs.height
+    resolved, lost = [""] * jobs.height, [False] * jobs.height
     for place, (text, preset) in enumerate(jobs.select("dependency", "preset").iter_rows()):
         if text and preset != RUNNING:
             resolved[place], outcomes = _resolve_one(text, place, known[place], index, factor)
             counts.update(outcomes)
-    return pl.Series("dependency", resolved, pl.String), dict(counts)
+            lost[place] = not resolved[place] and outcomes != {"dependencies_contradicted"}
+    return pl.Series("dependency", resolved, pl.String), pl.Series(lost), dict(counts)
 
 
 def _jobs(jobs: pl.DataFrame) -> list[Job]:
@@ -215,7 +217,8 @@ def _unfulfilled(kind: str, others: Sequence[tuple[Job, int]]) -> bool:
 
 
 def waiting(window: pl.DataFrame, depend: str, factor: float) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Adds the columns `dependency`, `follows` and `think_virtual` (`workload.Workload`); and the number of jobs by outcome.
+    """Adds the columns `dependency`, `follows` and `think_virtual` (`workload.Workload`), and `dependency_lost`, whether the job
+    has a dependency of sacct that is not played though the log does not contradict it; and the number of jobs by outcome.
 
     depend: "keep", "think" or "none" (`workload.prepare`)
     factor: virtual seconds per trace second
@@ -225,13 +228,14 @@ def waiting(window: pl.DataFrame, depend: str, factor: float) -> tuple[pl.DataFr
         return _following(window, factor)
     counts: dict[str, int] = {}
     resolved = pl.Series("dependency", [""] * window.height, pl.String)
+    lost = window["dependency"].is_not_null() if "dependency" in window.columns else pl.repeat(False, window.height, eager=True)
     if depend == "keep":
-        resolved, counts = resolve(window, factor)
+        resolved, lost, counts = resolve(window, factor)
     held = _held(window)
     resolved = pl.select(pl.when(held).then(pl.lit(NEVER)).otherwise(resolved).alias("dependency")).to_series()
     if held.any():
         counts["held"] = window.filter(held).height
-    return window.with_columns(resolved, follows=no_job, think_virtual=no_time), counts
+    return window.with_columns(resolved, follows=no_job, think_virtual=no_time, dependency_lost=lost), counts
 
 
 def _held(window: pl.DataFrame) -> pl.Series:
@@ -262,6 +266,7 @@ def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[
     }
     added = joined.with_columns(
         dependency=pl.lit(""),
+        dependency_lost=pl.lit(False),
         follows=pl.when(holds).then("follows"),
         think_virtual=pl.when(holds).then(col("think_time") * factor),
     )

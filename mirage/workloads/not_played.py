@@ -49,16 +49,15 @@ class Count(TypedDict):
     share: float
 
 
-def of_log(jobs: pl.DataFrame, dependency: pl.Expr) -> pl.Expr:
+def of_log(jobs: pl.DataFrame) -> pl.Expr:
     """The kinds of a job that no configuration plays, separated by blanks.
 
     jobs: SWF frame with the columns that sacct adds and those of `dependencies.waiting`
-    dependency: whether sacct's output names a dependency of the job
     """
     col = pl.col
     own = col("not_played").list.join(" ") if "not_played" in jobs.columns else pl.lit("")
     signs = {
-        "dependency": dependency & (col("dependency") == ""),
+        "dependency": col("dependency_lost"),
         "preceding_job": (col("preceding_job") > 0) & col("follows").is_null() & (col("dependency") != NEVER),
     }
     return _joined(own, signs)

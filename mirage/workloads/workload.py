@@ -144,11 +144,8 @@ def prepare(
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
     limited = _limits(timed, shrink_percent / 100, slack, overrun)
-    names_others = (
-        limited["dependency"].is_not_null() if "dependency" in limited.columns else pl.repeat(False, limited.height, eager=True)
-    )
     limited, waiting = dependencies.waiting(limited, depend, shrink_percent / 100)
-    limited = limited.with_columns(not_played=not_played.of_log(limited, pl.lit(names_others)))
+    limited = limited.with_columns(not_played=not_played.of_log(limited))
     _check_width(limited, classes)
     nodes = _enough_nodes(classes) if whole_nodes else pl.lit(None, pl.Int64)
     submitted = limited.select(

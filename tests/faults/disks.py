@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mirage import RESULTS
 
-from .lane import Lane, checked, expect, until
+from .lane import DONE, Lane, checked, expect, until
 from .table import Wrong, fault
 
 FULL = r"full|no space"
@@ -105,7 +105,7 @@ def results_full(lane: Lane) -> None:
     expect(ended, ("failed", "wrong use"), FULL)
     # The results went with the namespace: what is left on the head belongs to a run without results.
     lane.make("teardown")
-    expect(lane.experiment(label="the same command"), ("ok",))
+    expect(lane.experiment(label="the same command"), DONE)
     lane.complete()
 
 

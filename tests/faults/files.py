@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from .lane import Lane, expect, until
+from .lane import DONE, ENDED, Lane, expect, until
 from .table import Wrong, fault
 
 NOTICED_WITHIN = 90.0
@@ -69,8 +69,8 @@ def _status_and_experiment(lane: Lane, file: str) -> None:
     status = expect(lane.make("status"), ("ok", "failed", "wrong use"))
     if status.word != "ok":
         expect(status, (status.word,), file)
-    ended = expect(lane.experiment(), ("ok", "failed", "wrong use"))
-    if ended.word == "ok":
+    ended = expect(lane.experiment(), (*DONE, "failed", "wrong use"))
+    if ended.word in DONE:
         lane.complete()
     else:
         expect(ended, (ended.word,), file)
@@ -107,8 +107,8 @@ def plan_cut(lane: Lane) -> None:
     lane.kill_replay()
     expect(lane.ended(command), ("failed",), "killed")
     _cut(lane.folder() / "plan.csv")
-    ended = expect(lane.experiment(label="the same command"), ("ok", "invalid", "failed", "wrong use"))
-    if ended.word in ("ok", "invalid"):
+    ended = expect(lane.experiment(label="the same command"), (*ENDED, "failed", "wrong use"))
+    if ended.word in ENDED:
         lane.complete()
     else:
         expect(ended, (ended.word,), r"plan|other inputs")
@@ -123,8 +123,8 @@ def clock_cut(lane: Lane) -> None:
     lane.kill_replay()
     expect(lane.ended(command), ("failed",), "killed")
     _cut(lane.directory / "state/clock")
-    ended = expect(lane.experiment(label="the same command", SPEED=2), ("ok", "invalid", "failed", "wrong use"))
-    if ended.word in ("ok", "invalid"):
+    ended = expect(lane.experiment(label="the same command", SPEED=2), (*ENDED, "failed", "wrong use"))
+    if ended.word in ENDED:
         lane.complete()
     else:
         expect(ended, (ended.word,), "clock")
@@ -146,8 +146,8 @@ def clock_moved(lane: Lane) -> None:
     # mirage-clock VERSION REAL VIRTUAL SPEED, instants in nanoseconds.
     words[3] = str(int(words[3]) + 3600 * 10**9)
     path.write_text(" ".join(words) + "\n")
-    ended = expect(lane.experiment(label="the same command", SPEED=2), ("ok", "invalid", "failed", "wrong use"))
-    if ended.word in ("ok", "invalid"):
+    ended = expect(lane.experiment(label="the same command", SPEED=2), (*ENDED, "failed", "wrong use"))
+    if ended.word in ENDED:
         lane.complete()
-    if ended.word != "ok":
+    if ended.word not in DONE:
         expect(ended, (ended.word,), "clock|interrupt")

@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed.layout import Host
 
 from .bed import BedLane, of_host, signal_host
-from .lane import INSTANCES, Lane, Snapshot, checked, expect, until
+from .lane import ENDED, INSTANCES, Lane, Snapshot, checked, expect, until
 from .table import Wrong, fault
 
 AWAY = 30.0
@@ -79,7 +79,7 @@ def head_cut(lane: Lane) -> None:
     command = lane.start_experiment()
     lane.until_submitted(command)
     _cut_off(host, AWAY + 10)
-    ended = expect(lane.ended(command, SLOWLY), ("failed", "invalid", "ok"))
+    ended = expect(lane.ended(command, SLOWLY), ("failed", *ENDED))
     if ended.word == "failed":
         expect(ended, ("failed",), f"unreachable|{host.name}|ssh|connect")
     lane.goes_on()
@@ -113,7 +113,7 @@ def link_hosts_file(lane: Lane) -> None:
     for pid in farms:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not any(_command(pid) for pid in farms), "end of the farm")
-    expect(lane.experiment(longest=SLOWLY), ("ok", "failed", "wrong use", "invalid"))
+    expect(lane.experiment(longest=SLOWLY), (*ENDED, "failed", "wrong use"))
     snapshot.unchanged()
 
 

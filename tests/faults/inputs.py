@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurm_mirage.base.files import read_json
 
-from .lane import Lane, expect, quick_refusal, unix_socket
+from .lane import DONE, Lane, expect, quick_refusal, unix_socket
 from .table import Wrong, fault
 
 TARGETS = {"TRACE": "metrics", "CLASSES": "cluster", "SLURM_CONF": "cluster", "SLURM_SOURCE": "cluster", "INVENTORY": "cluster"}
@@ -121,7 +121,7 @@ def port_taken(lane: Lane) -> None:
     "run-of-other-inputs", "RUN of a finished run with other inputs", "`wrong use:` names the input that differs; the results stay"
 )
 def run_of_other_inputs(lane: Lane) -> None:
-    expect(lane.experiment(), ("ok",))
+    expect(lane.experiment(), DONE)
     before = read_json(lane.results() / "status.json")
     expect(lane.experiment(label="with JOBS=5", JOBS=5), ("wrong use",), "JOBS")
     if read_json(lane.results() / "status.json") != before:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from slurm_mirage.base.files import read_json
 
-from .lane import Ended, Lane, expect, until
+from .lane import DONE, Ended, Lane, expect, until
 from .table import Wrong, fault
 
 REFUSED_WITHIN = 15.0
@@ -71,7 +71,7 @@ def same_run_twice(lane: Lane) -> None:
     second = lane.experiment(label="the second command")
     expect(second, ("wrong use",), "another make|goes on|works on")
     _within(second)
-    expect(lane.ended(first), ("ok",))
+    expect(lane.ended(first), DONE)
     lane.complete()
 
 
@@ -89,11 +89,11 @@ def two_runs_at_once(lane: Lane) -> None:
     with ThreadPoolExecutor(len(commands)) as pool:
         labels = [f"experiment {number}" for number in range(1, len(commands) + 1)]
         ended = list(pool.map(lambda command, label: lane.ended(command, label=label), commands, labels))
-    done = [run for run, end in zip(runs, ended, strict=True) if end.word == "ok"]
+    done = [run for run, end in zip(runs, ended, strict=True) if end.word in DONE]
     if not done:
-        raise Wrong("neither of the two ended with `ok:`")
+        raise Wrong("neither of the two ended with `ok:` or `inconclusive:`")
     for end in ended:
-        if end.word != "ok":
+        if end.word not in DONE:
             expect(end, ("wrong use", "failed"), r"goes on|another|in use|busy|lock")
             _within(end)
     for run in done:
@@ -119,7 +119,7 @@ def two_clusters(lane: Lane) -> None:
     lane.stack.callback(lambda: other.start("teardown").end())
     commands = [one.start_experiment(one.run()) for one in (lane, other)]
     for one, command in zip((lane, other), commands, strict=True):
-        expect(lane.ended(command, label=f"experiment on cluster {'AB'[one is other]}"), ("ok",))
+        expect(lane.ended(command, label=f"experiment on cluster {'AB'[one is other]}"), DONE)
         one.complete()
     expect(lane.make("teardown", CLUSTER=other.cluster), ("ok",))
     other.remove_results()
@@ -139,4 +139,4 @@ def teardown_in_run(lane: Lane) -> None:
     expect(lane.ended(command), ("failed",))
     if left := lane.left():
         raise Wrong(f"left after make teardown: {', '.join(left)}")
-    lane.goes_on(words=("ok",))
+    lane.goes_on(words=DONE)

@@ -29,6 +29,10 @@ from slurm_mirage.base.files import read_json
 from .table import Wrong
 
 WORDS = ("ok", "invalid", "inconclusive", "failed", "wrong use")
+DONE = ("ok", "inconclusive")
+"""Endings of an experiment in which nothing went wrong: the jobs of the faults' workload are too short for a conclusive verdict."""
+ENDED = (*DONE, "invalid")
+"""Endings of an experiment that is complete."""
 LONGEST = 300.0
 """Seconds after which a command counts as hanging. An undisturbed experiment takes less than a minute."""
 NODES, CPUS = 4, 4
@@ -334,7 +338,7 @@ class Lane:
 
     # ---- what has to hold afterwards ----
 
-    def goes_on(self, run: str = "", words: Sequence[str] = ("ok", "invalid"), **more: Any) -> Ended:
+    def goes_on(self, run: str = "", words: Sequence[str] = ENDED, **more: Any) -> Ended:
         """Give the same command again: it has to finish the run, with each job once."""
         ended = self.experiment(run, label="the same command", **more)
         expect(ended, words)

@@ -8,7 +8,7 @@ import time
 
 from slurm_mirage.base.processes import start_time
 
-from .lane import Ended, Lane, expect, until
+from .lane import DONE, ENDED, Ended, Lane, expect, until
 from .table import Wrong, fault
 
 STOPPED = 20.0
@@ -41,21 +41,21 @@ def _killed(lane: Lane, *names: str, most: int | None = None) -> Ended:
 @fault("slurmd-killed", "SIGKILL to one slurmd", "`ok:`, or `invalid:` with the node's absence; each job once")
 def slurmd_killed(lane: Lane) -> None:
     ended = _killed(lane, "slurmd", most=1)
-    expect(ended, ("ok", "invalid"), "" if ended.word == "ok" else r"node|slurmd")
+    expect(ended, ENDED, "" if ended.word in DONE else r"node|slurmd")
     lane.complete()
 
 
 @fault("slurmds-killed", "SIGKILL to all slurmd", "`ok:`, or `invalid:` with the nodes' absence; each job once")
 def slurmds_killed(lane: Lane) -> None:
     ended = _killed(lane, "slurmd")
-    expect(ended, ("ok", "invalid"), "" if ended.word == "ok" else r"node|slurmd")
+    expect(ended, ENDED, "" if ended.word in DONE else r"node|slurmd")
     lane.complete()
 
 
 @fault("slurmctld-killed", "SIGKILL to slurmctld", "`ok:`, or `invalid:` with the time without slurmctld; each job once")
 def slurmctld_killed(lane: Lane) -> None:
     ended = _killed(lane, "slurmctld")
-    expect(ended, ("ok", "invalid"), "" if ended.word == "ok" else r"slurmctld")
+    expect(ended, ENDED, "" if ended.word in DONE else r"slurmctld")
     lane.complete()
 
 
@@ -64,8 +64,8 @@ def farm_killed(lane: Lane) -> None:
     command = lane.start_experiment()
     lane.until_submitted(command)
     os.kill(lane.farm_pid(), signal.SIGKILL)
-    ended = expect(lane.ended(command), ("ok", "invalid", "failed"))
-    expect(ended, (ended.word,), "" if ended.word == "ok" else "farm")
+    ended = expect(lane.ended(command), (*ENDED, "failed"))
+    expect(ended, (ended.word,), "" if ended.word in DONE else "farm")
     lane.goes_on()
     lane.build()
 
@@ -92,8 +92,8 @@ def slurmctld_stopped(lane: Lane) -> None:
 @fault("munged-killed", "SIGKILL to munged", "`ok:`, or the reason names munged; each job once")
 def munged_killed(lane: Lane) -> None:
     ended = _killed(lane, "munged")
-    expect(ended, ("ok", "invalid", "failed"))
-    expect(ended, (ended.word,), "" if ended.word == "ok" else "munge")
+    expect(ended, (*ENDED, "failed"))
+    expect(ended, (ended.word,), "" if ended.word in DONE else "munge")
     lane.goes_on()
 
 
@@ -113,8 +113,8 @@ def munged_stopped(lane: Lane) -> None:
     finally:
         if start_time(pid) == started:
             os.kill(pid, signal.SIGCONT)
-    expect(ended, ("invalid", "failed", "ok"))
-    expect(ended, (ended.word,), "" if ended.word == "ok" else "munge")
+    expect(ended, (*ENDED, "failed"))
+    expect(ended, (ended.word,), "" if ended.word in DONE else "munge")
     lane.goes_on()
 
 

@@ -7,7 +7,7 @@ import signal
 
 from slurm_mirage.base.processes import start_time
 
-from .lane import Lane, expect, until
+from .lane import DONE, Lane, expect, until
 from .table import Wrong, fault
 
 
@@ -37,7 +37,7 @@ def key_short(lane: Lane) -> None:
     if ended.word != "ok":
         expect(ended, (ended.word,), r"key.*(short|small|length|bytes|bits)")
         return
-    expect(lane.experiment(), ("ok",))
+    expect(lane.experiment(), DONE)
     lane.complete()
 
 
@@ -48,7 +48,7 @@ def key_removed(lane: Lane) -> None:
     _end_munged(lane)
     lane.build()
     _key_is_private(lane)
-    expect(lane.experiment(), ("ok",))
+    expect(lane.experiment(), DONE)
     lane.complete()
 
 
@@ -56,7 +56,7 @@ def key_removed(lane: Lane) -> None:
 def key_removed_in_use(lane: Lane) -> None:
     lane.build()
     (lane.directory / "etc/munge.key").unlink()
-    expect(lane.experiment(), ("ok",))
+    expect(lane.experiment(), DONE)
     _key_is_private(lane)
     lane.complete()
 
@@ -72,6 +72,6 @@ def key_readable(lane: Lane) -> None:
     key.chmod(0o644)
     expect(lane.experiment(), ("wrong use",), r"munge\.key: mode 0644")
     key.unlink()
-    expect(lane.experiment(), ("ok",))
+    expect(lane.experiment(), DONE)
     _key_is_private(lane)
     lane.complete()

@@ -108,7 +108,8 @@ _HEAD = """# Faults
 
 `make faults` injects each of these faults into a small real cluster on this machine and judges how the commands end: the word and
 the reason of the last line, whether each job of the workload is in jobs.csv exactly once, whether the same command goes on and
-finishes, and whether `make teardown` leaves nothing: no process, folder, user or mount of the instance.
+finishes, and whether `make teardown` leaves nothing: no process, folder, user or mount of the instance. Where a row says `ok:`,
+`inconclusive:` is right too: the workload's jobs of some seconds are too short for a conclusive verdict.
 `make faults FAULTS="name name"` injects some of them; the quick ones (marked) are part of `make test`.
 [CONTRIBUTING.md](../CONTRIBUTING.md#a-fault) tells how to add one. This page is written by `make faults` from the last result of
 each fault; results/faults/ has the same as JSON, with the durations.

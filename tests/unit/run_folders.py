@@ -14,6 +14,7 @@ from mirage.records.collect import Collected, collect
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
+from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, to_csv
 
 REAL_ZERO = 1795199259.25
 VIRTUAL_ZERO = 2000000000.5
@@ -44,6 +45,7 @@ class RunFolder:
         start |= {"plan_sha256": "", "completion_offset": 0, "controller_log_offset": 0, "earlier_ids": []}
         self.events: list[dict[str, Any]] = [self._event("start", 0.0, **start, **start_event)]
         self.jobcomp = self.suspended = ""
+        self.freed: dict[int, tuple[float, float]] = {}
         self.sigsleep = b""
         self.workload: list[dict[str, Any]] = []
 
@@ -70,13 +72,15 @@ class RunFolder:
         cancel_after: float | None = None,
         dependency: str = "",
         memory: int | None = None,
+        partition: str = "",
+        qos: str = "",
         **workload: Any,
     ) -> int:
         """Plan a job, and journal its submission; its id."""
         number = len(self.plan) + 1
         name = f"RUN.{number}"
-        row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, "", name)
-        row = replace(row, dependency=dependency, memory=memory)
+        row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
+        row = replace(row, dependency=dependency, memory=memory, qos=qos)
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
@@ -109,6 +113,8 @@ class RunFolder:
         """A line of the completion log."""
         row = self.plan[number - 1]
         submit = self.accepted(number) if submit is None else submit
+        if ran and end is not None:
+            self.freed[slurm_id or 100 + number] = end, end + 0.01 * self.speed
         where = {"nodes": "n[1-2]", "count": 2, "cpus": row.processors} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
         self.jobcomp += JOBCOMP.format(
             slurm_id=slurm_id or 100 + number,
@@ -193,6 +199,9 @@ class RunFolder:
         (self.folder / "journal.jsonl").write_text(lines)
         (self.folder / "jobcomp.log").write_text(self.jobcomp)
         (self.folder / "suspended.jsonl").write_text(self.suspended)
+        instants = {job: (VIRTUAL_ZERO + ended, VIRTUAL_ZERO + free) for job, (ended, free) in self.freed.items()}
+        if instants:
+            (self.folder / FREED_FILE).write_text(to_csv(instants))
         (self.folder / "sigsleep.log").write_bytes(self.sigsleep)
         self.frame().write_csv(self.folder / "workload.csv")
         return self.folder

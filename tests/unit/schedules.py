@@ -238,7 +238,8 @@ def slowly(
         **{f"wait_p{n}": percentile(waits, n / 100) for n in (90, 95, 99)},
         "wait_max": max(waits),
         "wait_restricted_mean": restricted_mean(
-            waits, [job.w for job in jobs if job.cancelled and not job.preset and (begin <= job.a <= end or not (warmup or cooldown))]
+            waits,
+            [job.w for job in jobs if job.cancelled and not job.preset and (begin <= job.a <= end or not (warmup or cooldown))],
         ),
         "response_mean": mean(job.r for job in inside),
         "slowdown_mean": mean(job.r / job.t for job in some),

@@ -65,6 +65,9 @@ def write(
     measured = metrics.compute(jobs, nodes * cpus, nodes, suspensions=known)
     bounds = {"submit_lag_p99": 10.0, "backfill_cycle_max": 30.0}
     validity = {"valid": not invalid, "reasons": list(invalid), "submit_lag_p99": 1.5, "backfill_cycle_max": 0.5, "bounds": bounds}
+    validity |= {
+        "stretch_classes": [{"size": "2-4", "runtime": "all", "jobs": 30, "p1": -0.02, "p50": 0.01, "p99": 0.3, "judged": "median"}]
+    }
     measured["validity"] = validity | {"broken": {"lost": 0}, "limits_extended": 0}
     chosen = {"NODES": str(nodes), "CPUS": str(cpus), "SHRINK": "100", "CONFIG": "backfill", "CLASSES": "", "SEED": "1", **inputs}
     source = trace or {"path": None, "generated": "lublin", "sha256": "0" * 64}

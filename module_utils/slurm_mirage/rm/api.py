@@ -164,6 +164,9 @@ class Freed:
     """Why the instants are not known; empty if they are."""
 
 
+NEVER_TOLD = "the resource manager does not tell when the processors of a job were free again"
+"""Reason of `Freed` for a resource manager that has no such record."""
+
 # ---- the cluster ----
 
 NODE_GROUPS = ("idle", "allocated", "down", "drained", "unknown", "other")
@@ -258,7 +261,7 @@ class Records(Protocol):
 
     def freed(self, folder: Path) -> Freed:
         """When the processors of the jobs of the run in `folder` were free again; by default not known."""
-        return Freed({}, "the resource manager does not tell when the processors of a job were free again")
+        return Freed({}, NEVER_TOLD)
 
 
 class CompletionReader(Protocol):

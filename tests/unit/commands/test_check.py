@@ -282,7 +282,7 @@ def test_make_metrics_finds_the_metrics_of_a_run_to_the_last_digit(results: Path
     assert computed == same
     by_jobs, again = ({name: error["jobs"] for name, error in one["errors"].items()} for one in (kept, found["jobs.csv"]))
     assert again == by_jobs and set(by_jobs) == set(kept["metrics"])
-    assert kept["settings"]["immediate_below"] == 4
+    assert kept["settings"]["immediate_below"] == 60
     # SWF has no suspensions, and not how many nodes a job had.
     for name in ("wait_mean", "wait_p99", "wait_max", "W1", "W2", "immediate_fraction"):
         assert found["schedule.swf"]["metrics"][name] == pytest.approx(kept["metrics"][name], rel=1e-4), name

@@ -13,7 +13,7 @@ import pytest
 from campaigns import campaign
 
 from mirage.commands import compare
-from mirage.experiment import configuration, runs
+from mirage.experiment import configuration, report, runs
 from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.knobs import resolve as knobs
@@ -348,3 +348,13 @@ def test_estimates_are_for_all_runs(results: Path) -> None:
     planned._announce(Screen(stream))
     assert "comparison of fifo, backfill: 6 runs of about 22 s: about 2 min if no job waits for others" in stream.getvalue()
     assert Decimal(20) == planned.knobs["SPEED"]
+
+
+def test_a_comparison_of_an_earlier_release_is_computed_again_first(results: Path) -> None:
+    folder = results / "r"
+    conclude(folder, finished(folder), 1, Screen(io.StringIO()))
+    content = read_json(folder / "comparison.json")
+    del content["answer"]
+    write_json(folder / "comparison.json", content)
+    with pytest.raises(WrongUse, match="of an earlier release with other rules; make compare RUN=r writes it again"):
+        report.make(folder)

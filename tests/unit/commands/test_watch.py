@@ -138,7 +138,12 @@ def test_results_of_a_run_and_of_a_part_of_a_comparison(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(
     ("validity", "told"),
-    [({"valid": True, "reasons": []}, "valid"), ({"valid": False, "reasons": ["a", "b"]}, "not valid: a; b"), (None, None)],
+    [
+        ({"valid": True, "reasons": []}, "valid"),
+        ({"valid": False, "reasons": ["a", "b"]}, "not valid: a; b"),
+        ({"valid": False, "verdict": "inconclusive", "reasons": ["a"]}, "inconclusive: a"),
+        (None, None),
+    ],
 )
 def test_the_verdict_on_the_run_that_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validity: dict[str, Any] | None, told: str | None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mirage.experiment import speed_choice
 from mirage.experiment.speed_choice import FASTEST, Cost, Demand, bounds, choose, delays, easy, predicted
-from mirage.records.validity import Thresholds
+from mirage.records.thresholds import Thresholds
 from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
@@ -132,9 +132,12 @@ def test_figures_worked_out_by_hand() -> None:
     figures = predicted(demand, replace(COST, backfill=0.001), 100)
     assert figures == pytest.approx(
         {
+            "resolution": 100 * 0.04,
+            "mean submit lag": 100 * (0.003 + 0.006),
             "submit lag p99": 100 * (0.99 * 0.006 + 0.006),
             "start latency p50": 100 * (0.016 + 0.04) + 1,
             "run-time stretch p50": 100 * (0.016 + 0.03),
+            "run-time stretch of short jobs": 100 * (0.016 + 0.03),
             "run-time stretch p99": 100 * (0.006 + 0.99 * 0.02 + 0.05) + 1,
             "longest backfill cycle": 0,
         }
@@ -142,16 +145,32 @@ def test_figures_worked_out_by_hand() -> None:
 
 
 def test_bounds_are_the_verdicts() -> None:
-    """Mean run time 1000 s, mean wait 500 s: the second of two jobs on one processor waits for 1000 s."""
+    """Run times of 1000 s, mean wait 500 s: the second of two jobs on one processor waits for 1000 s."""
     demand = Demand.of([0, 0], [1000, 1000], [1000, 1000], [1, 1], 1)
-    assert bounds(demand, Thresholds()) == {
-        "submit lag p99": 50,
+    assert bounds(demand, Thresholds(), 100) == {
+        "resolution": 25,
+        "mean submit lag": 25,
+        "submit lag p99": pytest.approx(0.05 * 990),
         "start latency p50": 25,
         "run-time stretch p50": 10,
-        "run-time stretch p99": 50,
-        "longest backfill cycle": 30,
+        "run-time stretch of short jobs": 51,
+        "run-time stretch p99": 254,
+        "longest backfill cycle": 25,
     }
-    assert bounds(demand, Thresholds(backfill_cycle_share=0.1))["longest backfill cycle"] == 50
+    assert bounds(demand, Thresholds(backfill_cycle_share=0.1), 100)["longest backfill cycle"] == 50
+
+
+def test_a_workload_that_no_speed_resolves_has_what_slurm_itself_may_cause() -> None:
+    found = bounds(regular(), Thresholds(), 50)
+    assert (found["mean submit lag"], found["start latency p50"], found["longest backfill cycle"]) == (2, 4, 30)
+    assert "resolution" not in found
+
+
+def test_short_jobs_are_those_of_the_shortest_class_that_is_judged() -> None:
+    runtimes = [30.0] * 19 + [300.0] * 20 + [1000.0] * 61
+    demand = Demand.of([0.0] * 100, runtimes, runtimes, [1] * 100, 1)
+    assert (demand.median_runtime, demand.short_runtime) == (1000, 300)
+    assert demand_of([(0, 7, 1), (0, 9, 1)]).short_runtime == 8, "of few jobs it is the median of all"
 
 
 # ---- the choice ----
@@ -160,39 +179,48 @@ def test_bounds_are_the_verdicts() -> None:
 def test_each_bound_has_its_limit_and_the_smallest_binds() -> None:
     """Run times of 1000 s, no waits, jobs far apart: no queue, so each limit is bound / cost."""
     choice = choose(regular(), COST, Thresholds())
-    assert limit(choice, "submit lag p99") == pytest.approx(50 / 0.006, rel=0.002)
+    assert limit(choice, "submit lag p99") > 20_000, "it takes less than a run resolves, until submissions queue up"
     assert limit(choice, "start latency p50") == pytest.approx(3 / 0.04, rel=0.002)
     assert limit(choice, "run-time stretch p50") == pytest.approx(10 / 0.03, rel=0.002)
-    assert limit(choice, "run-time stretch p99") == pytest.approx(49 / 0.05, rel=0.002)
+    assert limit(choice, "run-time stretch of short jobs") == pytest.approx(51 / 0.03, rel=0.002)
+    assert limit(choice, "run-time stretch p99") == pytest.approx(250 / (0.05 - 0.04), rel=0.1)
     assert choice.binding.name == "start latency p50"
     assert choice.speed == 37
     why = "0.5 of 74.9, which start latency p50 allows (at most 4 s of the cluster's; 0.040 s real a job)"
     assert choice.lines() == [
-        "largest speed that each bound allows: submit lag p99 8330, start latency p50 74.9, run-time stretch p50 333, "
-        "run-time stretch p99 980",
+        "largest speed that each bound allows: mean submit lag 23700, submit lag p99 23400, start latency p50 74.9, "
+        "run-time stretch p50 333, run-time stretch of short jobs 1700, run-time stretch p99 23100",
         f"SPEED=37 is picked: {why}",
     ]
+
+
+def test_a_run_has_to_resolve_its_waits() -> None:
+    """Of two jobs at a time the second waits for 1000 s: 500 s in the mean, of which 25 s are 0.04 s at 625 times."""
+    dues = [5000.0 * (k // 2) for k in range(100)]
+    demand = Demand.of(dues, [1000.0] * 100, [1000.0] * 100, [1] * 100, 1)
+    choice = choose(demand, replace(COST, hold_p50=0.0), Thresholds())
+    assert limit(choice, "resolution") == pytest.approx(625, rel=0.002)
 
 
 def test_the_densest_stretch_binds_where_jobs_come_at_once() -> None:
     """Of 200 jobs each hour has 20 at once; what one costs would allow a clock as fast as it may be."""
     dues = [3600.0 * (k // 20) for k in range(200)]
     demand = Demand.of(dues, [50_000.0] * 200, [50_000.0] * 200, [1] * 200, 200)
-    thresholds = Thresholds(start_latency_seconds=1e6, stretch_p50_seconds=1e6)
+    thresholds = Thresholds(start_latency_seconds=1e6, stretch_p50_share=1.0, stretch_class_share=1.0)
     choice = choose(demand, COST, thresholds)
-    assert choice.binding.name == "run-time stretch p99"
+    assert choice.binding.name == "submit lag p99"
     assert "densest stretch, 40 submissions and starts within 0 s" in choice.binding.why
-    assert choice.speed == FASTEST
+    assert choice.speed < FASTEST
 
 
 def test_a_backfill_cycle_counts_where_it_was_seen() -> None:
     demand = Demand.of([0.0] * 101, [10_000.0] * 101, [10_000.0] * 101, [1] * 101, 1)
     assert [limit.name for limit in choose(demand, COST, Thresholds()).limits][-1] == "run-time stretch p99"
-    choice = choose(demand, replace(COST, backfill=0.01), Thresholds(backfill_cycle_share=0))
+    choice = choose(demand, replace(COST, backfill=0.01), Thresholds(backfill_cycle_share=0.0001))
     assert choice.binding.name == "longest backfill cycle"
-    assert limit(choice, "longest backfill cycle") == pytest.approx(30 / (100 * 0.01 * 5), rel=0.002)
+    assert limit(choice, "longest backfill cycle") == pytest.approx(0.0001 * demand.mean_wait / (100 * 0.01 * 5), rel=0.002)
     assert "1.000 s real with 100 waiting, times 5" in choice.reason()
-    assert choice.speed == 5.9, "its factor of five is safety enough"
+    assert choice.speed == 9.9, "its factor of five is safety enough"
 
 
 def test_nothing_is_faster_than_slurms_timeouts_allow() -> None:
@@ -229,7 +257,7 @@ def test_the_bounds_hold_at_the_speed_that_is_picked(rows: list[Row], cost: Cost
     choice = choose(demand, cost, Thresholds())
     assert 1 <= choice.speed <= FASTEST
     if choice.speed > 1:
-        figures, allowed = predicted(demand, cost, choice.speed), bounds(demand, Thresholds())
+        figures, allowed = predicted(demand, cost, choice.speed), bounds(demand, Thresholds(), choice.speed)
         assert all(figures[name] <= allowed[name] for name in (limit.name for limit in choice.limits))
         assert choice.speed <= choice.binding.safe <= choice.binding.speed
 
@@ -261,7 +289,7 @@ def test_no_jobs_are_refused() -> None:
 def test_calibration_json_has_the_limits() -> None:
     told = choose(regular(), COST, Thresholds()).as_json()
     assert told["speed"] == 37
-    assert [entry["name"] for entry in told["limits"]][:2] == ["submit lag p99", "start latency p50"]
+    assert [entry["name"] for entry in told["limits"]][:2] == ["mean submit lag", "submit lag p99"]
     assert set(told["limits"][0]) == {"name", "bound", "speed", "why"}
 
 

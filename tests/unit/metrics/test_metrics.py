@@ -290,7 +290,7 @@ def test_a_job_that_cannot_be_measured_is_counted_and_changes_nothing(odd: dict[
         # It asked for one processor until 20, and none was idle before.
         assert result["metrics"]["loss_of_capacity"] == pytest.approx(expected["loss_of_capacity"])
     if odd.get("state") == "PENDING":
-        # It still waits at 51, the end of the record, and asks for one processor more where as many are idle: from 40 to 44, and at 50.
+        # It still waits at 51, the end of the record, and asks for one of the processors that are idle from 40 to 44 and at 50.
         expected["wait_restricted_mean"] = 4 / 7 * 5 + 3 / 7 * 15 + 2 / 7 * 18 + 1 / 7 * 10
         expected["loss_of_capacity"] += (4 + 1) / (4 * 51)
     assert worked(result) == pytest.approx(expected, rel=1e-12)

@@ -99,7 +99,8 @@ cuts = st.integers(0, 400).map(lambda quarters: quarters / 4)
 def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: float, cooldown: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
     expected = slowly(jobs, *machine, warmup=warmup, cooldown=cooldown)
-    options: dict[str, Any] = {"suspensions": periods, "executions": executions(jobs), "warmup_cut": warmup, "cooldown_cut": cooldown}
+    options: dict[str, Any] = {"warmup_cut": warmup, "cooldown_cut": cooldown}
+    options |= {"suspensions": periods, "executions": executions(jobs)}
     if expected is None:
         with pytest.raises(WrongUse, match=r"^warmup_cut, cooldown_cut: "):
             metrics.compute(rows, *machine, **options)

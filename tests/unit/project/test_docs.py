@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from mirage.knobs import table as knobs
-from mirage.records.validity import Thresholds
+from mirage.records.thresholds import Thresholds
 from mirage.terminal import table
 from slurm_mirage.rm.slurm import daemon_log
 

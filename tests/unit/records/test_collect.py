@@ -16,7 +16,8 @@ from run_folders import ORIGIN, VIRTUAL_ZERO, RunFolder, kinds, ns, row
 
 from mirage.metrics import metrics
 from mirage.records import run_files, run_records
-from mirage.records.collect import JOBS_SCHEMA, Collected, TimeMap, collect
+from mirage.records.collect import JOBS_SCHEMA, Collected, collect
+from mirage.records.time_map import TimeMap
 from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
@@ -132,8 +133,8 @@ def test_launch_is_no_wait_on_a_fast_clock(tmp_path: Path) -> None:
     number = made.job(due=0.0, runtime=1000.0)
     made.played(number, start=20.0)
     run = made.collect()
-    # Slurm printed 2000000020 and 2000001050; the replay began at 2000000000.5.
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.5), near(ORIGIN + 1050.5))
+    # Slurm printed 2000000020 and 2000001050, which stand for the middles of these seconds; the replay began at 2000000000.5.
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 20.0), near(ORIGIN + 1050.0))
     assert run.evidence["run_time"].item() == near(1030.0)
     # What the records say of a launch is not touched.
     assert run.evidence["launch"].item() == near(15.5 / 500)
@@ -191,6 +192,7 @@ def test_how_long_processors_were_not_free_after_the_end(tmp_path: Path) -> None
     made = RunFolder(tmp_path, speed=500.0, shrink=50.0)
     for _ in range(3):
         made.played(made.job(due=0.0), start=20.0)
+    made.freed.clear()
     run = made.collect()
     assert run.evidence["freed"].to_list() == [None, None, None]
     assert run.freed_reason == "the run has no freed.csv"
@@ -209,7 +211,7 @@ def test_killed_job_ends_when_slurm_ended_it(tmp_path: Path, state: str, cancel_
     made.record(number, 35.0, 930.0, completed=False)
     made.slurm(number, start=20.0, end=920.0, state=state)
     run = made.collect()
-    assert row(run, number)["end"] == near(ORIGIN + 920.5)
+    assert row(run, number)["end"] == near(ORIGIN + 920.0)
     assert kinds(run) == []
 
 
@@ -222,7 +224,7 @@ def test_suspension_is_within_a_job_that_was_cancelled_in_it(tmp_path: Path) -> 
     run = made.collect()
     job = row(run, number)
     assert (job["end"], job["suspended"]) == (near(ORIGIN + 935.0), near(535.0))
-    assert run.evidence["run_time"].item() == near(400.0 - 20.5)
+    assert run.evidence["run_time"].item() == near(400.0 - 20.0)
 
 
 def test_start_is_not_before_the_submission_nor_the_end_before_the_start(tmp_path: Path) -> None:
@@ -254,9 +256,9 @@ def test_last_execution_of_a_requeued_job_is_in_slurms_seconds(tmp_path: Path) -
     made.record(number, 1035.0, 2035.0, restart=1)
     made.slurm(number, start=1020.0, end=2050.0, submit=490.0)
     run = made.collect()
-    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.5), near(ORIGIN + 2050.5))
+    assert (row(run, number)["start"], row(run, number)["end"]) == (near(ORIGIN + 1020.0), near(ORIGIN + 2050.0))
     assert run.evidence["run_time"].item() == near(1030.0)
-    assert run.executions.rows() == [(number, near(ORIGIN + 20.5), near(ORIGIN + 490.5))]
+    assert run.executions.rows() == [(number, near(ORIGIN + 20.0), near(ORIGIN + 490.0))]
 
 
 def second(instant: float) -> float:
@@ -517,6 +519,20 @@ def test_start_and_end_may_differ_by_a_launch(tmp_path: Path, shift: float, spee
     assert [kind for _, kind in kinds(made.collect())] == found
 
 
+@pytest.mark.parametrize(("launch", "found"), [(0.2, []), (0.24, [(30, "start")])])
+def test_how_slow_a_launch_may_be_follows_from_the_launches_of_the_run(
+    tmp_path: Path, launch: float, found: list[tuple[int, str]]
+) -> None:
+    """At 500 times 29 launches of 0.02 s: one may take 0.2 s more, and not a real second."""
+    made = RunFolder(tmp_path, speed=500.0)
+    for job in range(29):
+        made.played(made.job(due=5000.0 * job, runtime=1000.0), start=5000.0 * job + 10.0, launch=0.02)
+    number = made.job(due=150_000.0, runtime=1000.0)
+    made.slurm(number, start=150_010.0, end=151_020.0 + 500 * launch)
+    made.record(number, 150_010.0 + 500 * launch, 151_010.0 + 500 * launch)
+    assert kinds(made.collect()) == found
+
+
 def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:
     """Seen at 20 times: every daemon had begun its own virtual time 0.27 real seconds after the clock file's."""
     made = RunFolder(tmp_path, speed=20.0)
@@ -609,8 +625,9 @@ def test_clock_and_shrink_are_undone(tmp_path: Path) -> None:
     run = made.collect()
     job = row(run, second)
     assert job["submit_lag"] == near(4.0) and job["submit"] == near(ORIGIN + 600.0)
-    # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it. Its end is in Slurm's.
-    assert job["start"] == near(ORIGIN + 620.0 + 1.0)
+    # Slurm printed 2000000310, which ended 310.5 s after the replay's start: sigsleep's 310.6 is after it, so the start is in the
+    # middle of Slurm's second. sigsleep's end is in Slurm's.
+    assert job["start"] == near(ORIGIN + 620.0)
     assert job["end"] == near(ORIGIN + 620.0 + 0.03 * 40 + 100.0)
     assert run.evidence["limit"].to_list() == [7200.0, 7200.0]
     assert kinds(run) == []

@@ -15,7 +15,7 @@ from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
 from mirage.records import metric_errors, run_results
 from mirage.statistics import sampling_error
-from slurm_mirage.rm.slurm.records import backfills
+from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 PROCESSORS, NODES = 8, 4
 
@@ -110,6 +110,14 @@ def test_the_interval_over_independent_jobs_is_that_of_their_mean(jobs: int) -> 
     frame = frame.with_columns(submit=submit, start=submit + 10, end=submit + 10 + runtime)
     found = metric_errors.of_schedule(frame, metrics.compute(frame, 32, 8))
     assert found["errors"]["response_mean"]["jobs"] == pytest.approx(1.96 * runtime.std() / jobs**0.5, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "seconds"),
+    [("SchedulerParameters     = batch_sched_delay=0,bf_continue\n", 0), ("SchedulerParameters=bf_continue\n", 3), ("", 3)],
+)
+def test_the_delay_of_batch_jobs_is_read_from_slurms_configuration(configuration: str, seconds: float) -> None:
+    assert batch_delay(configuration) == seconds
 
 
 @pytest.mark.parametrize(

@@ -153,12 +153,14 @@ def test_what_a_run_does_not_say_cannot_select_its_jobs(tmp_path: Path, selectio
 @pytest.mark.parametrize(
     ("inputs", "machine"),
     [
-        ({"NODES": "20", "CPUS": "16", "CLASSES": "", "SHRINK": "100"}, (320, 20, 1.0)),
-        ({"NODES": "20", "CPUS": "16", "SHRINK": "0.2"}, (320, 20, 500.0)),
-        ({"NODES": "20", "CPUS": "16", "SHRINK": "100", "SPEED": "25"}, (320, 20, 1.0)),
-        ({"NODES": "20", "CPUS": "16", "SHRINK": "50", "SPEED": "500"}, (320, 20, 40.0)),
-        ({"NODES": "20", "CPUS": "16", "SHRINK": "100", "SPEED": "auto"}, (320, 20, 1.0)),
-        ({"NODES": "5", "CPUS": "", "CLASSES": '[{"count": 2, "cpus": 8}, {"count": 3, "cpus": 4}]', "SHRINK": "50"}, (28, 5, 2.0)),
+        ({"NODES": "20", "CPUS": "16", "CLASSES": "", "SHRINK": "100"}, (320, 20, 60.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "0.2"}, (320, 20, 60.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "50", "SPEED": "500"}, (320, 20, 60.0)),
+        ({"NODES": "20", "CPUS": "16", "SHRINK": "100", "SPEED": "auto"}, (320, 20, 60.0)),
+        (
+            {"NODES": "5", "CPUS": "", "CLASSES": '[{"count": 2, "cpus": 8}, {"count": 3, "cpus": 4}]', "SHRINK": "50"},
+            (28, 5, 60.0),
+        ),
     ],
 )
 def test_a_runs_folder_says_its_machine(tmp_path: Path, inputs: dict[str, str], machine: tuple[int, int, float]) -> None:
@@ -169,14 +171,14 @@ def test_a_runs_folder_says_its_machine(tmp_path: Path, inputs: dict[str, str], 
     assert found.machine == "experiment.json"
 
 
-def test_the_speed_that_auto_has_picked_counts_for_both_schedules_of_a_run(tmp_path: Path) -> None:
+def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_shorter_for_a_log(tmp_path: Path) -> None:
     inputs = {"NODES": "2", "CPUS": "2", "SHRINK": "100", "SPEED": "auto"}
     (tmp_path / "experiment.json").write_text(json.dumps({"inputs": inputs, "clock": {"asked": "auto", "speed": 300.0}}))
     (tmp_path / "jobs.csv").write_text(JOBS)
     for name in ("schedule.swf", "log.swf"):
         (tmp_path / name).write_text("1 0 5 10 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
     found = [schedule.read_schedule(tmp_path / name).immediate_below for name in ("jobs.csv", "schedule.swf", "log.swf")]
-    assert found == [12, 12, 1]
+    assert found == [60, 60, 1]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}'])

@@ -20,7 +20,7 @@ from in_memory_rm import InMemory
 
 from mirage.records import run_files
 from mirage.records.collect import collect
-from mirage.records.validity import read_diagnostics
+from mirage.records.run_samples import read_diagnostics
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.replay import halts, monitor, recovery, submitter

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from pages import Outline
 
-from mirage.reports import folder, theme, words
+from mirage.reports import folder, measures, theme, words
 from mirage.reports.page import Part, Section, Table, render
 from mirage.reports.pictures import Picture, draw
 from slurm_mirage.base.errors import WrongUse
@@ -36,6 +36,22 @@ def a_picture(name: str = "some", title: str = "A title", description: str = "Wh
 )  # fmt: skip
 def test_durations(seconds: float | None, text: str) -> None:
     assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "errors", "text"),
+    [
+        ("wait_mean", 292.0, {"emulation": 9.04, "jobs": 61.4}, "292 s (5 min) ± 9 s (emulation) ± 61 s (jobs)"),
+        ("wait_max", 16_573.7, {"emulation": 491.0, "jobs": None}, "16,574 s (4 h 36 min) ± 490 s (emulation)"),
+        ("wait_median", 2.494, {"emulation": 1.28, "jobs": 1204.0}, "2.49 s ± 1.30 s (emulation) ± 1,200 s (jobs)"),
+        ("wait_mean", 42.0, {"emulation": 0.0, "jobs": None}, "42 s ± 0 s (emulation)"),
+        ("utilisation", 0.521, {"emulation": 0.00042, "jobs": None}, "52.1 % ± 0.042 % (emulation)"),
+        ("bounded_slowdown_mean", 5.0675, {"emulation": 0.0824, "jobs": 6.1}, "5.07 ± 0.082 (emulation) ± 6.1 (jobs)"),
+        ("wait_max", 100.0, None, "2 min"),
+    ],
+)
+def test_a_metric_is_told_with_its_errors(name: str, value: float, errors: dict[str, float | None] | None, text: str) -> None:
+    assert measures.with_errors(name, value, {} if errors is None else {name: errors}) == text
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,24 @@ def test_the_page_of_a_run(results: Path) -> None:
     assert make_report("r")[1] == text
 
 
+def test_the_stretch_of_classes_is_shown_with_what_of_it_is_judged(results: Path) -> None:
+    a_run(results / "r")
+    _, text = make_report("r")
+    rows = re.sub(r"<[^>]+>", " ", text[text.index("Run-time stretch by class of jobs") :])
+    assert "2-4 all 30 -2.0 % 1.0 % 30.0 % its median" in " ".join(rows.split())
+
+
+def test_an_inconclusive_run_says_so_first(results: Path) -> None:
+    a_run(results / "r")
+    metrics = json.loads((results / "r/metrics.json").read_text())
+    metrics["validity"] |= {"verdict": "inconclusive", "valid": False, "reasons": ["too coarse: take SPEED=2"]}
+    metrics["validity"]["inconclusive_metrics"] = {"immediate_fraction": "why it is too coarse"}
+    (results / "r/metrics.json").write_text(json.dumps(metrics))
+    _, text = make_report("r")
+    assert text.index("This run is inconclusive") < text.index("too coarse: take SPEED=2") < text.index("<h2")
+    assert "immediate_fraction is inconclusive: why it is too coarse." in text
+
+
 def test_an_invalid_run_says_so_first(results: Path) -> None:
     a_run(results / "r", invalid=("longest backfill cycle is 121 s", EVIL))
     _, text = make_report("r")
@@ -325,7 +343,7 @@ def test_the_page_of_a_comparison(results: Path) -> None:
 def a_sweep(folder: Path) -> None:
     known = [name for name in _COLUMNS if name not in ("shrink", "run", "ending", "completed")]
     lines = [",".join(("shrink", "run", "ending", "completed", *known))]
-    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (10, "invalid", "")):
+    for shrink, ending, value in ((100, "ok", "10"), (50, "ok", "12.5"), (20, "inconclusive", "13"), (10, "invalid", "")):
         lines.append(",".join((str(shrink), f"s-{shrink}", ending, "60", *([value] * len(known)))))
     (_there(folder) / "sweep.csv").write_text("\n".join(lines) + "\n")
     (folder / "experiment.json").write_text(json.dumps({"inputs": {"SHRINK": "100,50,10"}}))
@@ -341,7 +359,8 @@ def test_the_page_of_a_sweep(results: Path) -> None:
     assert (results / "s-50/report.html").exists() and not (results / "s-100").exists()
     assert ending.line == "ok: sweep s, results/s/report.html"
     check_self_contained(text)
-    assert "1 of 3 runs are not valid: s-10" in text
+    assert "1 of 4 runs are not valid: s-10. 1 of 4 runs are inconclusive: s-20." in text
+    assert "(inconclusive)" in text and "(not valid)" not in text, "the invalid run has no values"
     assert 'href="../s-50/report.html"' in text
 
 

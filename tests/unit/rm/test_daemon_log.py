@@ -94,7 +94,7 @@ def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("time_zone")
-@pytest.mark.parametrize("time_zone", ["UTC", "Asia/Tokyo", "America/Chicago"], indirect=True)
+@pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo"], indirect=True)
 def test_only_complaints_of_the_run_count(tmp_path: Path) -> None:
     began, refused = 2_000_000_000.0, "error: connect: Connection refused"
     controller = tmp_path / "slurmctld.log"

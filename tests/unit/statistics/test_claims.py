@@ -154,8 +154,19 @@ def test_a_difference_that_the_emulation_may_have_made_is_not_claimed() -> None:
     small, large = with_errors(0.01 * by), with_errors(0.55 * by)
     assert small["verdict"] == "lower" and small["emulation"] == pytest.approx(0.02 * by)
     assert small["interval"][0] < before["interval"][0] and small["interval"][1] > before["interval"][1]
-    assert (large["verdict"], large["p"]) == ("undecided", None)
+    assert (large["verdict"], large["p"]) == ("undecided", 1)
     assert "but the emulation may have added" in large["words"]
+
+
+def test_a_small_error_of_the_emulation_does_not_hide_that_there_is_no_difference() -> None:
+    random = np.random.default_rng(2)
+    base = random.lognormal(5, 1.0, 300)
+    runs = [run_of(label, k, base * np.exp(random.normal(0, 0.003))) for k in (1, 2, 3) for label in "ab"]
+    mean = runs[0].metrics["metrics"]["wait_mean"]
+    for share, expected in ((0.01, "equivalent"), (0.03, "undecided")):
+        errors = {"errors": {"wait_mean": {"emulation": share * mean}}}
+        found = of(compare([replace(run, metrics={**run.metrics, **errors}) for run in runs], seed=1, resamples=100), "wait_mean")
+        assert abs(found["difference"]) < share * mean and found["verdict"] == expected
 
 
 def test_equivalence_needs_the_margin() -> None:

@@ -12,6 +12,7 @@ from delayed_schedules import KNOWN, UNKNOWN, Delays, Workload
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
+from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
 from mirage.statistics.emulation_error import MeasuredRun, half_widths, values
 
@@ -86,7 +87,19 @@ def test_each_kind_of_delay_has_a_budget_that_grows_with_it(workload: Workload, 
 
 def test_a_start_latency_adds_to_each_wait(workload: Workload) -> None:
     run = recorded(workload, workload.none())
-    assert half_widths(replace(run, start_latency=20.0))["wait_mean"] >= 20
+    late = pl.col("start") + 20, pl.col("end") + 20
+    jobs = run.jobs.with_columns(*late)
+    assert half_widths(replace(run, jobs=jobs, own_latency=1.0))["wait_mean"] >= 19
+
+
+def test_under_a_strict_scheduler_a_single_late_start_is_a_delay(workload: Workload) -> None:
+    run = workload.run_of(workload.schedule("fcfs", workload.none()), workload.none().freed, ("fcfs",))
+    last = pl.col("start") == pl.col("start").max()
+    late = [pl.col(name) + pl.when(last).then(500.0).otherwise(0.0) for name in ("start", "end")]
+    found = {
+        is_strict: half_widths(replace(run, jobs=run.jobs.with_columns(late), is_strict=is_strict)) for is_strict in (True, False)
+    }
+    assert found[True]["wait_mean"] >= 499 / len(workload.due) > found[False]["wait_mean"]
 
 
 def test_the_same_run_has_the_same_budget_whatever_the_order_of_its_rows(workload: Workload) -> None:
@@ -107,7 +120,8 @@ def test_jobs_that_never_started_or_could_not_start_earlier_are_in_the_queue_but
     assert 0 < widths["wait_mean"] < float("inf")
 
 
-def test_the_metrics_are_those_of_the_registry(workload: Workload) -> None:
+@pytest.mark.parametrize("cut", ["0", "10%"])
+def test_the_metrics_are_those_of_the_registry(workload: Workload, cut: str) -> None:
     run = recorded(workload, workload.delays(np.random.default_rng(2)))
     known = run.jobs.with_row_index("id", 1).with_columns(
         submit="due", processors="p", nodes="c", runtime="wanted", state=pl.lit("COMPLETED")
@@ -115,5 +129,12 @@ def test_the_metrics_are_those_of_the_registry(workload: Workload) -> None:
     frame = known.select(
         (pl.col(name) if name in known.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in JOBS_SCHEMA.items()
     )
-    computed = metrics.compute(frame, run.settings.processors, run.settings.nodes)["metrics"]
-    assert values(run) == pytest.approx({name: computed[name] for name in values(run)}, rel=1e-6)
+    population = Population.of(frame, run.settings.processors, run.settings.nodes, cut, cut)
+    assert population.window is not None
+    inside = pl.Series(population.inside["id"])
+    jobs = known.with_columns(counted=pl.col("id").is_in(inside.implode())).drop(
+        "submit", "processors", "nodes", "runtime", "state", "id"
+    )
+    found = values(replace(run, jobs=jobs, window=population.window))
+    computed = metrics.compute(frame, run.settings.processors, run.settings.nodes, warmup_cut=cut, cooldown_cut=cut)["metrics"]
+    assert found == pytest.approx({name: computed[name] for name in found}, rel=1e-6)

@@ -129,6 +129,13 @@ def test_chance_of_the_replicas() -> None:
     assert of_jobs(np.array([1.0, np.nan]), 5) is None and of_jobs(np.ones(9), 1) is None
 
 
+def test_replicas_that_are_all_equal_tell_no_chance() -> None:
+    """The mean of three times 0.1 is not 0.1, in binary fractions."""
+    assert np.var([0.1, 0.1, 0.1]) > 0
+    for values in ([np.full(3, 0.1), np.full(3, 0.7)], [np.full(3, 3140.1), np.full(3, 3803.7)]):
+        assert Chance(values, None, 0).relative() is None and Chance(values, None, 0).difference() is None
+
+
 def test_the_emulations_error_is_in_the_interval_and_in_p() -> None:
     values = [np.array([99.0, 101.0, 100.0]), np.array([109.0, 111.0, 110.0])]
     without, some, all_of_it = (Chance(values, None, 0, errors) for errors in ((0.0, 0.0), (2.0, 2.5), (5.0, 5.5)))

@@ -49,6 +49,29 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
 
 
+def test_each_value_has_its_errors(measured: dict[str, Any]) -> None:
+    errors = {name: {"emulation": None, "jobs": None} for name in measured["metrics"]}
+    errors |= {"wait_mean": {"emulation": 9.13, "jobs": 61.4}, "utilisation": {"emulation": 0.000042, "jobs": None}}
+    errors["wait_p90"] = {"emulation": 1234.5, "jobs": 98_765.0}
+    stream = io.StringIO()
+    table.show(measured | {"errors": errors}, Screen(stream))
+    lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
+    assert "(5 min) ± 9.1 ± 61 " in lines["wait_mean"]
+    assert " ± 1200 ± 99000 " in lines["wait_p90"]
+    assert " ± 0.000042 ± - " in lines["utilisation"]
+    assert "±" not in lines["wait_max"]
+    assert "docs/emulation-error.md" in stream.getvalue() and "resampling the jobs" in stream.getvalue()
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
+
+
+def test_a_schedule_without_delays_shows_the_interval_over_jobs_only(measured: dict[str, Any]) -> None:
+    errors = {name: {"emulation": None, "jobs": 0.5} for name in measured["metrics"]}
+    stream = io.StringIO()
+    table.show(measured | {"errors": errors}, Screen(stream))
+    assert " ± 0.5 " in stream.getvalue() and "± -" not in stream.getvalue()
+    assert "docs/emulation-error.md" not in stream.getvalue()
+
+
 def test_the_classes_of_jobs_are_a_matrix(measured: dict[str, Any]) -> None:
     stream = io.StringIO()
     table.show(measured, Screen(stream))

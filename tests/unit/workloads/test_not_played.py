@@ -132,6 +132,10 @@ def test_a_dependency_is_played_unless_the_knob_says_no(tmp_path: Path) -> None:
     later = {"SubmitLine": "sbatch -d afterok:1 j.sh", "Start": f"{DAY}11:00:20", "Eligible": f"{DAY}11:00:10"}
     assert kinds(run(tmp_path, {}, later)) == ["", ""]
     assert kinds(run(tmp_path, {}, later, DEPENDENCIES="none")) == ["", "dependency"]
+    outside = later | {"SubmitLine": "sbatch -d afterok:77 j.sh"}
+    assert kinds(run(tmp_path, {}, outside)) == ["", "dependency"]
+    # Started before the other ended: somebody removed the dependency.
+    assert kinds(run(tmp_path, {}, {"SubmitLine": "sbatch -d afterok:1 j.sh"})) == ["", ""]
 
 
 def test_a_partition_or_qos_that_only_some_jobs_name_is_a_request(tmp_path: Path) -> None:

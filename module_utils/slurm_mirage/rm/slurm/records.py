@@ -300,6 +300,13 @@ def backfills(configuration: str) -> bool:
     return not found or found[-1].lower() != "sched/builtin"
 
 
+def batch_delay(configuration: str) -> float:
+    """Seconds for which the start of a batch job may be put off, as a slurm.conf or `scontrol show config` has them
+    (batch_sched_delay; Slurm's default is 3)."""
+    found = re.findall(r"^SchedulerParameters\s*=.*\bbatch_sched_delay=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return float(found[-1]) if found else 3.0
+
+
 # ---- sdiag ----
 
 

@@ -1,0 +1,184 @@
+"""The bounds of the figures of a run, and the reasons that name the figures beyond them.
+
+A bound is a share of what the figure disturbs: of the waits, or of the jobs' own run times. Below what the run resolves it is that;
+but a run that resolves too little is inconclusive anyway (resolution.py), so no bound grows without a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from mirage.metrics.classes import ALL
+from mirage.records import incidents
+from mirage.records.advice import counted, remedy
+from mirage.records.collect import Collected
+from mirage.records.resolution import Resolution, Scales
+from mirage.records.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The bound of a figure, above and below 0."""
+
+    most: float
+    """Largest absolute value of a valid run."""
+    why: str
+    """The threshold that it follows from."""
+    doubtful: float = 0.0
+    """Up to this value, if it is larger than `most`, Slurm itself may have caused the figure: then the run is inconclusive."""
+    why_doubtful: str = ""
+    is_share: bool = False
+    """Whether the figure is a share, and not trace seconds."""
+
+
+_NAMES = {
+    "halted": "the time without a slurmctld that starts jobs",
+    "interrupted": "the replay's interruption",
+    "submit_lag_mean": "mean submit lag",
+    "submit_lag_p99": "submit lag p99",
+    "start_latency_p50": "start latency p50",
+    "stretch_share_p1": "run-time stretch p1",
+    "stretch_share_p50": "run-time stretch p50",
+    "stretch_share_p99": "run-time stretch p99",
+    "launch_cost_share": "the launch cost that was taken off each job, in the median,",
+    "clipped": "the share of jobs that are shorter than a launch",
+    "launch_cost_error": "the standard error of the launch cost",
+    "freed_p50": "the time until processors are free after a job's end, p50,",
+    "freed_p99": "the time until processors are free after a job's end, p99,",
+    "backfill_cycle_max": "longest backfill cycle",
+    "clock_offset_max": "the difference between the hosts' clocks",
+}
+_OF_WHAT = {
+    "stretch_share_p1": " of a job's run time",
+    "stretch_share_p50": " of a job's run time",
+    "stretch_share_p99": " of a job's run time",
+    "launch_cost_share": " of a job's run time",
+    "clipped": " of the jobs",
+}
+
+HALTED = frozenset({"halted"})
+"""The figure that stands before all others: they follow from it."""
+FIGURES = frozenset(_NAMES)
+
+
+def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
+    """The bounds of this run by name of the figure; times are trace seconds."""
+    resolution, scales = Resolution.of(collected), Scales.of(collected)
+    wait, wait_p99, runtime = scales.mean_wait or 0.0, scales.wait_p99 or 0.0, scales.median_runtime or 0.0
+
+    def time(knob: str, scale_name: str, scale: float) -> Bound:
+        share: float = getattr(thresholds, f"{knob}_share")
+        if share * scale > resolution.trace_seconds:
+            return Bound(share * scale, f"{share * 100:g} % of the {scale_name}")
+        return Bound(resolution.trace_seconds, "what this run resolves")
+
+    def of_slurm(knob: str) -> Bound:
+        bound, seconds = time(knob, "mean wait", wait), getattr(thresholds, f"{knob}_seconds")
+        return Bound(bound.most, bound.why, seconds * collected.time.second, f"{seconds:g} s of Slurm's time")
+
+    def share(name: str, uncertain: float = 0.0) -> Bound:
+        most: float = getattr(thresholds, name)
+        return Bound(most, "", most + uncertain, "its record has whole seconds", is_share=True)
+
+    of_cost = thresholds.launch_cost_error_share
+    return {
+        "halted": time("interruption", "mean wait", wait),
+        "interrupted": time("interruption", "mean wait", wait),
+        "submit_lag_mean": time("submit_lag", "mean wait", wait),
+        "submit_lag_p99": time("submit_lag", "waits' p99", wait_p99),
+        "start_latency_p50": of_slurm("start_latency"),
+        "stretch_share_p1": share("stretch_tail_share"),
+        # The median may be wrong by a part of a second of Slurm's record, if many jobs start at the same fraction of one.
+        "stretch_share_p50": share("stretch_p50_share", resolution.record / runtime if runtime else 0.0),
+        "stretch_share_p99": share("stretch_tail_share"),
+        "launch_cost_share": share("launch_cost_share"),
+        "launch_cost_error": Bound(of_cost * runtime, f"{of_cost * 100:g} % of the median run time"),
+        "clipped": share("clipped_share"),
+        "freed_p50": time("freed", "mean wait", wait),
+        "freed_p99": time("freed", "waits' p99", wait_p99),
+        "backfill_cycle_max": of_slurm("backfill_cycle"),
+        "clock_offset_max": time("clock_offset", "median run time", runtime),
+    }
+
+
+def exceeded(
+    collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, names: Set[str], *, has_cause: bool = False
+) -> list[str]:
+    """Reasons for those figures of `names` that are beyond their bounds. `has_cause`: something else than SPEED and SHRINK caused
+    them (`incidents.causes`)."""
+    limits = bounds(collected, thresholds)
+    was_halted = (figures["halted"] or 0.0) > limits["halted"].most
+    reasons = []
+    for name, bound in limits.items():
+        value = figures[name]
+        if name not in names or value is None or abs(value) <= max(bound.most, bound.doubtful):
+            continue
+        advice = _advice(collected, figures, thresholds, name, abs(value) / bound.most if bound.most else 0.0)
+        if has_cause or name in ("interrupted", "halted") or not bound.most:
+            advice = "repeat the run"
+        elif was_halted and not (name == "submit_lag_p99" and collected.resubmitted):
+            advice = "repeat the run, which was held up as said before"
+        subject = incidents.halts(collected) if name == "halted" and collected.halts else _NAMES[name]
+        reasons.append(f"{subject} is {_words(name, value, bound)}: {advice}")
+    return reasons
+
+
+def doubtful(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
+    """Reasons for figures beyond their bounds that Slurm itself may have caused, by its timers or its whole seconds."""
+    longer = f"take a workload that waits longer{'' if collected.time.clock.shrink >= 100 else ', or raise SHRINK'}"
+    return [
+        f"{_NAMES[name]} is {_words(name, value, bound)}, which Slurm itself may cause ({bound.why_doubtful}): "
+        f"{remedy(collected, abs(value) / bound.most if bound.most else 0.0) if bound.is_share else longer}"
+        for name, bound in bounds(collected, thresholds).items()
+        if (value := figures[name]) is not None and bound.most < abs(value) <= bound.doubtful
+    ]
+
+
+def _words(name: str, value: float, bound: Bound) -> str:
+    """The value and its bound."""
+    if bound.is_share:
+        beyond = "over" if value > 0 else "below"
+        sign = "" if value > 0 else "-"
+        return f"{100 * value:.3g} %{_OF_WHAT[name]}, {beyond} {sign}{100 * bound.most:g} %"
+    if abs(value) > bound.doubtful > bound.most:
+        return f"{value:.4g} trace s, over {bound.doubtful:.4g} s ({bound.why_doubtful})"
+    return f"{value:.4g} trace s, over {bound.most:.4g} s ({bound.why})"
+
+
+def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds, name: str, too_large: float) -> str:
+    if name == "clock_offset_max":
+        return f"have the hosts keep time by NTP, or {remedy(collected, too_large)}"
+    if name.startswith("submit_lag") and collected.resubmitted:
+        return f"slurmctld lost {counted(collected.resubmitted, 'job')}, submitted again later"
+    if name == "clipped":
+        return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
+    return f"{remedy(collected, too_large)}{_of_cpu(figures, thresholds)}"
+
+
+def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """Text that names the host's processors if they are a likely cause; else ""."""
+    busy, saturated = figures["host_cpu"] or 0.0, figures["host_cpu_saturated"] or 0.0
+    if busy <= thresholds.host_cpu_busy and saturated <= thresholds.host_cpu_saturated:
+        return ""
+    return f" (the host's processors were busy to {busy:.0%}, and saturated in {saturated:.0%} of the samples)"
+
+
+def stretched_classes(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
+    """The reason that names the classes of jobs whose run times are wrong, if there are any."""
+    limits = {"p50": thresholds.stretch_class_share, "p1": thresholds.stretch_tail_share, "p99": thresholds.stretch_tail_share}
+    found, largest = [], 0.0
+    for row in figures["stretch_classes"]:
+        for quantile in {"all": ("p50", "p1", "p99"), "median": ("p50",), "nothing": ()}[row["judged"]]:
+            if abs(row[quantile]) > limits[quantile]:
+                name = (
+                    f"{row['size']} processor{'s' * (row['size'] != '1')}" if row["size"] != ALL else f"run time {row['runtime']}"
+                )
+                found.append(f"{name}: {quantile} {100 * row[quantile]:.3g} %, over {100 * limits[quantile]:g} %")
+                largest = max(largest, abs(row[quantile]) / limits[quantile] if limits[quantile] else 0.0)
+                break
+    if not found:
+        return []
+    classes = "1 class" if len(found) == 1 else f"{len(found)} classes"
+    return [f"run-time stretch of {classes} of jobs ({'; '.join(found)}): {remedy(collected, largest)}"]

@@ -1,0 +1,99 @@
+"""Disagreements between the two records of a run: what sigsleep and the resource manager say of the same jobs; docs/records.md."""
+
+from __future__ import annotations
+
+import polars as pl
+from polars import col
+
+from mirage.records.run_records import NS, Schema
+from mirage.records.time_map import TimeMap
+
+# Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, beyond which one of the records is
+# wrong, whatever the launches of a run took.
+LAUNCH_ALLOWANCE = 1.0
+# A launch may take the median of the run's launches and this many robust standard deviations; these count as at least LEAST_SPREAD
+# real seconds. Of 1,200 launches of ten runs on a busy host the slowest was at 19 of them.
+SPREADS = 20
+LEAST_SPREAD = 0.01
+FEWEST_LAUNCHES = 20  # of fewer ones the spread is not known
+# Real seconds by which sigsleep's start may precede Slurm's: time(2) can be a kernel tick (up to 0.01 s) behind clock_gettime(2),
+# and clocks of several hosts differ by less.
+CLOCK_STEP = 0.02
+
+STRUCTURAL = frozenset(
+    {
+        "in Slurm's record only",
+        "in sigsleep's record only",
+        "state",
+        "ran under another job number too",
+        "ran again after its end",
+        "no job of this run",
+    }
+)
+"""Kinds of disagreements that are not about a time: one record has what the other does not know."""
+
+SCHEMA: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
+"""Columns of a table of disagreements."""
+
+_JOB = ["id", "slurm_id"]
+
+
+def _longest_launch(joined: pl.DataFrame, time: TimeMap) -> float:
+    """Real seconds that a launch of this run may take before the records contradict each other; LAUNCH_ALLOWANCE if there were few.
+
+    By the median of the launches and their median absolute deviation from it, which slow launches hardly change. The second that
+    Slurm cuts off is part of both.
+    """
+    launch = joined.filter("recorded").select(((col("r_start") - col("s_start")) / NS / time.clock.speed).alias("launch"))
+    launch = launch.drop_nulls()
+    if launch.height < FEWEST_LAUNCHES:
+        return LAUNCH_ALLOWANCE
+    middle, spread = launch.select(
+        col("launch").median(), spread=1.4826 * (col("launch") - col("launch").median()).abs().median()
+    ).row(0)
+    return float(min(LAUNCH_ALLOWANCE, max(0.0, middle) + SPREADS * max(LEAST_SPREAD, spread)))
+
+
+def contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+    """Disagreements between the records of a job beyond their resolution: id, kind, seconds."""
+    late = time.clock.real_to_virtual(_longest_launch(joined, time)) * NS
+    step = time.clock.real_to_virtual(CLOCK_STEP) * NS
+    start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
+    stopped = col("r_stopped") - col("c_suspended")
+    # The submission of a job that the replay found in Slurm after an interruption is unknown.
+    adopted = col("v_began") == col("v_accepted")
+    submission = col("s_submit").is_between(col("v_began") - NS - step, col("v_accepted") + step)
+    completed, cancelled = col("state") == "COMPLETED", col("state") == "CANCELLED"
+    at_limit = (col("state") == "TIMEOUT") & (col("s_end") - col("s_start") >= col("limit_minutes") * 60 * NS)
+    both = col("recorded") & col("s_state").is_not_null()
+    nothing = pl.lit(None, pl.Int64)
+    kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
+        ("in Slurm's record only", completed & ~col("recorded"), nothing),
+        ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
+        # A job may complete while it is being cancelled or ended at its limit.
+        ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
+        ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
+        ("start", both & ~start.is_between(-step, NS + late), start),
+        # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
+        ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),
+        (
+            "suspended",
+            both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),
+            stopped,
+        ),
+        ("a suspension that sigsleep could not record", col("unsure"), nothing),
+    ]
+    return pl.concat(
+        joined.filter(wrong.fill_null(False)).select("id", kind=pl.lit(kind), seconds=time.length(by)) for kind, wrong, by in kinds
+    )
+
+
+def strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """Executions that used processors but do not belong to a submission of the plan: id, kind, seconds (null)."""
+    ran = pl.concat([lines.filter("s_ran").select(_JOB), records.select(_JOB)]).drop_nulls("id")
+    others = ran.unique(maintain_order=True).join(submitted, on=_JOB, how="anti", maintain_order="left")
+    ours = col("id").is_in(submitted["id"].implode())
+    twice, foreign = pl.lit("ran under another job number too"), pl.lit("no job of this run")
+    again = aftermath.filter("s_ran").select("id", kind=pl.lit("ran again after its end"))
+    found = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
+    return pl.concat([found, again]).with_columns(seconds=pl.lit(None, pl.Float64))

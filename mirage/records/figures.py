@@ -1,0 +1,184 @@
+"""The figures of a run's verdict: what the emulation added to its times, and what it broke. Times are trace seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.records import clock_speed, incidents
+from mirage.records.collect import Collected
+from mirage.records.layout import Layout
+from mirage.records.resolution import Resolution, Scales
+from mirage.records.start_latency import start_latencies
+from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, shares
+from mirage.records.thresholds import Thresholds
+
+_MICROSECOND = 1e-6
+
+
+def measure(
+    collected: Collected,
+    samples: pl.DataFrame,
+    diagnostics: pl.DataFrame,
+    result: Mapping[str, Any],
+    layout: Layout,
+    thresholds: Thresholds,
+    clock_offsets: Mapping[str, Any],
+    complaints: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The figures by name; what could not be measured is null. The arguments are those of `validity.judge`."""
+    jobs, evidence = collected.jobs, collected.evidence
+    resolution, scales = Resolution.of(collected), Scales.of(collected)
+    latency = start_latencies(collected, layout)
+    stretched = shares(collected, resolution)
+    whole = Stretch.of(stretched)
+    lag_mean = rounded(jobs["submit_lag"].mean())
+    return {
+        "resolution": {
+            "record": rounded(resolution.record),
+            "floor": rounded(resolution.floor),
+            "mean_wait": rounded(scales.mean_wait),
+            "wait_p99": rounded(scales.wait_p99),
+            "median_runtime": rounded(scales.median_runtime),
+        },
+        "submit_lag_mean": lag_mean,
+        "submit_lag_p50": _quantile(jobs["submit_lag"], 0.5),
+        "submit_lag_p99": _quantile(jobs["submit_lag"], 0.99),
+        "submit_lag_of_wait": rounded(lag_mean / scales.mean_wait) if lag_mean is not None and scales.mean_wait else None,
+        "start_latency_p50": _quantile(latency, 0.5),
+        "start_latency_jobs": latency.drop_nulls().len(),
+        "launch_latency_p50": _launch_latency(collected),
+        "runtime_stretch_p1": _quantile(evidence["stretch"], 0.01),
+        "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
+        "runtime_stretch_p99": _quantile(evidence["stretch"], 0.99),
+        "stretch_share_p1": whole.p1,
+        "stretch_share_p50": whole.p50,
+        "stretch_share_p99": whole.p99,
+        "stretch_classes": [
+            {**of, "jobs": found.jobs, "p1": found.p1, "p50": found.p50_beyond, "p99": found.p99, "judged": _judged(found)}
+            for of, found in by_class(stretched)
+        ],
+        **_of_launches(collected),
+        "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
+        "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
+        "retries": collected.retries,
+        "resubmitted": collected.resubmitted,
+        "foreign_jobs": collected.foreign.height,
+        "requeued": evidence.filter(col("restarts") > 0).height,
+        "copies_cancelled": collected.copies_cancelled,
+        "reruns_cancelled": collected.reruns_cancelled,
+        "interrupted": rounded(collected.interrupted),
+        "halted": rounded(collected.halted),
+        "limits_extended": evidence.filter("limit_extended").height,
+        "host_cpu": rounded(samples["cpu_busy"].mean()) if "cpu_busy" in samples.columns else None,
+        "host_cpu_saturated": _saturated(samples, thresholds),
+        "clock_speed": clock_speed.measured(collected),
+        "clock_offset_max": _clock_offset(collected, clock_offsets),
+        "messages": _messages(result.get("messages"), complaints),
+        "released": result.get("released"),
+        "daemons_ended": _ended(complaints),
+        "broken": {kind: count for kind, count, _ in incidents.broken(collected)},
+        "disagreements": collected.disagreements.height,
+        "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
+        "suspended_compared": evidence["suspended_apart"].count(),
+        "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
+    }
+
+
+def _judged(found: Stretch) -> str:
+    """What of a class is judged: all of its quantiles, the median, or nothing."""
+    return "all" if found.jobs >= FEWEST_OF_TAILS else "median" if found.jobs >= FEWEST else "nothing"
+
+
+def _of_launches(collected: Collected) -> dict[str, Any]:
+    """What was taken off the jobs' programs for their launches, and how long processors were not free after the jobs' ends."""
+    table = collected.jobs.select("id", "runtime").join(collected.evidence, on="id", maintain_order="left")
+    ran = table.filter(col("runtime") > 0)
+    return {
+        "launch_cost": rounded(collected.launch_cost),
+        "launch_cost_error": rounded(collected.launch_cost_error),
+        "launch_cost_share": _quantile((ran["launch_cost"] / ran["runtime"]).fill_nan(None), 0.5),
+        "clipped": rounded(table["clipped"].mean()),
+        "freed_p50": _quantile(table["freed"], 0.5),
+        "freed_p99": _quantile(table["freed"], 0.99),
+    }
+
+
+def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:
+    """Share of the samples in which the host's processors were saturated; None without samples."""
+    if "cpu_busy" not in samples.columns:
+        return None
+    return rounded(samples.select((col("cpu_busy").drop_nulls() > thresholds.host_cpu_full).mean()).item())
+
+
+def _launch_latency(collected: Collected) -> float | None:
+    """Median of the trace seconds from Slurm's start of a job to sigsleep's.
+
+    Slurm truncates its instant to whole seconds, so the difference is half a second too long if starts are spread evenly over the
+    second: this is subtracted. slurmctld may start jobs at nearly the same fraction of every second, so the uncertainty is half a
+    second of Slurm's time, and the figure can be negative.
+    """
+    difference = _quantile(collected.evidence["launch"], 0.5)
+    if difference is None:
+        return None
+    return rounded((difference * collected.time.clock.speed - 0.5) * collected.time.second)
+
+
+def rounded(value: Any) -> float | None:
+    """A figure to a millionth: smaller digits are rounding errors."""
+    return None if value is None else round(float(value), 6)
+
+
+def _quantile(values: pl.Series, share: float) -> float | None:
+    return rounded(values.drop_nulls().quantile(share, "linear"))
+
+
+def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
+    largest = samples.select(col(column).max()).item() if column in samples.columns else None
+    return None if largest is None else int(largest)
+
+
+def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
+    """Trace seconds of the longest backfill cycle of the run. The controller measures it by its virtual clock.
+
+    The maximum counts from the start of the controller's statistics: the value in the first sample may belong to an earlier run,
+    but larger values in later samples belong to this one.
+    """
+    if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
+        return None
+    largest = col("backfill_max_cycle_us")
+    grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
+    longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
+    return None if longest is None else rounded(longest * _MICROSECOND * second)
+
+
+def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Number of error messages by kind: those of the head, counted by the replay at its end, and those of the other hosts."""
+    if of_head is None:
+        return None
+    counts = Counter(of_head)
+    for host, host_counts in complaints.get("counts", {}).items():
+        if host != complaints["head"]:
+            counts.update(host_counts)
+    return dict(counts)
+
+
+def _clock_offset(collected: Collected, measured: Mapping[str, Any]) -> float | None:
+    """Lower bound of the largest difference of a host's clock from the head's: offset minus error, in trace seconds."""
+    measurements = [host for hosts in measured.values() for host in hosts if host["offset"] is not None]
+    if not measurements:
+        return None
+    differences = [abs(host["offset"]) - host["error"] for host in measurements]
+    return rounded(max(0.0, *differences) * collected.time.clock.speed * collected.time.second)
+
+
+def _ended(complaints: Mapping[str, Any]) -> dict[str, int] | None:
+    """Number of unexpected ends of daemons of all hosts, by kind of daemon; None if they were not collected."""
+    if "events" not in complaints:
+        return None
+    events = [event for of_host in complaints["events"].values() for event in of_host]
+    return dict(Counter(event["kind"] for event in events if event["event"] == "ended"))

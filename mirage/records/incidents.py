@@ -1,0 +1,170 @@
+"""What happened to a run that must not happen: broken jobs, foreign jobs, ends of daemons, halts; and the reasons that name it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.records.advice import counted, remedy
+from mirage.records.collect import Collected
+from mirage.records.disagreements import STRUCTURAL
+from mirage.records.thresholds import Thresholds
+from slurm_mirage.farm.daemons import KIND_ORDER
+from slurm_mirage.farm.events import how_it_ended
+from slurm_mirage.replay.halts import CONTROLLER, REPLAY
+from slurm_mirage.rm.api import NOT_ENDED
+from slurm_mirage.rm.slurm.daemon_log import OTHER
+
+_NAMED = 3  # jobs that a reason names
+SHOWN = 5
+"""Names of daemons in a reason."""
+
+
+def broken(collected: Collected) -> list[tuple[str, int, str]]:
+    """Events that are caused by the emulation and must not happen to any job: kind, number of jobs, description."""
+    table = collected.jobs.join(collected.evidence, on="id", maintain_order="left")
+    state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
+    # Tolerance for rounding errors of floats.
+    within_limit = col("runtime") < col("limit") * (1 - 1e-9)
+    slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
+    rules = [
+        ("lost", state == "LOST", "submitted and not in any record"),
+        ("not ended", state.is_in(NOT_ENDED), "not ended when the records were collected"),
+        (
+            "false timeout",
+            (state == "TIMEOUT") & within_limit,
+            f"killed at a time limit above the run time: {slack}{remedy(collected)}",
+        ),
+        (
+            "launch failure",
+            failed & ~col("recorded"),
+            "failed at launch, without a record of sigsleep: see the logs of slurmd",
+        ),
+        (
+            "failure",
+            failed & col("recorded"),
+            "failed after the start, which sigsleep does not do by itself: see the logs of slurmd",
+        ),
+        ("node failure", state == "NODE_FAIL", "ended by a node failure"),
+        ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled, but not by the workload"),
+    ]
+    return [
+        *((kind, table.filter(condition).height, description) for kind, condition, description in rules),
+        ("not submitted", collected.unsubmitted, "of the plan never submitted"),
+    ]
+
+
+def foreign(collected: Collected) -> list[str]:
+    """Reason for jobs that the run did not submit, with the first of them."""
+    if collected.foreign.is_empty():
+        return []
+    count = collected.foreign.height
+    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    more = ["..."] if count > _NAMED else []
+    words = f"{counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"
+    return [f"{words}: cancel what is left of them, and repeat the run"]
+
+
+def troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
+    """Reasons from the replay, the nodes and the daemons."""
+    reasons = []
+    if "ended" not in result:
+        reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
+    if figures["released"]:
+        reasons.append(f"{counted(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
+    not_responding = figures["nodes_not_responding"] or 0
+    if not_responding > thresholds.nodes_not_responding:
+        nodes = counted(not_responding, "node")
+        reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
+    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
+    count, allowed = sum(known.values()), thresholds.messages_share * jobs
+    if count > allowed:
+        kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
+        reasons.append(
+            f"slurmctld and slurmd complained {counted(count, 'time')}, over {allowed:.3g} "
+            f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
+        )
+    return reasons
+
+
+def causes(complaints: Mapping[str, Any]) -> list[str]:
+    """What went wrong on the hosts during the run: full folders and unexpected ends of daemons. These cause other reasons."""
+    full: list[str] = []
+    ended: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    events = complaints.get("events", {})
+    for host, of_host in events.items():
+        where = f" on {host}" if len(events) > 1 else ""
+        for event in of_host:
+            if event["event"] == "full":
+                full.append(f"no space was left on {event['path']}{where} at {_time_of_day(event)}: free some, and repeat the run")
+            else:
+                ended.setdefault(event["kind"], []).append((where, event))
+    return [*dict.fromkeys(full), *(_of_ended(kind, ended[kind]) for kind in sorted(ended, key=_order))]
+
+
+def _order(kind: str) -> int:
+    """Place of a kind of daemon: others depend on the first ones."""
+    return ("farm", *KIND_ORDER).index(kind) if kind in KIND_ORDER else 0
+
+
+def _of_ended(kind: str, ended: list[tuple[str, Mapping[str, Any]]]) -> str:
+    """Reason that names the ends of daemons of one kind, and how the first of them ended."""
+    names = list(dict.fromkeys(event["daemon"] for _, event in ended))
+    several = f" of {', '.join(names[:SHOWN])}{' ...' if len(names) > SHOWN else ''}" if names != [kind] else ""
+    where, first = ended[0]
+    memory = any(event["out_of_memory"] for _, event in ended)
+    what_to_do = "take fewer NODES, or a host with more memory" if memory else "repeat the run"
+    return (
+        f"{kind}{several} ended {counted(len(ended), 'time')} "
+        f"({how_it_ended(first)}, at {_time_of_day(first)}{where}): {what_to_do}"
+    )
+
+
+def _time_of_day(event: Mapping[str, Any]) -> str:
+    return f"{datetime.fromtimestamp(event['real'], UTC):%H:%M:%S} UTC"
+
+
+def halts(collected: Collected) -> str:
+    """What was halted, for how long and when, as the subject of a reason."""
+    words = {CONTROLLER: "slurmctld was halted", REPLAY: "the replay's host or process was suspended"}
+    said = []
+    for what, text in words.items():
+        halts = [halt for halt in collected.halts if halt["what"] == what]
+        if halts:
+            longest = max(halts, key=lambda halt: float(halt["seconds"]))
+            at = datetime.fromtimestamp(longest["since"], UTC)
+            times = f"from {at:%H:%M:%S}" if len(halts) == 1 else f"{len(halts)} times, the longest from {at:%H:%M:%S}"
+            said.append(f"{text} for {sum(halt['seconds'] for halt in halts):.0f} s ({times} UTC)")
+    return f"{' and '.join(said)}: the time in which no job could start"
+
+
+def records(collected: Collected, thresholds: Thresholds) -> list[str]:
+    """Reasons for disagreements of the records, with the three most frequent kinds: for any that is not about a time, and for too
+    many about times."""
+    if collected.disagreements.is_empty():
+        return []
+    is_structural = col("kind").is_in(sorted(STRUCTURAL))
+    allowed = thresholds.disagreements_share * collected.jobs.height
+    return [
+        *_disagreements(collected.disagreements.filter(is_structural), 0.0, "none is allowed"),
+        *_disagreements(
+            collected.disagreements.filter(~is_structural),
+            allowed,
+            f"over {allowed:.3g} ({thresholds.disagreements_share:.3g} of the jobs)",
+        ),
+    ]
+
+
+def _disagreements(found: pl.DataFrame, allowed: float, bound: str) -> list[str]:
+    count = found.height
+    if count <= allowed:
+        return []
+    kinds = found.group_by("kind").agg(pl.len(), by=col("seconds").median()).sort(["len", "kind"], descending=[True, False])
+    shown = ", ".join(
+        f"{kind}: {number}" + ("" if by is None else f" (median {by:.3g} s)") for kind, number, by in kinds.head(3).iter_rows()
+    )
+    return [f"sigsleep's and Slurm's records disagree {counted(count, 'time')}, {bound}: {shown}"]

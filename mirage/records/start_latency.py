@@ -1,0 +1,138 @@
+"""How long jobs waited that need not have waited: the start latency, the part of each wait that the scheduler did not decide.
+
+A job need not have waited if, when Slurm accepted it, processors that it could use were idle for it and for all waiting jobs:
+
+- in its partition: all jobs of partitions that have nodes in common with it count as waiting or running there;
+- with a request for memory, or for whole nodes: whole idle nodes, of which those with the least memory are assumed to be left;
+- where limits of accounts and QOS hold, which are not known: nothing else ran or waited.
+
+Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for. So are
+jobs that Slurm requeued: their start is the last one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from polars import col
+
+from mirage.records.collect import Collected
+from mirage.records.layout import Layout
+
+
+def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
+    """Trace seconds from acceptance (or eligibility, if later) to start of the jobs that need not have waited.
+
+    An empty queue would be a simpler condition, but if launches are slow compared with the intervals between submissions, the queue
+    is never empty, which this figure has to show.
+    """
+    jobs = _jobs(collected, layout)
+    pauses = collected.suspensions.drop_nulls().join(
+        jobs.select("id", "width", "most_nodes", "partition"), left_on="job", right_on="id"
+    )
+    found = [
+        _judged(jobs.filter(here), jobs.filter(shared), pauses.filter(shared), layout, partition)
+        for partition, here, shared in _parts(jobs, layout)
+    ]
+    ids = pl.concat([*found, pl.Series("id", [], pl.Int64)])
+    started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
+    return started.select(latency=col("start") - pl.max_horizontal("accepted", "eligible")).to_series()
+
+
+def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
+    """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
+    (MiB per processor), limited, and left_out."""
+    known = ("whole_nodes", "memory", "limited", "dependent", "restarts")
+    jobs = collected.jobs.filter(col("state") != "LOST").join(
+        collected.evidence.select("id", *known), on="id", maintain_order="left"
+    )
+    sizes = {name: max((layout.nodes[node].processors for node in nodes), default=1) for name, nodes in layout.partitions.items()}
+    largest = col("partition").replace_strict(
+        sizes, default=max((node.processors for node in layout.nodes.values()), default=1), return_dtype=pl.Int64
+    )
+    count = len(layout.nodes)
+    width = pl.max_horizontal("processors", pl.when("whole_nodes").then(col("nodes") * largest).otherwise(0))
+    # The nodes of a job that has started are known; a waiting one may get a node for each processor.
+    nodes = pl.when("whole_nodes").then("nodes").otherwise(pl.min_horizontal(pl.max_horizontal("nodes", 1), count))
+    waiting_nodes = pl.when("whole_nodes").then("nodes").otherwise(pl.min_horizontal("processors", count))
+    return jobs.with_columns(
+        accepted=col("submit") + col("submit_lag"),
+        left=pl.coalesce("start", "end"),
+        width=width,
+        most_nodes=pl.when(col("start").is_null()).then(waiting_nodes).otherwise(nodes),
+        waiting_nodes=waiting_nodes,
+        partition=col("partition").fill_null(""),
+        limited=col("limited") & layout.enforces_limits,
+        left_out=col("dependent") | (col("restarts") > 0),
+    )
+
+
+def _parts(jobs: pl.DataFrame, layout: Layout) -> list[tuple[str, pl.Expr, pl.Expr]]:
+    """Of each partition with jobs: its name, which jobs are its own, and which may use its nodes.
+
+    A partition whose nodes are not known is taken to have all of them if all jobs are in it; else its jobs are left out.
+    """
+    names = jobs["partition"].unique().sort().to_list()
+    parts = []
+    for name in names:
+        if name in layout.limited or (name not in layout.partitions and len(names) > 1):
+            continue
+        here = layout.partitions.get(name, frozenset(layout.nodes))
+        apart = [other for other in names if other in layout.partitions and not layout.partitions[other] & here]
+        parts.append((name, col("partition") == name, ~col("partition").is_in(apart)))
+    return parts
+
+
+def _judged(own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, layout: Layout, partition: str) -> pl.Series:
+    """Ids of the jobs in `own` that need not have waited.
+
+    shared: all jobs that may use the nodes of the partition, `own` among them; pauses: their suspensions
+    """
+    nodes = [layout.nodes[name] for name in layout.partitions.get(partition, layout.nodes)]
+    processors = sum(node.processors for node in nodes)
+    state = _state_at_acceptance(shared, pauses).join(own.select("id"), on="id", how="semi", maintain_order="left")
+    state = state.join(
+        own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"), on="id", maintain_order="left"
+    )
+    fits = col("width") <= processors
+    apart = ~col("limited") | (col("others") == 0)
+    simple = state.filter(~col("left_out") & fits & apart & col("memory").is_null() & ~col("whole_nodes"))
+    whole = state.filter(~col("left_out") & fits & apart & (col("memory").is_not_null() | col("whole_nodes")))
+    kept = [simple["id"]]
+    for (memory,), some in whole.group_by(pl.col("memory").fill_null(0), maintain_order=True):
+        # Processors that the idle nodes have at least, by their number: the most useful nodes may be the busy ones.
+        usable = np.sort([node.usable(int(memory)) for node in nodes])
+        at_least = np.concatenate([[0], np.cumsum(usable)])
+        idle = (len(nodes) - some["nodes_taken"].to_numpy()).clip(0)
+        has_nodes = ~some["whole_nodes"].to_numpy() | (idle >= some["nodes"].to_numpy())
+        kept.append(some.filter(pl.Series(has_nodes & (at_least[idle] >= some["processors"].to_numpy())))["id"])
+    return pl.concat(kept)
+
+
+def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame) -> pl.DataFrame:
+    """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included; nodes_taken, on
+    which the others may be; others, their number."""
+
+    def change(table: pl.DataFrame, time: str, sign: int, nodes: str, counted: int) -> pl.DataFrame:
+        accepted = col("id") if time == "accepted" else pl.lit(None, pl.Int64)
+        amounts = {"width": sign * col("width"), "nodes_taken": sign * col(nodes), "others": pl.lit(sign * counted)}
+        events = table.select(time=time, id=accepted, own_nodes=nodes, **amounts)
+        return events.drop_nulls("time")
+
+    ran = jobs.drop_nulls("start")
+    events = pl.concat(
+        [
+            change(jobs, "accepted", 1, "waiting_nodes", 1),
+            change(jobs, "left", -1, "waiting_nodes", 1),
+            change(ran, "start", 1, "most_nodes", 1),
+            change(ran, "end", -1, "most_nodes", 1),
+            # Memory stays taken while a job is suspended, and so do its nodes.
+            change(pauses.with_columns(most_nodes=0), "suspend", -1, "most_nodes", 0),
+            change(pauses.with_columns(most_nodes=0), "resume", 1, "most_nodes", 0),
+        ],
+        how="vertical_relaxed",
+    )
+    # At the same instant, changes of processors in use come before submissions.
+    events = events.sort("time", col("id").is_not_null(), maintain_order=True)
+    sums = events.with_columns(col("width", "nodes_taken", "others").cum_sum())
+    return sums.drop_nulls("id").select("id", "width", nodes_taken=col("nodes_taken") - col("own_nodes"), others=col("others") - 1)

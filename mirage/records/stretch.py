@@ -1,0 +1,86 @@
+"""For how much longer, or shorter, than wanted jobs held their processors, as a share of each job's own run time.
+
+A mean would hide what happens to most jobs: run times have heavy tails. Shares of each job's run time are looked at by quantile,
+and by class of size and of run time, because an error of equal seconds is a small share of the long jobs only. They are signed:
+jobs that run too short, because too much was taken off for their launch, spoil a schedule as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from polars import col
+
+from mirage.metrics.classes import ALL, RUNTIMES, sizes
+from mirage.records.collect import Collected
+from mirage.records.resolution import Resolution, relative
+
+FEWEST = 20
+"""Jobs of a class whose median is judged."""
+FEWEST_OF_TAILS = 100
+"""Jobs of a class whose 1st and 99th percentiles are judged: of fewer, one job alone is beyond them."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Quantiles of the stretch of a set of jobs, as shares of their run times; None without jobs."""
+
+    jobs: int
+    p1: float | None
+    """Beyond the resolution of the run, as p99 is: single jobs may be wrong by that."""
+    p50: float | None
+    """As measured: in the median Slurm's whole seconds mostly cancel out."""
+    p50_beyond: float | None
+    """Median of what is beyond a second of Slurm's record."""
+    p99: float | None
+
+    @classmethod
+    def of(cls, jobs: pl.DataFrame) -> Stretch:
+        """`jobs` has the columns of `shares`."""
+
+        def quantile(column: str, share: float) -> float | None:
+            found = jobs[column].quantile(share, "linear")
+            return None if found is None else round(found, 6)
+
+        return cls(
+            jobs.height,
+            quantile("beyond_resolution", 0.01),
+            quantile("measured", 0.5),
+            quantile("beyond_record", 0.5),
+            quantile("beyond_resolution", 0.99),
+        )
+
+
+def shares(collected: Collected, resolution: Resolution) -> pl.DataFrame:
+    """A row per job that completed in its first execution: processors, runtime, stretch (trace seconds), and this as a share of the
+    run time: measured, beyond_record (a second of Slurm's record), beyond_resolution (what the run resolves)."""
+    jobs = collected.jobs.select("id", "processors", "runtime").join(
+        collected.evidence.select("id", "stretch"), on="id", maintain_order="left"
+    )
+    jobs = jobs.drop_nulls("stretch").filter(col("runtime") > 0)
+    return jobs.with_columns(
+        measured=relative(col("stretch"), col("runtime")),
+        beyond_record=relative(col("stretch"), col("runtime"), resolution.record),
+        beyond_resolution=relative(col("stretch"), col("runtime"), resolution.trace_seconds),
+    )
+
+
+def by_class(jobs: pl.DataFrame) -> list[tuple[dict[str, Any], Stretch]]:
+    """The classes of size and of run time (classes.py) that have jobs, and the stretch of each; `jobs` is that of `shares`.
+
+    A class is described by size and runtime, of which one is `all`.
+    """
+    widest = jobs["processors"].max()
+    if not isinstance(widest, int):
+        return []
+    found: list[tuple[dict[str, Any], Stretch]] = []
+    for kind, column, edges in (("size", "processors", sizes(widest)), ("runtime", "runtime", RUNTIMES)):
+        below = 0
+        for name, most in edges.items():
+            inside = (col(column) > below) & (pl.lit(True) if most is None else col(column) <= most)
+            if (some := jobs.filter(inside)).height:
+                found.append(({"size": ALL, "runtime": ALL, kind: name}, Stretch.of(some)))
+            below = most or below
+    return found
