@@ -98,7 +98,7 @@ def results(
         Population.of(jobs, processors, nodes, *cuts, **changes),
         found,
         backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
-        own_latency=(batch_delay(configuration) + 1.0) * run.time.second,  # its record has whole seconds
+        own_latency=batch_delay(configuration) * run.time.second,
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()

@@ -82,21 +82,23 @@ class MeasuredRun:
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
     arrays = _Arrays.of(run)
-    arrays = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
+    late = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
+    # Without the latency too: it must not make up for run times that are too short.
+    both = [late, arrays] if late.latency > 0 else [arrays]
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
-    in_order = np.abs(observed - _values(arrays, arrays.in_order(), run))
+    in_order = np.max([np.abs(observed - _values(arrays, one.in_order(), run)) for one in both], axis=0)
     replays, simulated = [], []
     similar = []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
     for policy in run.policies:
-        drawn = [arrays, *(arrays.shuffled(number) for number in range(draws))]
+        drawn = [*both, *(late.shuffled(number) for number in range(draws))]
         schedules = [one.simulated(policy, delayed=delayed) for one in drawn for delayed in (True, False)]
         found = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
         differences = np.abs(found[:, 0] - found[:, 1])
-        replays.append(differences[0])
+        replays += list(differences[: len(both)])
         simulated.append(np.abs(found[0, 0]))
-        similar.append(differences[1:])
+        similar.append(differences[len(both) :])
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
     chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))

@@ -46,7 +46,8 @@ def _censored(metrics: Mapping[str, Any]) -> list[str]:
         return []
     mean = metrics["metrics"].get("wait_restricted_mean")
     told = "" if mean is None else f": the mean wait with them is {_number(mean)} s (wait_restricted_mean)"
-    return [f"{censored['jobs']} jobs ({100 * censored['share']:.3g} %) waited and never started{told}"]
+    jobs = f"{censored['jobs']} job{'s' * (censored['jobs'] > 1)}"
+    return [f"{jobs} ({100 * censored['share']:.3g} %) waited and never started{told}"]
 
 
 def _figure(name: str, value: float) -> str:

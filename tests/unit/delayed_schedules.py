@@ -108,7 +108,7 @@ class Workload:
         )
         settings = Settings(self.machine, max(1, self.machine // 4), 10.0, "magnitude", 1.0)
         first, last = float(self.due.min()), float(schedule.select(pl.col("end").max()).item())
-        return MeasuredRun(jobs, settings, Window(first, last, 0.0, 0.0), policies, resolution=resolution, own_latency=1.0)
+        return MeasuredRun(jobs, settings, Window(first, last, 0.0, 0.0), policies, resolution=resolution, own_latency=0.0)
 
 
 @njit

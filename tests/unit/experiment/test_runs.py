@@ -55,6 +55,12 @@ def test_a_knob_that_an_earlier_release_did_not_have_was_at_its_default(results:
         runs.earlier(results / "old", WANTED | {"CLASSES": "[...]"})
 
 
+def test_a_finished_run_with_other_cuts_is_measured_again_by_make_metrics(results: Path) -> None:
+    earlier(results, "old", "ok", WANTED, age=1)
+    with pytest.raises(WrongUse, match=r"WARMUP_CUT was not set, is 5%;.*make metrics TRACE=results/RUN/jobs.csv WARMUP_CUT=5%"):
+        runs.earlier(results / "old", WANTED | {"WARMUP_CUT": "5%"})
+
+
 def test_a_name_that_is_given(results: Path) -> None:
     earlier(results, "old", None, WANTED, age=1)
     assert runs.name_for(values(RUN="mine"), WANTED, NOW) == "mine"

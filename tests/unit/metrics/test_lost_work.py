@@ -94,9 +94,7 @@ def test_a_job_cancelled_in_the_queue_after_a_requeue_never_finished() -> None:
 
 def test_a_job_that_is_not_eligible_is_no_demand() -> None:
     """Of two processors one is idle, and the only job that is not running depends on the other one."""
-    jobs = frame(
-        {"submit": 0, "eligible": 0, "start": 0, "end": 1000}, {"submit": 0, "eligible": 1000, "start": 1000, "end": 1100}
-    )
+    jobs = frame({"submit": 0, "eligible": 0, "start": 0, "end": 1000}, {"submit": 0, "eligible": 1000, "start": 1000, "end": 1100})
     found = values(jobs, processors=2)
     assert (found["loss_of_capacity"], found["wait_mean"]) == (0, 500)
     late = jobs.with_columns(eligible=pl.Series([0.0, 900.0]))

@@ -82,9 +82,7 @@ def test_a_scheduler_whose_users_give_up_does_not_win() -> None:
         if name not in ("makespan", "utilisation", "goodput") and value is not None and value < a["metrics"][name]
     }
     assert "wait_mean" in better_in_b and better_in_b <= set(reasons)
-    assert set(reasons.values()) == {
-        "5 jobs, 50 %, never started (at most 5 % may): how long they would have waited is not known"
-    }
+    assert set(reasons.values()) == {"5 jobs, 50 %, never started (at most 5 % may): how long they would have waited is not known"}
     assert not {"makespan", "utilisation", "suspended_mean", "wasted_fraction"} & set(reasons)
 
 

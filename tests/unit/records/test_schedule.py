@@ -249,3 +249,35 @@ def test_wrong_changes_of_size_are_refused_with_their_line(tmp_path: Path, rows:
 def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"allocations.csv line 1: lacks the columns nodes"):
         with_allocations(tmp_path, "1,2,3\n", heading="job,from,processors\n")
+
+
+# Lost executions.
+
+
+def test_earlier_executions_are_read_beside_a_run(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(RUN)
+    assert schedule.read_schedule(tmp_path / "jobs.csv").executions is None
+    (tmp_path / "suspensions.csv").write_text("job,suspend,resume\n1,5,9\n")
+    (tmp_path / "executions.csv").write_text("job,start,end\n1,0.5,1.5\n")
+    found = schedule.read_schedule(tmp_path / "jobs.csv")
+    assert found.executions is not None and found.executions.rows() == [(1, 0.5, 1.5)]
+    measured = metrics.compute(found.jobs, 8, 8, suspensions=found.suspensions, executions=found.executions)["metrics"]
+    assert measured["wasted_fraction"] == pytest.approx(1 / 7)  # job 1 ran for 6 s, on both occasions on 4 processors
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1,0.5,1.5\n9,1,2\n", "line 3: there is no job 9 in jobs.csv"),
+        ("1,,1.5\n", "line 2: job, start or end is empty"),
+        ("1,1.5,1\n", "line 2: end 1.0 is before start 1.5"),
+        ("1,-1,1\n", "line 2: start -1.0 is before the submission of job 1, 0.0"),
+        ("1,1,2.5\n", "line 2: end 2.5 is after 2.0, the start of the last execution of job 1 or its cancellation"),
+    ],
+)
+def test_a_damaged_table_of_executions_is_refused(tmp_path: Path, rows: str, message: str) -> None:
+    (tmp_path / "jobs.csv").write_text(RUN)
+    (tmp_path / "executions.csv").write_text("job,start,end\n" + rows)
+    with pytest.raises(WrongUse) as refused:
+        schedule.read_schedule(tmp_path / "jobs.csv")
+    assert str(refused.value) == f"trace: {tmp_path}/executions.csv {message}"

@@ -750,6 +750,23 @@ def test_module_writes_only_what_differs_and_nothing_in_check_mode(tmp_path: Pat
     assert run_module(arguments)["changed"] is False
 
 
+def test_module_cuts_the_schedule_before_it_is_measured(tmp_path: Path) -> None:
+    good_run(tmp_path).write()
+    arguments = {"run_dir": str(tmp_path), "processors": 64, "nodes": 4}
+    whole = run_module(arguments)["metrics"]
+    assert whole["settings"]["window"] is not None and whole["settings"]["warmup_cut"] == 0
+    cut = run_module(arguments | {"warmup_cut": "20%", "cooldown_cut": "10"})["metrics"]
+    assert cut["settings"]["cooldown_cut"] == 10
+    assert cut["metrics"]["makespan"] == pytest.approx(0.8 * whole["metrics"]["makespan"] - 10)
+    assert cut["validity"]["inconclusive"] == whole["validity"]["inconclusive"]
+    # Cuts that leave nothing do not lose the run.
+    nothing = run_module(arguments | {"warmup_cut": "1000000"})["metrics"]
+    assert nothing["metrics"] == whole["metrics"]
+    assert nothing["validity"]["verdict"] != "valid"
+    assert "leave nothing of the schedule's" in nothing["validity"]["inconclusive"][-1]
+    assert nothing["validity"]["inconclusive"][-1].endswith("the whole schedule is measured")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
