@@ -20,6 +20,9 @@ from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
+_LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean"}
+"""Metrics that are not estimated, and others, made of the same waits, whose errors are the same share of their values."""
+
 _DIGITS = 4  # significant ones of an error
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
@@ -51,7 +54,18 @@ def errors(
         if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
             # Which work is lost stays as it was.
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
+        emulation |= _like_others(measured["metrics"], emulation)
     return _members(measured, {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)})
+
+
+def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, float | str]) -> dict[str, float]:
+    """Half widths of the metrics of _LIKE. Where either value is 0 the half width is that of the other metric."""
+    found = {}
+    for name, other in _LIKE.items():
+        error, value, of_other = emulation.get(other), values.get(name), values.get(other)
+        if isinstance(error, float) and value is not None and of_other is not None:
+            found[name] = error * value / of_other if value and of_other else error
+    return found
 
 
 def _is_one_queue(run: Collected) -> bool:
@@ -114,9 +128,10 @@ def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float
     errors: dict[str, dict[str, float | None]] = {}
     reasons: dict[str, str] = {}
     for name, value in measured["metrics"].items():
-        # The restricted mean of waits that all ended is their mean.
-        source = "wait_mean" if name == "wait_restricted_mean" and not measured["censored"]["jobs"] else name
-        parts = {kind: values.get(source, NOT_ESTIMATED) for kind, values in found.items()}
+        parts = {kind: values.get(name, NOT_ESTIMATED) for kind, values in found.items()}
+        if name == "wait_restricted_mean" and not measured["censored"]["jobs"]:
+            # The restricted mean of waits that all ended is their mean.
+            parts["jobs"] = found["jobs"]["wait_mean"]
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
         errors[name] = {kind: None if isinstance(part, str) else float(f"{part:.{_DIGITS}g}") for kind, part in parts.items()}

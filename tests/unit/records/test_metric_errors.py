@@ -80,6 +80,20 @@ def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
     assert found["error_reasons"]["utilisation"] == f"jobs: {sampling_error.NOT_OVER_JOBS}"
 
 
+def test_metrics_of_the_same_waits_have_errors_of_the_same_share(tmp_path: Path) -> None:
+    """Also where a job never started, so that the restricted mean is not the mean."""
+    made = queue_of(tmp_path)
+    gone = made.job(due=1200.0, cancel_after=60.0, runtime=500.0, processors=4)
+    made.slurm(gone, start=1260.0, end=1260.0, state="CANCELLED", ran=False)
+    found = members(made.write())
+    values, errors = found["metrics"], found["errors"]
+    assert found["censored"]["jobs"] == 1 and values["wait_restricted_mean"] != values["wait_mean"]
+    for name, other in (("W3", "W1"), ("wait_restricted_mean", "wait_mean")):
+        shares = [errors[one]["emulation"] / values[one] for one in (name, other)]
+        assert shares[0] == pytest.approx(shares[1], rel=1e-3) and shares[0] > 0
+        assert errors[name]["jobs"] is None
+
+
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     folder = queue_of(tmp_path).write()
     first, again = (run_results.results(folder, PROCESSORS, NODES, 10.0, {}).files for _ in range(2))

@@ -106,6 +106,56 @@ def test_waits_that_no_run_resolves_do_not_differ() -> None:
     assert of(content, "response_mean")["verdict"] == "equivalent"
 
 
+def test_waits_are_compared_where_the_runs_resolve_them() -> None:
+    """A mean wait from 20 times the resolution on, as in the verdict on a run, whatever the threshold of an immediate start."""
+    random = np.random.default_rng(1)
+    runs = [run_of(label, k, random.uniform(20, 80, 200) / (1 if label == "a" else 2)) for k in (1, 2, 3) for label in "ab"]
+
+    def wait_of(floor: float) -> dict[str, Any]:
+        validity = {"valid": True, "reasons": [], "resolution": {"record": 1.0, "floor": floor}}
+        measured = [replace(run, immediate_below=60.0, metrics={**run.metrics, "validity": validity}) for run in runs]
+        return of(compare(measured, seed=1, resamples=100), "wait_mean")
+
+    assert wait_of(0.8)["verdict"] == "lower"
+    coarse = wait_of(80.0)
+    assert coarse["verdict"] == "undecided" and coarse["words"].endswith(", but waits below 1600 s are not resolved by these runs")
+
+
+def test_nothing_is_claimed_of_a_run_that_is_not_valid() -> None:
+    runs = campaign(3, count=300, replicas=3)
+    bad = {"verdict": "invalid", "valid": False, "reasons": ["the replay halted for 12 s"]}
+    content = compare(changed(runs, "b-2", lambda found: {"validity": bad}), seed=1, resamples=100)
+    assert {pair["verdict"] for _, pair in pairs(content)} <= {"undecided", "unknown"}
+    assert of(content, "wait_mean")["words"].endswith(" % shorter mean wait, but b-2 is not valid")
+    assert content["method"]["compared"] == 0 and content["validity"]["invalid"] == {"b-2": bad["reasons"]}
+    unsure = {"verdict": "inconclusive", "valid": False, "reasons": ["no sample of the nodes"]}
+    content = compare(changed(runs, "b-2", lambda found: {"validity": unsure}), seed=1, resamples=100)
+    assert of(content, "wait_mean")["verdict"] == "lower" and list(content["validity"]["inconclusive"]) == ["b-2"]
+
+
+def test_a_metric_whose_error_by_the_emulation_is_not_known_is_not_claimed() -> None:
+    runs = campaign(3, count=300, replicas=3, gain=0.6)
+    claimed = of(compare(runs, seed=1, resamples=100), "wait_p90")
+    assert claimed["verdict"] == "lower" and claimed["emulation"] is None
+    errors = {"errors": {"wait_mean": {"emulation": 0.01, "jobs": None}, "wait_p90": {"emulation": None, "jobs": None}}}
+    content = compare([replace(run, metrics={**run.metrics, **errors}) for run in runs], seed=1, resamples=100)
+    assert of(content, "wait_mean")["verdict"] == "lower"
+    for name in ("wait_p90", "W3"):
+        pair = of(content, name)
+        assert (pair["verdict"], pair["p"], pair["emulation"]) == ("undecided", None, None)
+        assert pair["words"].endswith("but what the emulation adds to it is not known (a-1)")
+    assert content["method"]["without_emulation_errors"] == []
+
+
+def test_runs_without_errors_are_named() -> None:
+    """Those of an earlier release: nothing is known of what the emulation added, and nothing widens the intervals."""
+    runs = campaign(3, count=300, replicas=3)
+    errors = {"wait_mean": {"emulation": 0.01, "jobs": None}}
+    content = compare(changed(runs, "a-1", lambda found: {"errors": errors}), seed=1, resamples=100)
+    assert content["method"]["without_emulation_errors"] == ["a-2", "a-3", "b-1", "b-2", "b-3"]
+    assert of(content, "wait_mean")["verdict"] == "lower" and of(content, "wait_mean")["emulation"] is None
+
+
 def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     """Other submissions, and starts and ends that remain."""
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
