@@ -114,7 +114,9 @@ def measure(selection: Selection) -> Figures:
         key = {"config": run.config, "speed": run.speed, "replica": run.replica}
         validity = metrics["validity"]
         verdict = validity.get("verdict", "valid" if validity["valid"] else "invalid")
-        rows.append({**key, **differences.summary(frame), **{name: validity[name] for name in VERDICT}, "verdict": verdict})
+        busy = None if validity["host_cpu"] is None else validity["host_cpu"] * 100
+        judged = {**{name: validity[name] for name in VERDICT}, "host_cpu": busy, "verdict": verdict}
+        rows.append({**key, **differences.summary(frame), **judged})
         by_job.append((key, frame))
     return {
         "runs": sorted(rows, key=lambda row: (row["config"] != "fifo", row["speed"], row["replica"])),
@@ -147,6 +149,8 @@ def _number(name: str, value: object) -> object:
     """The value with one decimal; a turn and slopes with two; p values and Kendall's tau with three."""
     if not isinstance(value, float):
         return value
+    if name in ("p", "tau_p") and value < 0.001:
+        return "< 0.001"
     digits = 3 if name in ("p", "tau", "tau_p") else 2 if name in ("turn", "at_zero", "slope", "low", "high") else 1
     return f"{value + 0.0:.{digits}f}"
 

@@ -15,9 +15,6 @@ from benchmarks.clock_error import trend
 from benchmarks.fidelity_workload import INTERVAL, Numbers, Times, passes, phases, workload
 from benchmarks.figures import Figures
 
-ROUNDING = -0.5
-"""A job's program starts after the second that Slurm recorded, so that jobs.csv has the end of this second: half a second late in
-the mean (from SPEED=50 on; 0.4 s at SPEED=20)."""
 CAUSES = ("lag", "runs", "turns")
 
 QUANTILES = {"config": "CONFIG", "speed": "SPEED", "p1": "p1", "p10": "p10", "p50": "p50", "p90": "p90", "p99": "p99"}
@@ -75,7 +72,7 @@ def of_run(folder: Path, config: str) -> pl.DataFrame:
     lasted = accepted.with_columns(runtime=run, limit=pl.max_horizontal("limit", run))
     all_phases = phases(jobs, config)
     known = all_phases.mean(0)
-    late = (both["start"] + ROUNDING).to_numpy() - known
+    late = both["start"].to_numpy() - known
     by_lag, by_runs = (_in_order(frame, config, order) - known for frame in (accepted, lasted))
     started = passes(jobs, both["start"].to_numpy())
     other = np.min([(started != passes(jobs, start)).sum() for start in all_phases])

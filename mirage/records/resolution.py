@@ -100,7 +100,7 @@ def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, threshol
         return ["no job started: there are no waits to measure"]
     coarse, share = resolution.trace_seconds, thresholds.resolution_share
     found = [
-        f"{_share(coarse, length)} of the {name} ({length:.3g} s)"
+        f"{_share(coarse, length)} of the {name} ({_short(length)} s)"
         for name, length in (("mean wait", wait), ("median run time", runtime))
         if coarse > share * length
     ]
@@ -108,6 +108,11 @@ def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, threshol
         return []
     told = f"too coarse: {resolution.words()}, which is {' and '.join(found)}; at most {share:.0%} is conclusive"
     return [f"{told}: {_advice(resolution, max(0.0, wait - own_wait), runtime, thresholds)}"]
+
+
+def _short(value: float) -> str:
+    """A number with three significant digits, without exponent."""
+    return f"{float(f'{value:.3g}'):.12g}"
 
 
 def _share(part: float, whole: float) -> str:

@@ -42,8 +42,6 @@ OF_ONLY_WAITS = frozenset(
 )
 """Metrics that only waits can change, apart from suspensions and run times, which are the workload's."""
 
-_RESOLVED = 20
-"""Times what a run resolves: the shortest mean wait of a conclusive run (docs/validity.md)."""
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
 
 Metrics = Mapping[str, Any]
@@ -61,11 +59,11 @@ def is_invalid(run: Metrics) -> bool:
     return not validity["valid"] and validity.get("verdict") != "inconclusive"
 
 
-def shortest_wait(run: Metrics) -> float:
-    """Seconds below which a mean wait of a run is not resolved, as in its verdict; of an earlier release the threshold of an
-    immediate start, which grew with SPEED and SHRINK."""
+def resolved_by(run: Metrics) -> float:
+    """Seconds below which a run does not resolve a wait; of an earlier release the threshold of an immediate start, which grew with
+    SPEED and SHRINK. run: its metrics.json"""
     resolution = run["validity"].get("resolution")
-    return float(_RESOLVED * max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
+    return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
 
 
 def emulation_error(name: str, run: Metrics, of_class: tuple[str, str] | None = None) -> float | None:
@@ -95,11 +93,11 @@ def hindrance(
         if name in reasons:
             return f"{reasons[name]} ({folder})"
     if name in OF_ONLY_WAITS:
-        resolved = max(map(shortest_wait, runs.values()))
+        resolved = max(map(resolved_by, runs.values()))
         waits = [found["metrics"].get(ANSWER) for found in runs.values()]
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or all(wait is not None and wait < resolved for wait in waits):
-            return f"waits below {round(resolved, 1):g} s are not resolved by these runs"
+            return f"waits below {resolved:.3g} s are not resolved by these runs"
     for folder, found in runs.items():
         if "errors" in found and emulation_error(name, found, of_class) is None:
             return f"what the emulation adds to it is not known ({folder})"

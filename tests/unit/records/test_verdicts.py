@@ -271,7 +271,7 @@ def test_a_coarse_run_is_inconclusive_although_no_bound_is_exceeded() -> None:
     assert found["reasons"] == found["inconclusive"]
     assert found["reasons"][0] == (
         "too coarse: this run resolves 500 trace s (Slurm's record has whole seconds at SHRINK=0.2), which is 28 % of the mean "
-        "wait (1.8e+03 s); at most 5% is conclusive: SHRINK=100 SPEED=1000 or less would do"
+        "wait (1800 s); at most 5% is conclusive: SHRINK=100 SPEED=1000 or less would do"
     )
 
 
