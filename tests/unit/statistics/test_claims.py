@@ -147,6 +147,29 @@ def test_a_metric_whose_error_by_the_emulation_is_not_known_is_not_claimed() -> 
     assert content["method"]["without_emulation_errors"] == []
 
 
+def test_a_class_of_jobs_has_its_own_error_by_the_emulation() -> None:
+    runs = campaign(3, count=300, replicas=3, gain=0.6)
+    errors = {name: {"emulation": 0.01, "jobs": None} for name in METRICS}
+    of_classes = {"all": 0.01, "up to 1 min": None, "1 to 10 min": 1e4}
+
+    def told(run: Run) -> Run:
+        rows = [
+            {**row, "errors": {"wait_mean": {"emulation": of_classes.get(row["runtime"], 0.02)}}} for row in run.metrics["classes"]
+        ]
+        return replace(run, metrics={**run.metrics, "errors": errors, "classes": rows})
+
+    content = compare([told(run) for run in runs], seed=1, resamples=100)
+    assert of(content, "wait_mean")["emulation"] == pytest.approx(0.02)
+    for row in content["classes"]:
+        pair = row["metrics"]["wait_mean"]["pairs"][0]
+        error = of_classes.get(row["runtime"], 0.02)
+        assert pair["emulation"] == (None if error is None else pytest.approx(2 * error))
+        if error is None or error > 1:
+            assert pair["verdict"] == "undecided"
+    verdicts = {row["metrics"]["wait_mean"]["pairs"][0]["verdict"] for row in content["classes"]}
+    assert verdicts == {"lower", "undecided"}
+
+
 def test_runs_without_errors_are_named() -> None:
     """Those of an earlier release: nothing is known of what the emulation added, and nothing widens the intervals."""
     runs = campaign(3, count=300, replicas=3)
