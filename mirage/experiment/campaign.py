@@ -108,6 +108,8 @@ def show(content: Mapping[str, Any], screen: Screen) -> None:
         parts += [_metrics_table(content, base, other, place), *_sentences(content, base, other, place)]
     for verdict, words in (("invalid", "not valid"), ("inconclusive", "inconclusive")):
         parts += [f"{run} is {words}: {'; '.join(reasons)}" for run, reasons in content["validity"].get(verdict, {}).items()]
+    if earlier := content["method"].get("without_emulation_errors"):
+        parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
     print_all(screen, *parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ RUNTIMES = {
 
 # A value for each size (rows) and run time (columns); the last row is all sizes, the last column all run times.
 _Matrix = npt.NDArray[np.float64]
+
+Members = npt.NDArray[np.bool_]
 
 
 def sizes(widest: int) -> dict[str, int]:
@@ -74,6 +77,20 @@ def by_class(jobs: pl.DataFrame, settings: Settings) -> list[dict[str, Any]]:
         for i, j in (*cells, *margins)
         if count[i, j] > 0
     ]
+
+
+def members(processors: npt.NDArray[np.int64], runtimes: npt.NDArray[np.float64], rows: Sequence[Mapping[str, Any]]) -> Members:
+    """(jobs, rows) whether a job of so many processors and so long a run time is in a class. rows: of `by_class`"""
+    widest = max((row["size_max"] for row in rows if row["size"] != ALL), default=1)
+    edges, longest = list(sizes(widest).values()), [most for most in RUNTIMES.values() if most is not None]
+    size, runtime = np.searchsorted(edges, processors, side="left"), np.searchsorted(longest, runtimes, side="left")
+    found = np.ones((len(processors), len(rows)), np.bool_)
+    for place, row in enumerate(rows):
+        if row["size"] != ALL:
+            found[:, place] &= size == edges.index(row["size_max"])
+        if row["runtime"] != ALL:
+            found[:, place] &= runtime == list(RUNTIMES).index(row["runtime"])
+    return found
 
 
 def _figures(jobs: pl.DataFrame, widest: list[int], settings: Settings) -> pl.DataFrame:

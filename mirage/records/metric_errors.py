@@ -1,26 +1,32 @@
 """The members "errors" and "error_reasons" of metrics.json: half widths of the intervals of each metric.
 
 "emulation": by how much the emulation may have changed it (docs/emulation-error.md); "jobs": of its 95 % interval by resampling the
-jobs (docs/comparison-method.md). Null has a reason.
+jobs (docs/comparison-method.md). Null has a reason. Classes of jobs have "emulation" only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 from polars import col
 
+from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.records.collect import Collected
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
+from mirage.statistics.resampled_metrics import CLASS_METRICS
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
+_LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean"}
+"""Metrics that are not estimated, and others, made of the same waits, whose errors are the same share of their values."""
+
 _DIGITS = 4  # significant ones of an error
+_DIGITS_OF_TIMES = 6  # as in `Population`
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
 
@@ -33,25 +39,53 @@ def errors(
     backfill_interval: float | None,
     own_latency: float,
 ) -> dict[str, Any]:
-    """Both members for a run.
+    """Both members for a run, and the member "classes" with errors.
 
     jobs: those that were measured; population: of them; measured: the members of `metrics.compute`
     backfill_interval: trace seconds between two passes of the backfill scheduler; None: there is none
     own_latency: trace seconds by which Slurm itself postpones a start
     """
     settings = Settings.of(measured["settings"])
+    classes: list[dict[str, float]] = [{} for _ in measured["classes"]]
     emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
     if population.window is not None:
         frame = delayed_jobs(run, jobs, population)
         policies = _IN_ORDER if backfill_interval is None else _BACKFILLING
         cycle = backfill_interval or 0.0
         strict = backfill_interval is None and _is_one_queue(run)
-        found = MeasuredRun(frame, settings, population.window, policies, own_latency, strict, run.time.second, cycle)
-        emulation |= emulation_error.half_widths(found)
+        executed = (frame["end"] - frame["start"] - frame["suspended"]).round(_DIGITS_OF_TIMES)
+        members = job_classes.members(frame["p"].to_numpy(), executed.to_numpy(), measured["classes"])
+        found = MeasuredRun(frame, settings, population.window, policies, own_latency, strict, run.time.second, cycle, members)
+        whole, classes = emulation_error.with_classes(found)
+        emulation |= whole
         if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
             # Which work is lost stays as it was.
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
-    return _members(measured, {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)})
+        emulation |= _like_others(measured["metrics"], emulation)
+    both = {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)}
+    return _members(measured, both) | {"classes": _with_errors(measured["classes"], classes)}
+
+
+def _with_errors(rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
+    """The rows of metrics.json's classes with the member errors: null where the error is not known."""
+    return [
+        {**row, "errors": {name: {"emulation": _rounded(widths.get(name))} for name in CLASS_METRICS}}
+        for row, widths in zip(rows, found, strict=True)
+    ]
+
+
+def _rounded(width: float | None) -> float | None:
+    return None if width is None else float(f"{width:.{_DIGITS}g}")
+
+
+def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, float | str]) -> dict[str, float]:
+    """Half widths of the metrics of _LIKE. Where either value is 0 the half width is that of the other metric."""
+    found = {}
+    for name, other in _LIKE.items():
+        error, value, of_other = emulation.get(other), values.get(name), values.get(other)
+        if isinstance(error, float) and value is not None and of_other is not None:
+            found[name] = error * value / of_other if value and of_other else error
+    return found
 
 
 def _is_one_queue(run: Collected) -> bool:
@@ -114,12 +148,13 @@ def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float
     errors: dict[str, dict[str, float | None]] = {}
     reasons: dict[str, str] = {}
     for name, value in measured["metrics"].items():
-        # The restricted mean of waits that all ended is their mean.
-        source = "wait_mean" if name == "wait_restricted_mean" and not measured["censored"]["jobs"] else name
-        parts = {kind: values.get(source, NOT_ESTIMATED) for kind, values in found.items()}
+        parts = {kind: values.get(name, NOT_ESTIMATED) for kind, values in found.items()}
+        if name == "wait_restricted_mean" and not measured["censored"]["jobs"]:
+            # The restricted mean of waits that all ended is their mean.
+            parts["jobs"] = found["jobs"]["wait_mean"]
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
-        errors[name] = {kind: None if isinstance(part, str) else float(f"{part:.{_DIGITS}g}") for kind, part in parts.items()}
+        errors[name] = {kind: None if isinstance(part, str) else _rounded(part) for kind, part in parts.items()}
         lacking = {kind: part for kind, part in parts.items() if isinstance(part, str)}
         if lacking:
             same = len(lacking) == len(found) and len(set(lacking.values())) == 1

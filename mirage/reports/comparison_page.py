@@ -165,11 +165,14 @@ def signed(value: float) -> str:
 
 def _method(content: Content) -> str:
     method = content["method"]
+    earlier = method.get("without_emulation_errors", [])
+    unknown = f" It is not known of {', '.join(earlier)}, of an earlier release." if earlier else ""
     return (
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
         f"{percent(method['level'])} intervals by {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}, and by the spread of the runs. What the emulation may have added widens them. "
+        f"{counted(method['block_length'], 'job')}, and by the spread of the runs. What the emulation may have added widens them."
+        f"{unknown} "
         f"p is corrected for all {number(method['compared'])} comparisons of metrics, classes of jobs and configurations by Holm's "
         "method: the chance of any false claim of better or worse is at most 5 %. Configurations are equivalent if the "
         f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "

@@ -53,6 +53,12 @@ def answer_of(runs: Iterable[Metrics]) -> str:
     return ANSWER_CENSORED if any(map(censoring_reasons, runs)) else ANSWER
 
 
+def is_invalid(run: Metrics) -> bool:
+    """Whether the verdict on a run is that it is invalid; that of an earlier release knows only valid and invalid."""
+    validity = run["validity"]
+    return not validity["valid"] and validity.get("verdict") != "inconclusive"
+
+
 def resolved_by(run: Metrics) -> float:
     """Seconds below which a run does not resolve a wait; of an earlier release the threshold of an immediate start, which grew with
     SPEED and SHRINK. run: its metrics.json"""
@@ -60,22 +66,41 @@ def resolved_by(run: Metrics) -> float:
     return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
 
 
-def hindrance(name: str, runs: Mapping[str, Metrics], means: tuple[float, float], resolved: float) -> str | None:
+def emulation_error(name: str, run: Metrics, of_class: tuple[str, str] | None = None) -> float | None:
+    """By how much the emulation may have changed a metric of a run, or of a class of its jobs (size, runtime). None: not known."""
+    errors = run.get("errors", {})
+    if of_class is not None:
+        rows = [row for row in run.get("classes", []) if (row["size"], row["runtime"]) == of_class]
+        errors = rows[0].get("errors", {}) if rows else {}
+    found = (errors.get(name) or {}).get("emulation")
+    return None if found is None else float(found)
+
+
+def hindrance(
+    name: str, runs: Mapping[str, Metrics], means: tuple[float, float], of_class: tuple[str, str] | None = None
+) -> str | None:
     """Why nothing may be claimed of a metric of two configurations, whatever its values. None if something may.
 
     runs: metrics.json of all of their runs, by folder
     means: of the metric
-    resolved: seconds below which the runs do not resolve a wait
+    of_class: size and runtime of the class of jobs; None for all jobs
     """
+    for folder, found in runs.items():
+        if is_invalid(found):
+            return f"{folder} is not valid"
     for folder, found in runs.items():
         reasons = censoring_reasons(found) | found["validity"].get("inconclusive_metrics", {})
         if name in reasons:
             return f"{reasons[name]} ({folder})"
     if name in OF_ONLY_WAITS:
+        resolved = max(map(resolved_by, runs.values()))
         waits = [found["metrics"].get(ANSWER) for found in runs.values()]
         short = max(means) < resolved if METRICS[name].unit == "s" else False
         if short or all(wait is not None and wait < resolved for wait in waits):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
+    for folder, found in runs.items():
+        if "errors" in found and emulation_error(name, found, of_class) is None:
+            return f"what the emulation adds to it is not known ({folder})"
     return None
 
 

@@ -20,7 +20,7 @@ from mirage.metrics.registry import METRICS, job_value
 from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, hindrance, judge, resolved_by
+from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, emulation_error, hindrance, is_invalid, judge
 from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
@@ -75,6 +75,7 @@ class _Group:
 
     blocks: number of blocks that the jobs are drawn in, NaN where they are not resampled
     jobs: the classes of the jobs; None for all jobs
+    of_class: size and runtime, where it is one of the classes of metrics.json
     """
 
     names: Sequence[str]
@@ -82,6 +83,7 @@ class _Group:
     draws: Floats
     blocks: float
     jobs: frozenset[int] | None = None
+    of_class: tuple[str, str] | None = None
 
 
 class _Comparison:
@@ -151,6 +153,7 @@ class _Comparison:
                 together(by_cell, sizes, of_these),
                 min(jobs, self.blocks.number) if jobs >= FEWEST_JOBS else math.nan,
                 None if len(of_these) == len(self.cells.keys) else frozenset(of_these),
+                (description["size"], description["runtime"]),
             )
             self.classes.append((description, jobs, group))
 
@@ -165,7 +168,7 @@ class _Comparison:
     def content(self) -> dict[str, Any]:
         validity = {run.folder: run.metrics["validity"] for run in self.runs}
         unsure = {run: found["reasons"] for run, found in validity.items() if found.get("verdict") == "inconclusive"}
-        invalid = {run: found["reasons"] for run, found in validity.items() if not found["valid"] and run not in unsure}
+        invalid = {run.folder: run.metrics["validity"]["reasons"] for run in self.runs if is_invalid(run.metrics)}
         metrics = {name: self._metric(name) for name in METRICS}
         classes = [{**description, "jobs": jobs, "metrics": self._class(group)} for description, jobs, group in self.classes]
         answer = answer_of(run.metrics for run in self.runs)
@@ -185,6 +188,7 @@ class _Comparison:
                 "compared": compared,
                 "margin": self.margin,
                 "equivalence_level": EQUIVALENCE_LEVEL,
+                "without_emulation_errors": [run.folder for run in self.runs if "errors" not in run.metrics],
             },
             "settings": self.settings,
             "answer": answer,
@@ -255,12 +259,14 @@ class _Comparison:
             return {**head, **_UNKNOWN, **verdict(name, Finding(unknown=reason)).as_json()}
         base, mean = (float(some.mean()) for some in values)
         drawn = None if draws is None else [draws[:, some].mean(axis=1) for some in places]
-        errors = [self._emulation_error(name, some) for some in places]
+        known = [[emulation_error(name, self.runs[one].metrics, group.of_class) for one in some] for some in places]
+        errors = [float(np.mean([error or 0.0 for error in some])) for some in known]
+        is_known = None not in [*known[0], *known[1]]
         chance = Chance(values, drawn, group.blocks, (errors[0], errors[1]))
         scale = 100 / abs(base) if base else None
         difference, relative = chance.difference(), chance.relative()
         runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
-        against = hindrance(name, runs, (base, mean), max(map(resolved_by, runs.values())))
+        against = hindrance(name, runs, (base, mean), group.of_class)
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
         finding = Finding(
@@ -285,18 +291,13 @@ class _Comparison:
             "interval": finding.interval,
             "percent_interval": finding.percent_interval,
             "equivalence_interval": finding.equivalence_interval,
-            "emulation": sum(errors),
+            "emulation": sum(errors) if is_known else None,
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
             "noise_floor_percent": None if scale is None or floor is None else floor * scale,
         }
         p = None if against is not None or relative is None else relative.p
         self.claims.append(Claim(entry, name, group.jobs, finding, p))
         return entry
-
-    def _emulation_error(self, name: str, places: Sequence[int]) -> float:
-        """By how much the emulation may have changed a metric, in the mean of these runs; 0 where metrics.json says nothing."""
-        found = [(self.runs[one].metrics.get("errors", {}).get(name) or {}).get("emulation") or 0.0 for one in places]
-        return float(np.mean(found))
 
 
 _UNKNOWN = dict.fromkeys(

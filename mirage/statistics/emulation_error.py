@@ -22,7 +22,7 @@ from mirage.metrics.measured_jobs import Window
 from mirage.metrics.registry import METRICS
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Floats
-from mirage.statistics.resampled_metrics import sums_of
+from mirage.statistics.resampled_metrics import CLASS_METRICS, sums_of
 
 Numbers = NDArray[np.int64]
 
@@ -67,6 +67,7 @@ class MeasuredRun:
     is_strict: whether the scheduler starts the next job as soon as enough processors are free, so that any later start is a delay
     resolution: seconds; the run time of a job is known up to so much more or less
     cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
+    classes: (jobs, classes) whether a job, a row of `jobs`, is in a class
     """
 
     jobs: pl.DataFrame
@@ -77,10 +78,16 @@ class MeasuredRun:
     is_strict: bool = False
     resolution: float = 0.0
     cycle: float = 0.0
+    classes: NDArray[np.bool_] | None = None
 
 
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
+    return with_classes(run)[0]
+
+
+def with_classes(run: MeasuredRun) -> tuple[dict[str, float], list[dict[str, float]]]:
+    """`half_widths`, and the same for CLASS_METRICS of the jobs of each class."""
     arrays = _Arrays.of(run)
     late = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
     # Without the latency too: it must not make up for run times that are too short.
@@ -104,13 +111,18 @@ def half_widths(run: MeasuredRun) -> dict[str, float]:
         scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
     chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))
     widths = _FACTOR * np.maximum(in_order, np.clip(scale, 1.0, _LARGEST_SCALE) * chaotic)
-    return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
+
+    def named(names: Sequence[str], widths: Floats) -> dict[str, float]:
+        return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
+
+    of_classes = widths[len(names) :].reshape(-1, len(CLASS_METRICS))
+    return named(names, widths[: len(names)]), [named(CLASS_METRICS, one) for one in of_classes]
 
 
 def values(run: MeasuredRun) -> dict[str, float]:
     """The metrics of `estimated` of the recorded schedule; NaN where there is none."""
     arrays = _Arrays.of(run)
-    return dict(zip(estimated(run.settings), _values(arrays, arrays.as_recorded(), run).tolist(), strict=True))
+    return dict(zip(estimated(run.settings), _values(arrays, arrays.as_recorded(), run).tolist(), strict=False))
 
 
 def estimated(settings: Settings) -> list[str]:
@@ -139,6 +151,7 @@ class _Arrays:
     paused: for how long it was suspended
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
+    classes: (jobs, classes) whether it is in a class, 0 or 1
     most_postponed: for how long the scheduler itself may postpone a start
     phase, phase_delayed: until the scheduler considers it, without the delays and with them
     """
@@ -159,6 +172,7 @@ class _Arrays:
     c: Floats
     m: Floats
     within: NDArray[np.bool_]
+    classes: Floats
     phase: Floats
     phase_delayed: Floats
     latency: float
@@ -169,7 +183,9 @@ class _Arrays:
 
     @classmethod
     def of(cls, run: MeasuredRun) -> _Arrays:
-        jobs = run.jobs.sort("due", maintain_order=True)
+        order = np.argsort(run.jobs["due"].to_numpy(), kind="stable")
+        jobs = run.jobs[order]
+        classes = np.empty((len(order), 0)) if run.classes is None else run.classes[order].astype(np.float64)
         float_of = {
             name: jobs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() for name in jobs.columns if name != "counted"
         }
@@ -198,6 +214,7 @@ class _Arrays:
             c=float_of["c"],
             m=float_of["m"],
             within=jobs["counted"].to_numpy(),
+            classes=classes,
             phase=np.zeros(len(due)),
             phase_delayed=np.zeros(len(due)),
             latency=0.0,
@@ -284,7 +301,7 @@ class _Arrays:
         moved = np.arange(self.count)
         moved[ran] = ran[np.argsort(np.arange(len(ran)) + random.uniform(0, _NEIGHBOURS, len(ran)), kind="stable")]
         go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
-        found = replace(self, **{name: getattr(self, name)[moved] for name in go})
+        found = replace(self, classes=self.classes[moved], **{name: getattr(self, name)[moved] for name in go})
         run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
         phases = random.uniform(0, self.cycle, (2, self.count))
         return replace(found, run=np.maximum(run, 0.0), phase=phases[0], phase_delayed=phases[1])
@@ -311,7 +328,8 @@ def _values(arrays: _Arrays, schedule: _Schedule, run: MeasuredRun) -> Floats:
 
 
 def _values_of_all(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], run: MeasuredRun) -> Floats:
-    """Metrics of `estimated` of schedules (schedules, metrics). Each workload has as many schedules, one after the other."""
+    """Metrics of `estimated` of schedules, then CLASS_METRICS of each class (schedules, metrics). Each workload has as many
+    schedules, one after the other."""
     each = len(schedules) // len(workloads)
     step = max(1, _ROWS // max(1, workloads[0].count))
     last = np.nanmax(workloads[0].end)
@@ -319,14 +337,14 @@ def _values_of_all(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule],
     for first in range(0, len(schedules), step):
         some = schedules[first : first + step]
         of = [workloads[place // each] for place in range(first, first + len(some))]
-        over_jobs = _over_jobs(of, some, run.settings)
+        over_jobs, by_class = _over_jobs(of, some, run.settings)
         over_time = [_over_time(one, schedule, run, float(last)) for one, schedule in zip(of, some, strict=True)]
-        found.append(np.concatenate([over_jobs, np.array(over_time)], axis=1))
+        found.append(np.concatenate([over_jobs, np.array(over_time), by_class], axis=1))
     return np.concatenate(found)
 
 
-def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], settings: Settings) -> Floats:
-    """(schedules, metrics over jobs)"""
+def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], settings: Settings) -> tuple[Floats, Floats]:
+    """(schedules, metrics over jobs), and (schedules, metrics of classes)"""
     inside = workloads[0].within
     rows = len(schedules)
 
@@ -357,7 +375,10 @@ def _over_jobs(workloads: Sequence[_Arrays], schedules: Sequence[_Schedule], set
             quantities[key] = frame.select(expression(formula.quantity, settings)).to_series().to_numpy().reshape(rows, -1)
         share = formula.share if isinstance(formula, Quantile) else 1.0
         ordered.append(np.quantile(quantities[key], share, axis=1))
-    return np.stack([*ratios, *ordered], axis=1)
+    of_jobs = np.stack([terms[f"above {name}"].to_numpy().reshape(rows, -1) for name in CLASS_METRICS], axis=1)
+    members = [one.classes[inside] for one in workloads]
+    by_class = [bootstrap.ratios(one @ some, some.sum(axis=0)).T.ravel() for one, some in zip(of_jobs, members, strict=True)]
+    return np.stack([*ratios, *ordered], axis=1), np.array(by_class)
 
 
 def _over_time(workload: _Arrays, schedule: _Schedule, run: MeasuredRun, last: float) -> list[float]:

@@ -80,6 +80,40 @@ def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
     assert found["error_reasons"]["utilisation"] == f"jobs: {sampling_error.NOT_OVER_JOBS}"
 
 
+def test_classes_of_jobs_have_their_own_errors(tmp_path: Path) -> None:
+    """One job at a time, of 10 s and of 1,000 s in turn: a launch that is 2 s too long is much in the slowdown of the first."""
+    made = RunFolder(tmp_path, speed=100.0)
+    free = 0.0
+    for number in range(40):
+        runtime = 1000.0 if number % 2 else 10.0
+        made.job(due=500.0 * number, runtime=runtime, processors=8)
+        start = max(free, made.accepted(number + 1) + 0.1)
+        made.played(number + 1, start=start, launch=0.02)
+        free = start + runtime + 2 * 2.0
+    found = members(made.write())
+    whole = found["errors"]
+    rows = {(row["size"], row["runtime"]): row["errors"] for row in found["classes"]}
+    for name in ("wait_mean", "bounded_slowdown_mean"):
+        assert rows["all", "all"][name]["emulation"] == pytest.approx(whole[name]["emulation"], rel=1e-3)
+    short, long = (rows["all", runtime]["bounded_slowdown_mean"]["emulation"] for runtime in ("up to 1 min", "10 min to 1 h"))
+    assert short > 1.5 * whole["bounded_slowdown_mean"]["emulation"] > 5 * long > 0
+    assert rows["5-16", "up to 1 min"] == rows["all", "up to 1 min"]
+
+
+def test_metrics_of_the_same_waits_have_errors_of_the_same_share(tmp_path: Path) -> None:
+    """Also where a job never started, so that the restricted mean is not the mean."""
+    made = queue_of(tmp_path)
+    gone = made.job(due=1200.0, cancel_after=60.0, runtime=500.0, processors=4)
+    made.slurm(gone, start=1260.0, end=1260.0, state="CANCELLED", ran=False)
+    found = members(made.write())
+    values, errors = found["metrics"], found["errors"]
+    assert found["censored"]["jobs"] == 1 and values["wait_restricted_mean"] != values["wait_mean"]
+    for name, other in (("W3", "W1"), ("wait_restricted_mean", "wait_mean")):
+        shares = [errors[one]["emulation"] / values[one] for one in (name, other)]
+        assert shares[0] == pytest.approx(shares[1], rel=1e-3) and shares[0] > 0
+        assert errors[name]["jobs"] is None
+
+
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     folder = queue_of(tmp_path).write()
     first, again = (run_results.results(folder, PROCESSORS, NODES, 10.0, {}).files for _ in range(2))

@@ -121,6 +121,64 @@ def test_waits_below_the_threshold_of_immediate_are_compared_where_runs_resolve_
     assert code == "undecided" and words.endswith(", but waits below 80 s are not resolved by these runs")
 
 
+def test_nothing_is_claimed_of_a_run_that_is_not_valid() -> None:
+    runs = campaign(3, count=300, replicas=3)
+    bad = {"verdict": "invalid", "valid": False, "reasons": ["the replay halted for 12 s"]}
+    content = compare(changed(runs, "b-2", lambda found: {"validity": bad}), seed=1, resamples=100)
+    assert {pair["verdict"] for _, pair in pairs(content)} <= {"undecided", "unknown"}
+    assert of(content, "wait_mean")["words"].endswith(" % shorter mean wait, but b-2 is not valid")
+    assert content["method"]["compared"] == 0 and content["validity"]["invalid"] == {"b-2": bad["reasons"]}
+    unsure = {"verdict": "inconclusive", "valid": False, "reasons": ["no sample of the nodes"]}
+    content = compare(changed(runs, "b-2", lambda found: {"validity": unsure}), seed=1, resamples=100)
+    assert of(content, "wait_mean")["verdict"] == "lower" and list(content["validity"]["inconclusive"]) == ["b-2"]
+
+
+def test_a_metric_whose_error_by_the_emulation_is_not_known_is_not_claimed() -> None:
+    runs = campaign(3, count=300, replicas=3, gain=0.6)
+    claimed = of(compare(runs, seed=1, resamples=100), "wait_p90")
+    assert claimed["verdict"] == "lower" and claimed["emulation"] is None
+    errors = {"errors": {"wait_mean": {"emulation": 0.01, "jobs": None}, "wait_p90": {"emulation": None, "jobs": None}}}
+    content = compare([replace(run, metrics={**run.metrics, **errors}) for run in runs], seed=1, resamples=100)
+    assert of(content, "wait_mean")["verdict"] == "lower"
+    for name in ("wait_p90", "W3"):
+        pair = of(content, name)
+        assert (pair["verdict"], pair["p"], pair["emulation"]) == ("undecided", None, None)
+        assert pair["words"].endswith("but what the emulation adds to it is not known (a-1)")
+    assert content["method"]["without_emulation_errors"] == []
+
+
+def test_a_class_of_jobs_has_its_own_error_by_the_emulation() -> None:
+    runs = campaign(3, count=300, replicas=3, gain=0.6)
+    errors = {name: {"emulation": 0.01, "jobs": None} for name in METRICS}
+    of_classes = {"all": 0.01, "up to 1 min": None, "1 to 10 min": 1e4}
+
+    def told(run: Run) -> Run:
+        rows = [
+            {**row, "errors": {"wait_mean": {"emulation": of_classes.get(row["runtime"], 0.02)}}} for row in run.metrics["classes"]
+        ]
+        return replace(run, metrics={**run.metrics, "errors": errors, "classes": rows})
+
+    content = compare([told(run) for run in runs], seed=1, resamples=100)
+    assert of(content, "wait_mean")["emulation"] == pytest.approx(0.02)
+    for row in content["classes"]:
+        pair = row["metrics"]["wait_mean"]["pairs"][0]
+        error = of_classes.get(row["runtime"], 0.02)
+        assert pair["emulation"] == (None if error is None else pytest.approx(2 * error))
+        if error is None or error > 1:
+            assert pair["verdict"] == "undecided"
+    verdicts = {row["metrics"]["wait_mean"]["pairs"][0]["verdict"] for row in content["classes"]}
+    assert verdicts == {"lower", "undecided"}
+
+
+def test_runs_without_errors_are_named() -> None:
+    """Those of an earlier release: nothing is known of what the emulation added, and nothing widens the intervals."""
+    runs = campaign(3, count=300, replicas=3)
+    errors = {"wait_mean": {"emulation": 0.01, "jobs": None}}
+    content = compare(changed(runs, "a-1", lambda found: {"errors": errors}), seed=1, resamples=100)
+    assert content["method"]["without_emulation_errors"] == ["a-2", "a-3", "b-1", "b-2", "b-3"]
+    assert of(content, "wait_mean")["verdict"] == "lower" and of(content, "wait_mean")["emulation"] is None
+
+
 def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     """Other submissions, and starts and ends that remain."""
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
