@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from mirage.records.collect import Collected
+
+_LOWER_SPEED = re.compile(r"(?:: |, or )lower SPEED(?: to ([0-9.]+) or less)?(, or raise SHRINK)?")
 
 
 def counted(count: int, noun: str) -> str:
@@ -25,3 +29,13 @@ def remedy(collected: Collected, too_large: float = 0.0) -> str:
         return "raise SHRINK"
     slower = f"lower SPEED to {two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"
     return slower if clock.shrink >= 100 else f"{slower}, or raise SHRINK"
+
+
+def with_one_speed(reasons: Sequence[str]) -> list[str]:
+    """The reasons; if several of them advise to lower SPEED (`remedy`), the smallest speed is named once, in a last line."""
+    advised = [match for match in map(_LOWER_SPEED.search, reasons) if match]
+    speeds = [match[1] for match in advised if match[1]]
+    if len(advised) < 2 or not speeds:
+        return list(reasons)
+    shrink = max(match[2] or "" for match in advised)
+    return [*(_LOWER_SPEED.sub("", reason) for reason in reasons), f"lower SPEED to {min(speeds, key=float)} or less{shrink}"]

@@ -39,6 +39,9 @@ _NAMES = {
     "submit_lag_mean": "mean submit lag",
     "submit_lag_p99": "submit lag p99",
     "start_latency_p50": "start latency p50",
+    "start_latency_mean": "mean start latency",
+    "start_latency_p99": "start latency p99",
+    "stretch_of_load": "run-time stretch of all jobs together",
     "stretch_share_p1": "run-time stretch p1",
     "stretch_share_p50": "run-time stretch p50",
     "stretch_share_p99": "run-time stretch p99",
@@ -51,6 +54,7 @@ _NAMES = {
     "clock_offset_max": "the difference between the hosts' clocks",
 }
 _OF_WHAT = {
+    "stretch_of_load": " of their processor time",
     "stretch_share_p1": " of a job's run time",
     "stretch_share_p50": " of a job's run time",
     "stretch_share_p99": " of a job's run time",
@@ -74,8 +78,8 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
             return Bound(share * scale, f"{share * 100:g} % of the {scale_name}")
         return Bound(resolution.trace_seconds, "what this run resolves")
 
-    def of_slurm(knob: str) -> Bound:
-        bound, seconds = time(knob, "mean wait", wait), getattr(thresholds, f"{knob}_seconds")
+    def of_slurm(knob: str, scale_name: str = "mean wait", scale: float = wait) -> Bound:
+        bound, seconds = time(knob, scale_name, scale), getattr(thresholds, f"{knob}_seconds")
         return Bound(bound.most, bound.why, seconds * collected.time.second, f"{seconds:g} s of Slurm's time")
 
     def share(name: str, uncertain: float = 0.0) -> Bound:
@@ -89,10 +93,13 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "submit_lag_mean": time("submit_lag", "mean wait", wait),
         "submit_lag_p99": time("submit_lag", "waits' p99", wait_p99),
         "start_latency_p50": of_slurm("start_latency"),
+        "start_latency_mean": of_slurm("start_latency"),
+        "start_latency_p99": of_slurm("start_latency", "waits' p99", wait_p99),
         "stretch_share_p1": share("stretch_tail_share"),
         # The median may be wrong by a part of a second of Slurm's record, if many jobs start at the same fraction of one.
         "stretch_share_p50": share("stretch_p50_share", resolution.record / runtime if runtime else 0.0),
         "stretch_share_p99": share("stretch_tail_share"),
+        "stretch_of_load": share("stretch_of_load_share", resolution.record / scales.load_runtime if scales.load_runtime else 0.0),
         "launch_cost_share": share("launch_cost_share"),
         "launch_cost_error": Bound(of_cost * runtime, f"{of_cost * 100:g} % of the median run time"),
         "clipped": share("clipped_share"),

@@ -14,7 +14,7 @@ from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
 from mirage.records.start_latency import start_latencies
-from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, shares
+from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
 from mirage.records.thresholds import Thresholds
 
 _MICROSECOND = 1e-6
@@ -50,6 +50,8 @@ def measure(
         "submit_lag_p99": _quantile(jobs["submit_lag"], 0.99),
         "submit_lag_of_wait": rounded(lag_mean / scales.mean_wait) if lag_mean is not None and scales.mean_wait else None,
         "start_latency_p50": _quantile(latency, 0.5),
+        "start_latency_mean": rounded(latency.mean()),
+        "start_latency_p99": _quantile(latency, 0.99),
         "start_latency_jobs": latency.drop_nulls().len(),
         "launch_latency_p50": _launch_latency(collected),
         "runtime_stretch_p1": _quantile(evidence["stretch"], 0.01),
@@ -58,6 +60,8 @@ def measure(
         "stretch_share_p1": whole.p1,
         "stretch_share_p50": whole.p50,
         "stretch_share_p99": whole.p99,
+        "stretch_of_load": of_load(stretched),
+        "stretch_known": _known(collected, "stretch"),
         "stretch_classes": [
             {**of, "jobs": found.jobs, "p1": found.p1, "p50": found.p50_beyond, "p99": found.p99, "judged": _judged(found)}
             for of, found in by_class(stretched)
@@ -105,7 +109,14 @@ def _of_launches(collected: Collected) -> dict[str, Any]:
         "clipped": rounded(table["clipped"].mean()),
         "freed_p50": _quantile(table["freed"], 0.5),
         "freed_p99": _quantile(table["freed"], 0.99),
+        "freed_known": _known(collected, "freed"),
     }
+
+
+def _known(collected: Collected, name: str) -> float | None:
+    """Share of the jobs that ran of which the column `name` of the evidence is known; None if no job ran."""
+    ran = collected.jobs.drop_nulls("start").select("id")
+    return rounded(collected.evidence.join(ran, on="id", how="semi").select(col(name).is_not_null().mean()).item())
 
 
 def _saturated(samples: pl.DataFrame, thresholds: Thresholds) -> float | None:

@@ -34,6 +34,8 @@ class Scales:
     wait_p99: float | None
     median_runtime: float | None
     """Of the run times that the workload asks for."""
+    load_runtime: float | None = None
+    """Mean of these, each weighted by the job's processors."""
 
     @classmethod
     def of(cls, collected: Collected) -> Scales:
@@ -41,8 +43,10 @@ class Scales:
         jobs = collected.jobs.filter(col("preset").is_null()) if "preset" in collected.jobs.columns else collected.jobs
         started = jobs.drop_nulls("start")
         wait = started.select(wait=(col("start") - col("submit")).clip(0)).to_series()
-        runtime = started.filter(col("runtime") > 0)["runtime"]
-        return cls(_number(wait.mean()), _number(wait.quantile(0.99, "linear")), _number(runtime.median()))
+        ran = started.filter(col("runtime") > 0)
+        load = ran.select((col("runtime") * col("processors")).sum() / col("processors").sum()).item()
+        p99, median = wait.quantile(0.99, "linear"), ran["runtime"].median()
+        return cls(_number(wait.mean()), _number(p99), _number(median), _number(load))
 
 
 def _number(value: object) -> float | None:

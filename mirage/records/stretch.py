@@ -67,6 +67,14 @@ def shares(collected: Collected, resolution: Resolution) -> pl.DataFrame:
     )
 
 
+def of_load(jobs: pl.DataFrame) -> float | None:
+    """The stretch of all jobs together, in processor time, as a share of the processor time that they wanted; `jobs` is that of
+    `shares`. Few long jobs are most of a load, and no quantile over jobs shows them."""
+    wanted = jobs.select((col("processors") * col("runtime")).sum()).item()
+    added = jobs.select((col("processors") * col("stretch")).sum()).item()
+    return round(added / wanted, 6) if wanted else None
+
+
 def by_class(jobs: pl.DataFrame) -> list[tuple[dict[str, Any], Stretch]]:
     """The classes of size and of run time (classes.py) that have jobs, and the stretch of each; `jobs` is that of `shares`.
 

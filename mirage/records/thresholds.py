@@ -20,11 +20,13 @@ class Thresholds:
     submit_lag_share: float = 0.05
     """Mean submit lag, of the mean wait; and its 99th percentile, of that of the waits."""
     start_latency_share: float = 0.05
-    """Median start latency, of the mean wait."""
+    """Median and mean start latency, of the mean wait; and its 99th percentile, of that of the waits."""
     start_latency_seconds: float = 4.0
-    """Median start latency that Slurm itself can cause: 3 s of batch_sched_delay (its default), plus 1 s of its record."""
+    """Start latency that Slurm itself can cause: 3 s of batch_sched_delay (its default), plus 1 s of its record."""
     stretch_p50_share: float = 0.01
     """Median of the run-time stretch, as a share of each job's run time."""
+    stretch_of_load_share: float = 0.01
+    """Run-time stretch of all jobs in processor time, as a share of the processor time that they wanted."""
     stretch_class_share: float = 0.05
     """The same of the jobs of one class of size or of run time."""
     stretch_tail_share: float = 0.25

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from mirage.records import clock_speed, incidents
-from mirage.records.advice import counted
+from mirage.records.advice import counted, with_one_speed
 from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
 from mirage.records.figures import measure, rounded
@@ -25,6 +25,12 @@ from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, to
 from mirage.records.thresholds import Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
 from slurm_mirage.rm.api import NEVER_TOLD
+
+FEWEST_LATENCIES = 10
+"""Jobs of which the start latency has to be known; all, in a run of fewer. If half of all starts are too late, the chance that no
+more than one of 10 is late is 1 %."""
+KNOWN_SHARE = 0.9
+"""Share of the jobs that ran of which the run-time stretch, and the time until processors were free, have to be known."""
 
 
 def judge(
@@ -67,19 +73,21 @@ def judge(
     ]
     own_wait = (figures["submit_lag_mean"] or 0.0) + (figures["start_latency_p50"] or 0.0)
     coarse = too_coarse(Resolution.of(collected), Scales.of(collected), own_wait, thresholds)
-    unsure = [
-        *coarse,
-        # Where the run is too coarse, these follow from it.
-        *([] if coarse else doubtful(collected, figures, thresholds)),
-        *_not_measured(collected, figures, diagnostics, result, clock_offsets, backfills=backfills),
-        *unsure_clock,
-    ]
+    unsure = with_one_speed(
+        [
+            *coarse,
+            # Where the run is too coarse, these follow from it.
+            *([] if coarse else doubtful(collected, figures, thresholds)),
+            *_not_measured(collected, figures, diagnostics, result, clock_offsets, backfills=backfills),
+            *unsure_clock,
+        ]
+    )
     verdict = INVALID if reasons else INCONCLUSIVE if unsure else VALID
     return {
         "verdict": verdict,
         "valid": verdict == VALID,
         # The end of a daemon that disturbed nothing beyond a bound is in the figures only.
-        "reasons": [*causes, *reasons] if reasons else unsure,
+        "reasons": [*causes, *with_one_speed(reasons)] if reasons else unsure,
         "inconclusive": unsure,
         "inconclusive_metrics": metrics_too_coarse(Resolution.of(collected), immediate_below, thresholds),
         **figures,
@@ -101,7 +109,9 @@ def _not_measured(
     A run on one host has no difference of clocks. A scheduler whose queue is empty has no backfill cycles, although it is asked.
     Some resource managers never tell when processors were free again.
     """
-    ran = figures["resolution"]["mean_wait"] is not None
+    started = collected.jobs["start"].count()
+    ran, few = started > 0, min(FEWEST_LATENCIES, started)
+    known, enough = figures["start_latency_jobs"], KNOWN_SHARE
     rules = [
         (
             figures["nodes_not_responding"] is None,
@@ -112,8 +122,17 @@ def _not_measured(
             "start latency could not be measured: no job came while processors that it could use were idle",
         ),
         (
+            0 < known < few,
+            f"start latency is that of {counted(known, 'job')} only, of at least {few}: too few came while processors that they "
+            "could use were idle",
+        ),
+        (
             ran and figures["stretch_share_p50"] is None,
             "run-time stretch could not be measured: no job completed in its first run",
+        ),
+        (
+            figures["stretch_share_p50"] is not None and figures["stretch_known"] < enough,
+            f"run-time stretch is known of {figures['stretch_known'] or 0:.0%} of the jobs that ran only, of at least {enough:.0%}",
         ),
         (
             backfills and diagnostics.is_empty(),
@@ -130,6 +149,11 @@ def _not_measured(
         (
             ran and figures["freed_p50"] is None and collected.freed_reason not in ("", NEVER_TOLD),
             f"when the processors of jobs were free again is not known: {collected.freed_reason}",
+        ),
+        (
+            figures["freed_p50"] is not None and figures["freed_known"] < enough,
+            f"when processors were free again is known of {figures['freed_known'] or 0:.0%} of the jobs that ran only, of at least "
+            f"{enough:.0%}",
         ),
         ("ended" in result and figures["messages"] is None, "the daemons' error messages were not counted"),
     ]

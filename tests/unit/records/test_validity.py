@@ -35,6 +35,7 @@ MEMBERS = {
     "suspended_apart_max", "daemons_ended", "foreign_jobs", "resolution", "submit_lag_mean", "submit_lag_p50", "submit_lag_of_wait",
     "start_latency_jobs", "runtime_stretch_p1", "stretch_share_p1", "stretch_share_p50", "stretch_share_p99", "stretch_classes",
     "launch_cost_share", "launch_cost_error", "clipped", "freed_p50", "freed_p99",
+    "start_latency_mean", "start_latency_p99", "stretch_of_load", "stretch_known", "freed_known",
 }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def good_run(folder: Path, speed: float = 1.0, launch: float = 0.03, runtime: fl
     """
     made = RunFolder(folder, speed)
     for pair in range(10):
-        due = 600.0 * pair
+        due = max(600.0, 3 * runtime) * pair
         made.played(made.job(due=due, runtime=runtime), start=due + 0.02 * speed, launch=launch)
         after = due + runtime + 1.0 + 2 * launch * speed
         made.played(made.job(due=due + 1.0, runtime=runtime, processors=64), start=after, launch=launch)
@@ -295,8 +296,22 @@ def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
     made = RunFolder(tmp_path, speed=20.0)
     for job in range(20):
         made.played(made.job(due=50.0 * job, runtime=100.0), start=50.0 * job + 60.0)
-    (reason,) = [one for one in reasons(made.collect()) if "start latency" in one]
-    assert reason == "start latency p50 is 59.8 trace s, over 4 s (4 s of Slurm's time): lower SPEED to 1 or less"
+    found = reasons(made.collect())
+    assert found[-4:] == [
+        "start latency p50 is 59.8 trace s, over 4 s (4 s of Slurm's time)",
+        "mean start latency is 59.8 trace s, over 4 s (4 s of Slurm's time)",
+        "start latency p99 is 59.8 trace s, over 4 s (4 s of Slurm's time)",
+        "lower SPEED to 1 or less",
+    ]
+
+
+def test_the_smallest_speed_is_named_once() -> None:
+    found = ["a is 3: lower SPEED to 230 or less (busy)", "b: lower SPEED to 32 or less", "c", "d: leave out, or lower SPEED"]
+    assert advice.with_one_speed(found) == ["a is 3 (busy)", "b", "c", "d: leave out", "lower SPEED to 32 or less"]
+    assert advice.with_one_speed(found[1:3]) == found[1:3]
+    assert advice.with_one_speed(["a: lower SPEED", "b: lower SPEED"]) == ["a: lower SPEED", "b: lower SPEED"]
+    shrunk = ["a: lower SPEED to 9 or less, or raise SHRINK", "b: lower SPEED to 80 or less, or raise SHRINK"]
+    assert advice.with_one_speed(shrunk) == ["a", "b", "lower SPEED to 9 or less, or raise SHRINK"]
 
 
 def test_launches_are_no_start_latency(tmp_path: Path) -> None:
@@ -362,7 +377,8 @@ def test_start_latency_is_measured_by_the_wait(tmp_path: Path) -> None:
         made.played(made.job(due=200.0 * job, runtime=2000.0), start=200.0 * job + 30.0)
     found = verdict(made.collect())
     assert found["start_latency_p50"] == pytest.approx(30.02, abs=1e-4)
-    assert found["reasons"] == ["start latency p50 is 30.02 trace s, over 4 s (4 s of Slurm's time): raise SHRINK"]
+    words = "is 30.02 trace s, over 4 s (4 s of Slurm's time): raise SHRINK"
+    assert found["reasons"] == [f"{name} {words}" for name in ("start latency p50", "mean start latency", "start latency p99")]
     # Forty jobs of the whole machine come now, and wait for each other.
     for job in range(40):
         number = made.job(due=4001.0 + job, runtime=100.0, processors=64)
@@ -379,9 +395,14 @@ def test_stretch(tmp_path: Path) -> None:
     assert found["runtime_stretch_p50"] == pytest.approx(4.0, abs=0.1)
     assert found["stretch_share_p50"] == pytest.approx(0.02, abs=0.001)
     assert found["stretch_share_p99"] == pytest.approx(0.015, abs=0.001), "less a second of Slurm's record"
-    assert found["reasons"] == ["run-time stretch p50 is 2 % of a job's run time, over 1 %: lower SPEED to 10 or less"]
-    assert reasons(run, stretch_p50_share=0.05) == []
-    names = [reason.split(" is ")[0] for reason in reasons(run, stretch_p50_share=0.05, stretch_tail_share=0.01)]
+    assert found["reasons"] == [
+        "run-time stretch p50 is 2 % of a job's run time, over 1 %",
+        "run-time stretch of all jobs together is 2 % of their processor time, over 1 %",
+        "lower SPEED to 10 or less",
+    ]
+    more = {"stretch_p50_share": 0.05, "stretch_of_load_share": 0.05}
+    assert reasons(run, **more) == []
+    names = [reason.split(" is ")[0] for reason in reasons(run, **more, stretch_tail_share=0.01)[:2]]
     assert names == ["run-time stretch p1", "run-time stretch p99"]
 
 
@@ -530,10 +551,11 @@ def test_bounds_are_told_in_trace_seconds(tmp_path: Path) -> None:
     found = verdict(made.collect())["bounds"]
     wait = 0.05 * 2 * 1000.5  # to the end of the second in which Slurm started them
     of_waits = ("submit_lag_mean", "submit_lag_p99", "start_latency_p50", "backfill_cycle_max", "interrupted", "halted")
+    of_waits += ("start_latency_mean", "start_latency_p99")
     assert found == {
         **dict.fromkeys([*of_waits, "freed_p50", "freed_p99"], pytest.approx(wait, rel=1e-3)), "clock_offset_max": 500.0,
         "stretch_share_p1": 0.25, "stretch_share_p50": 0.01, "stretch_share_p99": 0.25, "launch_cost_share": 0.1,
-        "launch_cost_error": 100.0, "clipped": 0.01,
+        "stretch_of_load": 0.01, "launch_cost_error": 100.0, "clipped": 0.01,
     }  # fmt: skip
 
 

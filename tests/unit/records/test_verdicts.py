@@ -154,7 +154,8 @@ def test_submissions_that_are_late_make_a_run_invalid() -> None:
     found = verdict(collected(lag=300.0, wait=2.0))
     assert found["verdict"] == "invalid"
     assert found["resolution"]["mean_wait"] == pytest.approx(302.0)
-    assert [reason.split(" is ")[0] for reason in found["reasons"]] == ["mean submit lag", "submit lag p99"]
+    assert [reason.split(" is ")[0] for reason in found["reasons"][:-1]] == ["mean submit lag", "submit lag p99"]
+    assert found["reasons"][-1] == "lower SPEED to 33 or less"
 
 
 @pytest.mark.parametrize("memory", [None, 2000])
@@ -291,8 +292,9 @@ def test_what_slurm_itself_may_cause_is_inconclusive() -> None:
     found = verdict(Collected(**{**vars(run), "jobs": jobs}))
     assert found["verdict"] == "inconclusive"
     assert found["reasons"] == [
-        "start latency p50 is 3 trace s, over 2 s (5 % of the mean wait), which Slurm itself may cause (4 s of Slurm's time): "
+        f"{name} is 3 trace s, over 2 s (5 % of the mean wait), which Slurm itself may cause (4 s of Slurm's time): "
         "take a workload that waits longer"
+        for name in ("start latency p50", "mean start latency")
     ]
 
 
@@ -326,6 +328,53 @@ def test_no_jobs_that_started() -> None:
         }
     )
     assert verdict(never)["reasons"] == ["no job started: there are no waits to measure"]
+
+
+# ---- what a median hides ----
+
+
+def test_starts_that_are_late_for_less_than_half_of_the_jobs_make_a_run_invalid() -> None:
+    """Of the jobs that need not wait, 45 % wait for 300 s."""
+    run = waiting()
+    late = (pl.col("id") % 2 == 1) & (pl.col("id") % 20 < 9)
+    moved = [(pl.col(name) + pl.when(late).then(300.0).otherwise(0.0)).alias(name) for name in ("start", "end")]
+    found = verdict(Collected(**{**vars(run), "jobs": run.jobs.with_columns(moved)}))
+    assert (found["verdict"], found["start_latency_p50"]) == ("invalid", 2.0)
+    assert found["start_latency_mean"] > 100 and found["start_latency_p99"] == pytest.approx(302.0)
+    assert [reason.split(" is ")[0] for reason in found["reasons"][:-1]] == ["mean start latency", "start latency p99"]
+
+
+@pytest.mark.parametrize(("share", "wanted"), [(0.005, "valid"), (0.045, "invalid"), (-0.045, "invalid")])
+def test_few_long_jobs_that_are_most_of_the_load_have_a_bound(share: float, wanted: str) -> None:
+    """Jobs of 46,000 s, a tenth of the jobs, are three quarters of the load."""
+    stretch = pl.Series([length * share if length > 40_000 else 0.0 for length in RUN_TIMES] * 100)
+    run = waiting()
+    found = verdict(Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=stretch)}))
+    assert found["verdict"] == wanted and found["stretch_share_p50"] == 0
+    assert found["stretch_of_load"] == pytest.approx(share * 46_000 / sum(RUN_TIMES), abs=1e-6)
+    names = [] if wanted == "valid" else ["run-time stretch of all jobs together"]
+    assert [reason.split(" is ")[0] for reason in found["reasons"]] == names
+
+
+@pytest.mark.parametrize(("known", "wanted"), [(900, "valid"), (899, "inconclusive"), (1, "inconclusive")])
+@pytest.mark.parametrize(("name", "words"), [("stretch", "run-time stretch is known of"), ("freed", "when processors were free")])
+def test_a_figure_of_few_jobs_is_not_measured(name: str, words: str, known: int, wanted: str) -> None:
+    run = waiting(freed=0.01)
+    few = run.evidence.with_columns(pl.when(pl.col("id") <= known).then(name).alias(name))
+    found = verdict(Collected(**{**vars(run), "evidence": few}))
+    assert (found["verdict"], found[f"{name}_known"]) == (wanted, known / 1000)
+    assert all(reason.startswith(words) for reason in found["reasons"])
+
+
+@pytest.mark.parametrize(("count", "known", "wanted"), [(1000, 10, "valid"), (1000, 9, "inconclusive"), (4, 2, "inconclusive")])
+def test_the_start_latency_of_few_jobs_is_not_measured(count: int, known: int, wanted: str) -> None:
+    run = waiting(count=count, run_times=[300.0])
+    others = (pl.col("id") % 2 == 0) | (pl.col("id") > 2 * known)
+    found = verdict(Collected(**{**vars(run), "evidence": run.evidence.with_columns(dependent=others)}), immediate_below=None)
+    assert found["start_latency_jobs"] == known
+    assert found["verdict"] == wanted
+    words = f"start latency is that of {known} jobs only, of at least {min(count, 10)}"
+    assert all(reason.startswith(words) for reason in found["reasons"])
 
 
 # ---- what could not be measured ----
