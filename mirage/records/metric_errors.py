@@ -16,6 +16,7 @@ from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
 from mirage.records.collect import Collected
+from mirage.records.thresholds import KNOWN_SHARE
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.resampled_metrics import CLASS_METRICS
@@ -48,8 +49,10 @@ def errors(
     settings = Settings.of(measured["settings"])
     classes: list[dict[str, float]] = [{} for _ in measured["classes"]]
     emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
-    if population.window is not None:
-        frame = delayed_jobs(run, jobs, population)
+    frame = delayed_jobs(run, jobs, population) if population.window is not None else pl.DataFrame()
+    if unknown := "" if frame.is_empty() else _unknown_delays(frame):
+        emulation = dict.fromkeys(emulation, unknown)
+    elif population.window is not None:
         policies = _IN_ORDER if backfill_interval is None else _BACKFILLING
         cycle = backfill_interval or 0.0
         strict = backfill_interval is None and _is_one_queue(run)
@@ -86,6 +89,17 @@ def _like_others(values: Mapping[str, float | None], emulation: Mapping[str, flo
         if isinstance(error, float) and value is not None and of_other is not None:
             found[name] = error * value / of_other if value and of_other else error
     return found
+
+
+def _unknown_delays(frame: pl.DataFrame) -> str:
+    """Why the delays of a run are not known of enough jobs, from `MeasuredRun.jobs`; "" if they are."""
+    ran = frame.drop_nulls("start")
+    delays = {"lag": "how late submissions were accepted", "freed": "when the processors of jobs were free again"}
+    for name, words in delays.items():
+        share = ran[name].is_not_null().mean()
+        if isinstance(share, float) and share < KNOWN_SHARE:
+            return f"{words} is known of {share:.0%} of the jobs that ran only"
+    return ""
 
 
 def _is_one_queue(run: Collected) -> bool:
@@ -127,7 +141,7 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> 
     return joined.filter((ran | waited) & col("submit").is_not_null()).select(
         due="submit",
         eligible=pl.when(col("eligible") > accepted + run.time.second).then("eligible"),
-        lag=col("submit_lag").fill_null(0),
+        lag="submit_lag",
         start="s",
         end=pl.when(ran).then("f"),
         suspended=col("suspended").fill_null(0),

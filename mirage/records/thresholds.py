@@ -10,6 +10,9 @@ from typing import Any
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
 
+KNOWN_SHARE = 0.9
+"""Share of the jobs that ran of which the run-time stretch, and the time until processors were free, have to be known."""
+
 
 @dataclass(frozen=True)
 class Thresholds:

@@ -22,15 +22,12 @@ from mirage.records.collect import Collected
 from mirage.records.figures import measure, rounded
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.records.thresholds import Thresholds
+from mirage.records.thresholds import KNOWN_SHARE, Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
-from slurm_mirage.rm.api import NEVER_TOLD
 
 FEWEST_LATENCIES = 10
 """Jobs of which the start latency has to be known; all, in a run of fewer. If half of all starts are too late, the chance that no
 more than one of 10 is late is 1 %."""
-KNOWN_SHARE = 0.9
-"""Share of the jobs that ran of which the run-time stretch, and the time until processors were free, have to be known."""
 
 
 def judge(
@@ -107,7 +104,6 @@ def _not_measured(
     """Reasons for figures of the verdict that could not be measured, where there is no good reason for it.
 
     A run on one host has no difference of clocks. A scheduler whose queue is empty has no backfill cycles, although it is asked.
-    Some resource managers never tell when processors were free again.
     """
     started = collected.jobs["start"].count()
     ran, few = started > 0, min(FEWEST_LATENCIES, started)
@@ -131,7 +127,7 @@ def _not_measured(
             "run-time stretch could not be measured: no job completed in its first run",
         ),
         (
-            figures["stretch_share_p50"] is not None and figures["stretch_known"] < enough,
+            ran and figures["stretch_share_p50"] is not None and figures["stretch_known"] < enough,
             f"run-time stretch is known of {figures['stretch_known'] or 0:.0%} of the jobs that ran only, of at least {enough:.0%}",
         ),
         (
@@ -147,11 +143,11 @@ def _not_measured(
             f"what a launch costs could not be measured: {collected.launch_cost_reason}",
         ),
         (
-            ran and figures["freed_p50"] is None and collected.freed_reason not in ("", NEVER_TOLD),
-            f"when the processors of jobs were free again is not known: {collected.freed_reason}",
+            ran and figures["freed_p50"] is None,
+            f"when the processors of jobs were free again is not known: {collected.freed_reason or 'no job has a record of it'}",
         ),
         (
-            figures["freed_p50"] is not None and figures["freed_known"] < enough,
+            ran and figures["freed_p50"] is not None and figures["freed_known"] < enough,
             f"when processors were free again is known of {figures['freed_known'] or 0:.0%} of the jobs that ran only, of at least "
             f"{enough:.0%}",
         ),

@@ -52,7 +52,7 @@ class MeasuredRun:
 
     jobs: a row per job, seconds of the trace:
         due: submission that was wanted; eligible: instant before which it could not start whatever the emulation did (null: due)
-        lag: from due to the acceptance
+        lag: from due to the acceptance; null: not measured, taken as 0
         start, end, suspended, p, c, m: as in `Population.measured`; start and end null for a job that never started
         allocated: processors that it took: with whole nodes more than p
         wanted: run time that was wanted; null where it does not follow from the workload (killed, cancelled): that of the run

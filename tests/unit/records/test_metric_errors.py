@@ -114,6 +114,20 @@ def test_metrics_of_the_same_waits_have_errors_of_the_same_share(tmp_path: Path)
         assert errors[name]["jobs"] is None
 
 
+@pytest.mark.parametrize("known", [0, 26, 27])
+def test_without_measured_completions_the_budget_is_not_known(tmp_path: Path, known: int) -> None:
+    """Of 30 jobs; a tenth may be unknown."""
+    made = queue_of(tmp_path)
+    made.freed = dict(list(made.freed.items())[:known])
+    found = members(made.write())
+    widths = {errors["emulation"] for errors in found["errors"].values()}
+    assert (widths == {None}) == (known < 27)
+    words = f"emulation: when the processors of jobs were free again is known of {known / 30:.0%} of the jobs that ran only"
+    assert (found["error_reasons"].get("wait_mean") == words) == (known < 27)
+    assert found["validity"]["freed_known"] == pytest.approx(known / 30, abs=1e-6)
+    assert all((row["errors"]["wait_mean"]["emulation"] is None) == (known < 27) for row in found["classes"])
+
+
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     folder = queue_of(tmp_path).write()
     first, again = (run_results.results(folder, PROCESSORS, NODES, 10.0, {}).files for _ in range(2))

@@ -44,7 +44,7 @@ def collected(
     disagreements: list[str] | None = None,
     launch_cost: float = 0.0,
     clipped: int = 0,
-    freed: float | None = None,
+    freed: float | None = 0.01,
     **columns: list[Any],
 ) -> Collected:
     """Jobs of one processor, 600 s apart, that wait `wait` s from acceptance, `lag` s after they were due.
@@ -359,7 +359,7 @@ def test_few_long_jobs_that_are_most_of_the_load_have_a_bound(share: float, want
 @pytest.mark.parametrize(("known", "wanted"), [(900, "valid"), (899, "inconclusive"), (1, "inconclusive")])
 @pytest.mark.parametrize(("name", "words"), [("stretch", "run-time stretch is known of"), ("freed", "when processors were free")])
 def test_a_figure_of_few_jobs_is_not_measured(name: str, words: str, known: int, wanted: str) -> None:
-    run = waiting(freed=0.01)
+    run = waiting()
     few = run.evidence.with_columns(pl.when(pl.col("id") <= known).then(name).alias(name))
     found = verdict(Collected(**{**vars(run), "evidence": few}))
     assert (found["verdict"], found[f"{name}_known"]) == (wanted, known / 1000)
@@ -390,10 +390,16 @@ def test_figures_that_could_not_be_measured() -> None:
     assert (found["verdict"], found["reasons"]) == ("inconclusive", ["the daemons' error messages were not counted"])
     unknown = Collected(**{**vars(run), "evidence": run.evidence.with_columns(stretch=pl.lit(None, pl.Float64))})
     assert verdict(unknown)["reasons"] == ["run-time stretch could not be measured: no job completed in its first run"]
-    for name, words in (("launch_cost_reason", "what a launch costs could"), ("freed_reason", "when the processors of jobs were")):
-        [reason] = verdict(Collected(**{**vars(run), name: "why"}))["reasons"]
-        assert reason.startswith(words) and reason.endswith(": why")
-    assert verdict(Collected(**{**vars(run), "freed_reason": NEVER_TOLD}))["valid"], "OpenPBS has no such record"
+    [reason] = verdict(Collected(**{**vars(run), "launch_cost_reason": "why"}))["reasons"]
+    assert reason.startswith("what a launch costs could") and reason.endswith(": why")
+
+
+@pytest.mark.parametrize("reason", ["", NEVER_TOLD, "why"])
+def test_completions_that_were_not_measured_are_not_known_to_be_short(reason: str) -> None:
+    found = verdict(Collected(**{**vars(waiting(freed=None)), "freed_reason": reason}))
+    assert found["verdict"] == "inconclusive"
+    words = "when the processors of jobs were free again is not known"
+    assert found["reasons"] == [f"{words}: {reason or 'no job has a record of it'}"]
 
 
 def test_the_clock_of_jobs_that_come_together_is_measured_by_their_ends() -> None:
