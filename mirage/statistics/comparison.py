@@ -23,7 +23,16 @@ from mirage.statistics.bootstrap import Blocks, Floats
 from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, emulation_error, hindrance, is_invalid, judge
 from mirage.statistics.comparison_text import Finding, verdict
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
-from mirage.statistics.resampled_metrics import CLASS_METRICS, Draws, cells_of, classes_of, quantiles, sums_of, together
+from mirage.statistics.resampled_metrics import (
+    CLASS_METRICS,
+    Draws,
+    cells_of,
+    classes_of,
+    fewest_jobs,
+    quantiles,
+    sums_of,
+    together,
+)
 from slurm_mirage.base.errors import WrongUse
 
 RESAMPLES = 2000
@@ -205,7 +214,7 @@ class _Comparison:
         reasons = {run.folder: run.metrics["null_reasons"].get(name, "not computed") for run in self.runs}
         missing = {run.folder: reasons[run.folder] for run, value in zip(self.runs, values, strict=True) if value is None}
         known = np.array([math.nan if value is None else value for value in values], np.float64)
-        by_jobs = name in self.whole.names and not missing
+        by_jobs = name in self.whole.names and not missing and self.blocks.jobs >= fewest_jobs(name)
         group = self.whole if by_jobs else _Group([name], known[:, None], np.empty((0, 0, 0)), math.nan)
         return {
             "unit": metric.unit,

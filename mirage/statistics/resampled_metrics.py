@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from mirage.statistics.bootstrap import Floats
 
 CLASS_METRICS = ("wait_mean", "bounded_slowdown_mean")
 """Metrics that are compared for each class too: means over all of its jobs."""
+_BEYOND = 10  # jobs
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,13 @@ def quantiles() -> list[dict[str, Quantile]]:
     """The metrics that are quantiles over all jobs, by name, those of the same quantity together."""
     formulas = {name: metric.formula for name, metric in METRICS.items()}
     return by_quantity({name: one for name, one in formulas.items() if isinstance(one, Quantile) and one.jobs is ALL})
+
+
+def fewest_jobs(name: str) -> int:
+    """Fewest jobs whose resamples tell the chance of a metric: for a quantile those of which ten are beyond it. Of fewer it is
+    close to the longest value, for which resampling fails."""
+    formula = METRICS[name].formula
+    return math.ceil(round(_BEYOND / (1 - formula.share), 6)) if isinstance(formula, Quantile) else 0
 
 
 @dataclass(frozen=True)

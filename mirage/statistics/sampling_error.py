@@ -11,7 +11,7 @@ import polars as pl
 from mirage.metrics.formulas import Quantity, Settings, expression
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.statistics import bootstrap, inference
-from mirage.statistics.resampled_metrics import quantiles, sums_of
+from mirage.statistics.resampled_metrics import fewest_jobs, quantiles, sums_of
 
 FEWEST_JOBS = 10
 MOST_JOBS = 20_000
@@ -20,6 +20,7 @@ TOO_FEW = f"fewer than {FEWEST_JOBS} jobs"
 TOO_MANY = f"more than {MOST_JOBS:,} jobs: resampling them would take longer than the metrics"
 NOT_OVER_JOBS = "the metric is no mean, ratio or quantile over jobs"
 NO_DRAWS = "too few resamples of the jobs have a value"
+ALL_EQUAL = "all resamples of the jobs have the same value"
 
 _RESAMPLES, _SEED = 1000, 1
 
@@ -52,8 +53,18 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
     found: dict[str, float | str] = dict.fromkeys(METRICS, NOT_OVER_JOBS)
     for column, name in enumerate([*sums.above, *(name for group in groups for name in group)]):
         chance = inference.of_jobs(draws[:, column], blocks.number)
-        found[name] = NO_DRAWS if chance is None else chance.half_width((1 - bootstrap.LEVEL) / 2)
+        if jobs.height < (fewest := fewest_jobs(name)):
+            found[name] = too_few(fewest)
+        elif chance is None or not chance.error:
+            found[name] = NO_DRAWS if chance is None else ALL_EQUAL
+        else:
+            found[name] = chance.half_width((1 - bootstrap.LEVEL) / 2)
     return found
+
+
+def too_few(fewest: int) -> str:
+    """The reason why a metric of fewer jobs has no half width."""
+    return f"fewer than {fewest:,} jobs"
 
 
 def _column(jobs: pl.DataFrame, quantity: Quantity, settings: Settings) -> bootstrap.Floats:

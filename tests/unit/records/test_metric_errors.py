@@ -153,6 +153,27 @@ def test_too_few_or_too_many_jobs_have_no_interval(jobs: int, reason: str) -> No
     assert reason in found["error_reasons"]["wait_mean"]
 
 
+@pytest.mark.parametrize(("name", "fewest"), [("wait_median", 20), ("wait_p90", 100), ("wait_p95", 200), ("wait_p99", 1000)])
+def test_a_quantile_needs_ten_jobs_beyond_it(name: str, fewest: int) -> None:
+    waits = np.random.default_rng(1).exponential(600, fewest)
+    submit = 60.0 * np.arange(fewest)
+    frame = pl.concat([jobs_of(jobs=20, nodes=8, cpus=4)] * (fewest // 20)).with_columns(
+        id=np.arange(fewest) + 1, submit=submit, start=submit + waits, end=submit + waits + 100
+    )
+    enough, short = (metric_errors.of_schedule(some, metrics.compute(some, 32, 8)) for some in (frame, frame.head(fewest - 1)))
+    assert enough["errors"][name]["jobs"] > 0
+    assert short["errors"][name]["jobs"] is None and f"jobs: fewer than {fewest:,} jobs" in short["error_reasons"][name]
+
+
+def test_equal_waits_tell_nothing_of_other_jobs() -> None:
+    submit = 600.0 * np.arange(50)
+    frame = jobs_of(jobs=50, nodes=8, cpus=4).with_columns(submit=submit, start=submit, end=submit + 100)
+    found = metric_errors.of_schedule(frame, metrics.compute(frame, 32, 8))
+    for name in ("wait_mean", "immediate_fraction"):
+        assert found["errors"][name]["jobs"] is None
+        assert sampling_error.ALL_EQUAL in found["error_reasons"][name]
+
+
 @pytest.mark.parametrize("jobs", [200, 5000])
 def test_the_interval_over_independent_jobs_is_that_of_their_mean(jobs: int) -> None:
     frame = jobs_of(jobs=jobs, nodes=8, cpus=4)

@@ -32,11 +32,17 @@ def pair(content: dict[str, Any], name: str = "wait_mean") -> dict[str, Any]:
     return only
 
 
+def test_a_quantile_is_resampled_where_ten_jobs_are_beyond_it() -> None:
+    content = compare(campaign(1, 199), seed=1, resamples=50)
+    for name, over in (("wait_median", ["jobs", "replicas"]), ("wait_p90", ["jobs", "replicas"]), ("wait_p95", ["replicas"])):
+        assert content["metrics"][name]["resampled"] == over
+
+
 def test_means_are_those_of_the_metrics() -> None:
     """The sums over jobs are another computation of what metrics.py computes."""
-    runtimes = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 7.0, 1000.0, 99_999.0], 60)
+    runtimes = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 7.0, 1000.0, 99_999.0], 1000)
     runs = [run_of(label, 1, one.jobs["start"].to_numpy() - one.jobs["submit"].to_numpy(), runtimes=runtimes)
-            for label, one in zip("ab", campaign(1, replicas=1), strict=True)]  # fmt: skip
+            for label, one in zip("ab", campaign(1, 1000, replicas=1), strict=True)]  # fmt: skip
     content = compare(runs, seed=1, resamples=50)
     for name in OVER_JOBS:
         assert content["metrics"][name]["resampled"] == ["jobs"], name
