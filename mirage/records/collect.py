@@ -50,6 +50,12 @@ from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
 from slurm_mirage.rm.registry import records_of
+from slurm_mirage.rm.slurm.clock_settings import over_time_limit
+from slurm_mirage.rm.slurm.records import configuration_of
+
+LIMIT_CHECK = 60.0
+"""Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
+itself is killed after KillWait, 30 s."""
 
 _JOB = ["id", "slurm_id"]
 _PLAN: Schema = {
@@ -94,8 +100,9 @@ class Collected:
     launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too long (Slurm truncates its start)
     suspended_apart: difference of sigsleep's and Slurm's times suspended, for jobs that were suspended and started once; null if
         only one of them is known
-    stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; null for
-        jobs that did not complete in their first execution
+    stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; of jobs killed
+        at their time limit beyond the limit, less what Slurm itself takes to kill them (`LIMIT_CHECK`, OverTimeLimit); null for
+        jobs that did not end in their first execution, in one of these ways
     limit: time limit
     slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
     own_end: the last end as sigsleep recorded it
@@ -174,7 +181,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
     joined = _with_launches(_verdicts(_with_submission(joined)), journal.launch_cost, clock)
-    evidence = _evidence(joined, time)
+    evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
     return Collected(
         jobs=_jobs(joined, time),
         suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
@@ -388,7 +395,8 @@ def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.D
     return joined.join(costs, on=["processors", "nodes"], how="left", nulls_equal=True, maintain_order="left")
 
 
-def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
+def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame:
+    """grace: virtual seconds beyond its limit after which a job may be killed."""
     held = col("s_end") - col("s_start")
     in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
     executed = (
@@ -399,6 +407,11 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         .otherwise(held - col("c_suspended"))
     )
     wanted = col("runtime_virtual") * time.second
+    limit = col("limit_minutes") * 60 * time.second
+    at_limit = (col("state") == "TIMEOUT") & (col("restarts") == 0)
+    beyond = time.length(held - col("v_suspended").fill_null(0)) - limit
+    late = pl.when(beyond > 0).then((beyond - grace * time.second).clip(0)).otherwise(beyond)
+    stretch = pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted).when(at_limit).then(late)
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
     apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_stopped") - col("c_suspended"))
     return joined.select(
@@ -412,8 +425,8 @@ def _evidence(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
         run_time=time.length(executed),
         launch=launch / time.clock.speed,
         suspended_apart=time.length(apart).abs(),
-        stretch=pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted),
-        limit=col("limit_minutes") * 60 * time.second,
+        stretch=stretch,
+        limit=limit,
         slurm_submit=time.trace(col("s_submit")),
         slurm_end=time.trace(col("s_end")),
         own_end=pl.when("recorded").then(time.trace(col("r_end"))),

@@ -145,8 +145,11 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> 
         start="s",
         end=pl.when(ran).then("f"),
         suspended=col("suspended").fill_null(0),
-        # Other jobs were killed, cancelled or put back in the queue: how long they ran does not follow from the workload.
-        wanted=pl.when(col("stretch").is_not_null() | ~ran).then(pl.coalesce("runtime", pl.lit(0.0))),
+        # Other jobs were cancelled or put back in the queue: how long they ran does not follow from the workload.
+        wanted=pl.when((col("state") == "TIMEOUT") & col("stretch").is_not_null())
+        .then((col("f") - col("s") - col("suspended").fill_null(0) - col("stretch")).clip(0))
+        .when(col("stretch").is_not_null() | ~ran)
+        .then(pl.coalesce("runtime", pl.lit(0.0))),
         freed="freed",
         limit="limit",
         leave=pl.when(~ran).then("end"),

@@ -54,11 +54,14 @@ class Stretch:
 
 
 def shares(collected: Collected, resolution: Resolution) -> pl.DataFrame:
-    """A row per job that completed in its first execution: processors, runtime, stretch (trace seconds), and this as a share of the
-    run time: measured, beyond_record (a second of Slurm's record), beyond_resolution (what the run resolves)."""
-    jobs = collected.jobs.select("id", "processors", "runtime").join(
-        collected.evidence.select("id", "stretch"), on="id", maintain_order="left"
+    """A row per job whose stretch is known: processors, runtime (up to the limit, of a job killed at it), stretch (trace seconds),
+    and this as a share of the run time: measured, beyond_record (a second of Slurm's record), beyond_resolution (what the run
+    resolves)."""
+    jobs = collected.jobs.select("id", "processors", "runtime", "state").join(
+        collected.evidence.select("id", "stretch", "limit"), on="id", maintain_order="left"
     )
+    until = pl.when(col("state") == "TIMEOUT").then(pl.min_horizontal("runtime", "limit")).otherwise("runtime")
+    jobs = jobs.select("id", "processors", "stretch", runtime=until)
     jobs = jobs.drop_nulls("stretch").filter(col("runtime") > 0)
     return jobs.with_columns(
         measured=relative(col("stretch"), col("runtime")),

@@ -48,17 +48,20 @@ def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
     made.slurm(cancelled, start=80.0, end=80.0, state="CANCELLED", ran=False)
     killed = made.job(due=30.0, runtime=500.0)
     made.record(killed, 43.0, 90.0, completed=False)
-    made.slurm(killed, start=40.0, end=95.0, state="TIMEOUT")
+    made.slurm(killed, start=40.0, end=95.0, state="CANCELLED")
+    late = made.job(due=200.0, runtime=900.0, limit_minutes=10)
+    made.slurm(late, start=210.0, end=210.0 + 600 + 60 + 40, state="TIMEOUT")
     run = made.collect()
     population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
     frame = metric_errors.delayed_jobs(run, run.jobs, population)
-    completed, waited, at_its_limit = frame.rows(named=True)
+    completed, waited, stopped, at_its_limit = frame.rows(named=True)
     assert completed["lag"] == near(10.0) and completed["due"] == near(ORIGIN)
     # Held for the launch before and after its 50 s: 3 s each.
     assert completed["wanted"] == 50 and completed["end"] - completed["start"] == pytest.approx(56, abs=1.5)
     assert (completed["allocated"], completed["limit"], completed["counted"]) == (4, 3600, True)
     assert waited["start"] is None and waited["leave"] == pytest.approx(ORIGIN + 80, abs=1) and not waited["counted"]
-    assert at_its_limit["wanted"] is None and at_its_limit["counted"]
+    assert stopped["wanted"] is None and stopped["counted"]
+    assert at_its_limit["wanted"] == pytest.approx(660, abs=1.5), "a minute is Slurm's own"
 
 
 def test_longer_launches_have_a_larger_budget(tmp_path: Path) -> None:

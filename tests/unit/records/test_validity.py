@@ -406,6 +406,26 @@ def test_stretch(tmp_path: Path) -> None:
     assert names == ["run-time stretch p1", "run-time stretch p99"]
 
 
+@pytest.mark.parametrize(
+    ("beyond", "configuration", "invalid"),
+    [(400.0, "", True), (30.0, "", False), (60.0, "", False), (-60.0, "", True), (400.0, "OverTimeLimit = 6 min\n", False)],
+)
+def test_jobs_that_are_killed_at_their_limit(tmp_path: Path, beyond: float, configuration: str, invalid: bool) -> None:
+    """Every second job has a limit of 600 s. Slurm may take a minute to kill it, and as long as OverTimeLimit says."""
+    made = RunFolder(tmp_path, speed=20.0)
+    (tmp_path / "scontrol.txt").write_text(configuration)
+    for pair in range(50):
+        due = 3000.0 * pair
+        number = made.job(due=due, runtime=1800.0, limit_minutes=10)
+        made.slurm(number, start=due + 0.4, end=due + 600.4 + beyond, state="TIMEOUT")
+        made.played(made.job(due=due + 1.0, runtime=600.0, processors=64), start=due + 1010.0)
+    found = verdict(made.collect())
+    assert found["stretch_known"] == 1
+    assert (found["verdict"] == "invalid") == invalid
+    words = [reason.startswith("run-time stretch of") for reason in found["reasons"]]
+    assert any(words) == invalid
+
+
 def test_clock_that_runs_at_another_speed(tmp_path: Path) -> None:
     made = RunFolder(tmp_path, speed=10.0)
     for job in range(20):

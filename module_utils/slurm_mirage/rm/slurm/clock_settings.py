@@ -10,6 +10,7 @@ Types and bounds are those of Slurm 22.05 (common/read_config.c, slurmctld/job_s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -95,7 +96,7 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
         if not one.word and (value := _times(key, followed.get(key, OMIT), one, speed)) is not None:
             followed[key] = value
     # In minutes. Only slurmctld's check of time limits reads it, backfill does not (job_mgr.c).
-    if minutes := round(LAUNCH * Decimal(str(speed)) / 60):
+    if minutes := over_time_minutes(speed):
         key = key_of("OverTimeLimit")
         given = followed.get(key, OMIT)
         followed[key] = min(minutes + math.ceil(_number(key, 0 if given == OMIT else given)), _UINT16)
@@ -109,6 +110,18 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
         if (value := followed.get(key_of(setting), OMIT)) is not None:
             followed[key_of(setting)] = _words(setting, value, followers, speed, largest)
     return followed
+
+
+def over_time_minutes(speed: float) -> int:
+    """What is added to OverTimeLimit for launches, in minutes."""
+    return round(LAUNCH * Decimal(str(speed)) / 60)
+
+
+def over_time_limit(configuration: str, speed: float) -> float:
+    """Seconds beyond its time limit that a job may run, as a slurm.conf or `scontrol show config` has them (OverTimeLimit), without
+    what `follow` adds for launches at `speed`."""
+    found = re.findall(r"^OverTimeLimit\s*=\s*(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return 60.0 * max(0, int(found[-1]) - over_time_minutes(speed)) if found else 0.0
 
 
 def followed(setting: str, value: int, speed: float) -> int:
