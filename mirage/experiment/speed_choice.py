@@ -187,7 +187,16 @@ def choose(demand: Demand, cost: Cost, thresholds: Thresholds) -> Choice:
     names = [name for name in bounds(demand, thresholds, 1.0) if _is_known(name, cost)]
     limits = tuple(_limit(name, demand, cost, thresholds) for name in names)
     smallest = min(limit.safe for limit in limits)
-    return Choice(min(FASTEST, max(1.0, rounded_down(smallest))), limits)
+    speed = min(FASTEST, max(1.0, rounded_down(smallest)))
+    # What a run resolves grows with the speed, so a figure can be beyond its bound at a speed below a limit.
+    while speed > 1 and not _all_hold(names, demand, cost, thresholds, speed):
+        speed = max(1.0, rounded_down(speed * (1 - 1e-6)))
+    return Choice(speed, limits)
+
+
+def _all_hold(names: Sequence[str], demand: Demand, cost: Cost, thresholds: Thresholds, speed: float) -> bool:
+    figures, allowed = predicted(demand, cost, speed), bounds(demand, thresholds, speed)
+    return all(figures[name] <= allowed[name] for name in names)
 
 
 def bounds(demand: Demand, thresholds: Thresholds, speed: float) -> dict[str, float]:

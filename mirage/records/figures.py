@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -61,7 +61,7 @@ def measure(
         "stretch_share_p50": whole.p50,
         "stretch_share_p99": whole.p99,
         "stretch_of_load": of_load(stretched),
-        "stretch_known": _known(collected, "stretch"),
+        "stretch_known": _known(collected, "stretch", ("COMPLETED", "TIMEOUT")),
         "stretch_classes": [
             {**of, "jobs": found.jobs, "p1": found.p1, "p50": found.p50_beyond, "p99": found.p99, "judged": _judged(found)}
             for of, found in by_class(stretched)
@@ -113,9 +113,16 @@ def _of_launches(collected: Collected) -> dict[str, Any]:
     }
 
 
-def _known(collected: Collected, name: str) -> float | None:
-    """Share of the jobs that ran of which the column `name` of the evidence is known; None if no job ran."""
-    ran = collected.jobs.drop_nulls("start").select("id")
+def _known(collected: Collected, name: str, ends: Sequence[str] = ()) -> float | None:
+    """Share of the jobs that ran of which the column `name` of the evidence is known; None if no job ran.
+
+    ends: only jobs that ended in one of these states in their first execution
+    """
+    ran = collected.jobs.drop_nulls("start").select("id", "state")
+    if ends:
+        once = collected.evidence.filter(col("restarts") == 0).select("id")
+        ran = ran.filter(col("state").is_in(ends)).join(once, on="id", how="semi")
+    ran = ran.select("id")
     return rounded(collected.evidence.join(ran, on="id", how="semi").select(col(name).is_not_null().mean()).item())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirage.experiment import speed_choice
@@ -252,6 +252,7 @@ def test_a_slower_host_never_gets_a_larger_speed(rows: list[Row], cost: Cost, mo
 
 @settings(max_examples=50, deadline=None)
 @given(jobs, costs)
+@example([(0.0, 1, 1)], Cost(0, 0.03125, 0.125, 0, 0, None))
 def test_the_bounds_hold_at_the_speed_that_is_picked(rows: list[Row], cost: Cost) -> None:
     demand = demand_of(rows)
     choice = choose(demand, cost, Thresholds())
