@@ -69,7 +69,12 @@ def _held(runs: pl.DataFrame, suspensions: pl.DataFrame | None) -> pl.DataFrame:
     numbered = runs.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
     stops = None
     if suspensions is not None:
-        within = (pl.col("suspend") < pl.col("f")) & (pl.col("resume") > pl.col("s"))
-        stops = suspensions.drop_nulls().join(numbered, on="job").filter(within).select("suspend", "resume", job="id")
+        # Executions of a job follow each other: a suspension is one of the last that had begun.
+        begun = (
+            suspensions.drop_nulls()
+            .sort("suspend")
+            .join_asof(numbered.sort("s"), left_on="suspend", right_on="s", by="job", strategy="backward", check_sortedness=False)
+        )
+        stops = begun.filter(pl.col("suspend") < pl.col("f")).select("suspend", "resume", job="id")
     held = holdings(numbered, stops, None)
     return held.join(numbered.select("id", "job"), on="id").select("begin", "end", "p", "c", id="job")

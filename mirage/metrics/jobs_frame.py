@@ -117,11 +117,26 @@ def suspensions_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:
     """
     origin = min((record.submission_ns for record in records), default=0)
     rows = [
-        (record.id, *((instant - origin) / 1e9 if instant else None for instant in period))
-        for record in records
+        (number, *((instant - origin) / 1e9 if instant else None for instant in period))
+        for number, record in zip(_numbers(records), records, strict=True)
         for period in record.suspensions
     ]
     return pl.DataFrame(rows, schema=SUSPENSIONS_SCHEMA, orient="row")
+
+
+def _key(record: Record) -> str:
+    """What the records of one submission have in common."""
+    return f"{record.id} {record.slurm_job_id} {record.submission_ns}"
+
+
+def _numbers(records: Sequence[Record]) -> list[int]:
+    """The job's number of each record. Where several submissions have one number, as in a log of several runs, the submissions are
+    numbered from 1 on instead, in order of their first records: other tables refer to a job by its number."""
+    keys = [_key(record) for record in records]
+    places = {key: place for place, key in enumerate(dict.fromkeys(keys), 1)}
+    if len(places) == len({record.id for record in records}):
+        return [record.id for record in records]
+    return [places[key] for key in keys]
 
 
 def _runs(records: Sequence[Record]) -> pl.DataFrame:
@@ -136,9 +151,9 @@ def _runs(records: Sequence[Record]) -> pl.DataFrame:
 
     return pl.DataFrame(
         {
-            "key": [f"{record.id} {record.slurm_job_id} {record.submission_ns}" for record in records],
+            "key": [_key(record) for record in records],
             "restart": [record.restart for record in records],
-            "id": [record.id for record in records],
+            "id": _numbers(records),
             "submit": [record.submission_ns - origin for record in records],
             "start": [record.start_ns - origin for record in records],
             "end": [record.end_ns - origin for record in records],
