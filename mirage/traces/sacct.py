@@ -221,9 +221,9 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:
-    """The SWF header: Unix time of the first submission, and the names of queues (QOS) and partitions by number."""
+    """The SWF header: Unix time of the first submission (0: unknown), and the names of queues (QOS) and partitions by number."""
     first = facts.select(pl.col("submit").min()).item()
-    header = {"UnixStartTime": f"{first:.0f}", "Conversion": "from sacct; its times, taken as UTC"}
+    header = {"UnixStartTime": f"{first or 0:.0f}", "Conversion": "from sacct; its times, taken as UTC"}
     for label, column in (("Queue", "QOS"), ("Partition", "Partition")):
         names = facts[column].drop_nulls().unique().sort().to_list()
         if names:

@@ -396,3 +396,9 @@ def test_real_sample() -> None:
     assert frame.select(swf.COLUMNS).rows() == [job] * 5
     assert frame["suspended"].to_list() == [0] * 5
     assert frame["nodes"].to_list() == [1] * 5
+
+
+def test_a_log_without_any_submission_has_no_jobs() -> None:
+    data = b"JobID|State|Submit|Start|End|AllocCPUS\n7|COMPLETED||2026-03-01T10:00:31|2026-03-01T11:00:30|8\n"
+    frame, header, notes, _ = sacct.parse_sacct(data, "log")
+    assert (frame.height, header["UnixStartTime"], notes["submission_unknown"]) == (0, "0", 1)
