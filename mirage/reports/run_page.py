@@ -117,7 +117,9 @@ def main_table(run: Run) -> Table:
 
 def _main_words(run: Run) -> str:
     errors = ERRORS if run.metrics.get("errors") else ""
-    return " ".join(filter(None, [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)]))
+    return " ".join(
+        filter(None, [f"{sentence[0].upper()}{sentence[1:]}." for sentence in parts_of(run.metrics)] + [errors, _log_words(run)])
+    )
 
 
 def _log_words(run: Run) -> str:
