@@ -94,11 +94,13 @@ def c_library_calls(one: Under, *arguments: object) -> dict[str, int]:
 @given(speed=SPEEDS, real=st.integers(0, 2**62), virtual=st.integers(0, 2**62), instant=st.integers(1, 2**63 - 1))
 @example(speed=1e-9, real=0, virtual=0, instant=2**63 - 1)
 @example(speed=1000.0, real=1, virtual=2**62, instant=1)
+@example(speed=1e-9, real=16_504_999_961_873, virtual=0, instant=9_223_372_036_854_759_304)
 def test_the_real_instant_of_a_deadline(under: Callable[..., Under], speed: float, real: int, virtual: int, instant: int) -> None:
-    """It is the first real instant at or after the deadline. Instants before 1970 are replaced by the first nanosecond of 1970."""
+    """It is the first real instant at or after the deadline. Instants before 1970 are replaced by the first nanosecond of 1970, and
+    those that time_t cannot hold by the last nanosecond that it can."""
     one = under(speed, real, virtual)
     values = c_library_calls(one, "until", instant)
-    expected_ns = max(1, one.clock.real_at(instant))
+    expected_ns = min(max(1, one.clock.real_at(instant)), 2**63 * SECOND - 1)
     assert (values["clock"], values["absolute"]) == (0, 1)
     assert (values["seconds"], values["nanoseconds"]) == divmod(expected_ns, SECOND)
 
