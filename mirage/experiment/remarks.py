@@ -9,7 +9,7 @@ import polars as pl
 from mirage.experiment import site
 from mirage.experiment.prepare import SLACK, Prepared, speed_of
 from mirage.knobs.parse import MAX_SPEED, format_number
-from mirage.knobs.resolve import GENERATED_SPEED
+from mirage.knobs.resolve import generated_speed
 from mirage.terminal.screen import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
@@ -58,8 +58,9 @@ WAITS_AND_REQUESTS = {
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
     notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
-    if run.knobs["SPEED"] == GENERATED_SPEED and not (run.knobs["TRACE"] or run.knobs["MODEL"]):
-        lines.append(f"SPEED={GENERATED_SPEED}, as the workload is generated; SPEED=1 plays it in real time")
+    speed = generated_speed(run.knobs["SHRINK"])
+    if run.knobs["SPEED"] == speed != 1 and not (run.knobs["TRACE"] or run.knobs["MODEL"]):
+        lines.append(f"SPEED={format_number(speed)}, as the workload is generated; SPEED=1 plays it in real time")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
     lines += sizes_and_presets(run.workload)

@@ -23,7 +23,7 @@ GIVEN = "MIRAGE_GIVEN"
 SLURM_VARIABLES = ("SLURM_CONF",)
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
-# Speed of the workload that these targets generate without TRACE and MODEL: its jobs run and wait for minutes.
+# These targets generate a workload without TRACE and MODEL, whose jobs run and wait for minutes, and play it at this speed.
 GENERATED_SPEED, GENERATED_FOR = Decimal(20), ("experiment", "compare")
 
 
@@ -42,7 +42,7 @@ def parse(name: str, text: str, origin: str = "") -> Value:
 def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
     """Values of all knobs, from the environment and the defaults. An empty value is the default, as with make's own `?=`.
 
-    target: the target of the Makefile. experiment and compare play their generated workload faster than a log (GENERATED_SPEED).
+    target: the target of the Makefile. experiment and compare play their generated workload faster than a log (`generated_speed`).
 
     Raises WrongUse for the first misspelt name or wrong value.
     """
@@ -57,7 +57,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     if target in GENERATED_FOR and not (values["TRACE"] or values["MODEL"] or environ.get("SPEED")):
-        values["SPEED"] = GENERATED_SPEED
+        values["SPEED"] = generated_speed(values["SHRINK"])
     if values["SLURM_CONF"]:
         _read_site_machine(values, environ)
     if isinstance(machine := values["CLASSES"], Machine):
@@ -67,6 +67,15 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         _check_size(machine)
         values |= {"NODES": machine.nodes, "CPUS": None}
     return values
+
+
+def generated_speed(shrinks: Value) -> Decimal:
+    """Default of SPEED for the generated workload: less for shrunk jobs, as delays in real time are a larger part of their times.
+
+    shrinks: SHRINK, one or several percentages, of which the smallest decides
+    """
+    assert isinstance(shrinks, tuple)
+    return min(GENERATED_SPEED, max(Decimal(1), GENERATED_SPEED * min(shrinks) / 100))
 
 
 def _refuse_unknown(given: list[str]) -> None:

@@ -297,7 +297,8 @@ TABLE = (
         "1",
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), or auto",
-        "how many times faster all of Slurm sees time pass; auto (experiment): the largest valid one; without TRACE and MODEL: 20",
+        "how many times faster all of Slurm sees time pass; auto (experiment): the largest valid one; without TRACE and MODEL 20 "
+        "(with SHRINK below 100 that much less)",
         _BUILD,
         is_input=True,
         group=TIME,

@@ -119,7 +119,10 @@ def test_an_empty_value_is_the_default() -> None:
     ("given", "target", "speed"),
     [
         ({}, "experiment", 20),
-        ({"SHRINK": "50", "JOBS": "40"}, "compare", 20),
+        ({"SHRINK": "50", "JOBS": "40"}, "compare", 10),
+        ({"SHRINK": "100:60:20"}, "experiment", 12),
+        ({"SHRINK": "0.2"}, "experiment", 1),
+        ({"SHRINK": "300"}, "experiment", 20),
         ({"SPEED": "1"}, "experiment", 1),
         ({"SPEED": "auto"}, "experiment", "auto"),
         ({"TRACE": "log.swf"}, "experiment", 1),
