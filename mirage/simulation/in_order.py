@@ -15,31 +15,25 @@ Times = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
 def postponements(submit: Times, processors: Numbers, held: Times, start: Times, machine: int) -> Times:
     """For how long each job's start was postponed beyond the instant at which it was submitted, the job before it could start, and
     enough processors were free. Seconds, 0 or more.
 
     Arrays have an element per job, in order of the starts. held: seconds for which it held its processors.
     """
-    found = np.empty(submit.size)
-    ends, free, earliest = [(np.inf, 0)], machine, -np.inf
-    for job in range(submit.size):
-        earliest = max(earliest, submit[job])
-        while ends[0][0] <= earliest:
-            free += heapq.heappop(ends)[1]
-        while free < processors[job] and ends[0][0] < np.inf:
-            end, width = heapq.heappop(ends)
-            earliest, free = max(earliest, end), free + width
-        found[job] = max(start[job] - earliest, 0.0)
-        free -= processors[job]
-        heapq.heappush(ends, (max(start[job], earliest) + held[job], processors[job]))
+    found: Times = _in_order(submit, processors, held, start, machine, True)
+    return found
+
+
+def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, machine: int) -> Times:
+    """The inverse of `postponements`: the starts, in this order, each postponed by so much."""
+    found: Times = _in_order(submit, processors, held, postponed, machine, False)
     return found
 
 
 @njit(cache=True, nogil=True)
-def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, machine: int) -> Times:
-    """The inverse of `postponements`: the starts, in this order, each postponed by so much."""
+def _in_order(submit: Times, processors: Numbers, held: Times, given: Times, machine: int, are_starts: bool) -> Times:
+    """`postponements` of the given starts, or `starts` of the given postponements."""
     found = np.empty(submit.size)
     ends, free, earliest = [(np.inf, 0)], machine, -np.inf
     for job in range(submit.size):
@@ -49,7 +43,8 @@ def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, ma
         while free < processors[job] and ends[0][0] < np.inf:
             end, width = heapq.heappop(ends)
             earliest, free = max(earliest, end), free + width
-        found[job] = earliest + postponed[job]
+        start = max(given[job], earliest) if are_starts else earliest + given[job]
+        found[job] = start - earliest if are_starts else start
         free -= processors[job]
-        heapq.heappush(ends, (found[job] + held[job], processors[job]))
+        heapq.heappush(ends, (start + held[job], processors[job]))
     return found
