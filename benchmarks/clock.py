@@ -21,7 +21,7 @@ import polars as pl
 from polars import col
 
 from benchmarks.clock_error import Deviation, deviations, exceeding, paired_noise, trend
-from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, end_properly, markdown
+from benchmarks.figures import RESULTS, Benchmark, Check, Figures, Skipped, markdown
 from mirage import RESULTS as RUNS
 from mirage.experiment.endings import Ending
 from mirage.knobs.table import BY_NAME
@@ -334,20 +334,9 @@ def select(arguments: Sequence[str], environment_trace: str = "") -> Selection:
 
 def main() -> int:
     """Entry point. Returns 0 if all selected runs finished and the bounds hold."""
-    end_properly()
-    try:
-        selection = select(sys.argv[1:], os.environ.get("TRACE", ""))
-    except ValueError as error:
-        print(f"wrong use: {error}")
-        return 2
-    try:
-        return 0 if Benchmark("clock", "the error of the virtual clock", lambda: measure(selection), report, checks).run() else 1
-    except RuntimeError as error:
-        print(f"failed: {error}")
-        return 1
-    except KeyboardInterrupt:
-        print("failed: interrupted; run the same command again to resume")
-        return 1
+    return Benchmark("clock", "the error of the virtual clock", measure, report, checks).main_of_runs(
+        lambda: select(sys.argv[1:], os.environ.get("TRACE", ""))
+    )
 
 
 if __name__ == "__main__":

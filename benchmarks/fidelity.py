@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks import fidelity_differences as differences
 from benchmarks.clock import call, ending_of
 from benchmarks.fidelity_workload import CONFIGS, MACHINE, to_swf, workload
-from benchmarks.figures import RESULTS, Benchmark, Figures, end_properly, markdown
+from benchmarks.figures import RESULTS, Benchmark, Figures, markdown
 from mirage import RESULTS as RUNS
 from mirage.terminal.screen import about
 from mirage.traces.swf import write_swf
@@ -157,20 +157,7 @@ def _number(name: str, value: object) -> object:
 
 def main() -> int:
     """Entry point. Returns 0 if all selected runs finished."""
-    end_properly()
-    try:
-        selection = select(sys.argv[1:])
-    except ValueError as error:
-        print(f"wrong use: {error}")
-        return 2
-    try:
-        return 0 if Benchmark("fidelity", "start times beside a simulation", lambda: measure(selection), report).run() else 1
-    except RuntimeError as error:
-        print(f"failed: {error}")
-        return 1
-    except KeyboardInterrupt:
-        print("failed: interrupted; run the same command again to resume")
-        return 1
+    return Benchmark("fidelity", "start times beside a simulation", measure, report).main_of_runs(lambda: select(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,8 @@ def no_checks(figures: Figures) -> list[Check]:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark. `measure` takes whole numbers (sizes); `report` and `checks` turn its figures into a text and into bounds."""
+    """A benchmark. `measure` takes whole numbers (sizes) or a selection of runs; `report` and `checks` turn its figures into a
+    text and into bounds."""
 
     name: str
     title: str
@@ -90,7 +91,7 @@ class Benchmark:
         """Path of the file with the figures."""
         return RESULTS / f"{self.name}.json"
 
-    def run(self, *sizes: int, **options: int) -> bool:
+    def run(self, *sizes: Any, **options: int) -> bool:
         """Measure, write results/bench/NAME.json and print the tables. Returns whether it ran and all bounds hold."""
         print(f"\n{self.name}: {self.title}", flush=True)
         try:
@@ -122,6 +123,27 @@ class Benchmark:
             print("wrong use: the arguments must be whole numbers, and options such as --idle=60")
             return 2
         return 0 if self.run(*sizes, **numbers) else 1
+
+    def main_of_runs(self, select: Callable[[], object]) -> int:
+        """Entry point of a benchmark of runs that are kept, so that the same command goes on after an interruption.
+
+        select: what `measure` is given, from the arguments; a ValueError says what these may be. Returns 0 if all selected runs
+        finished and the bounds hold.
+        """
+        end_properly()
+        try:
+            selection = select()
+        except ValueError as error:
+            print(f"wrong use: {error}")
+            return 2
+        try:
+            return 0 if self.run(selection) else 1
+        except RuntimeError as error:
+            print(f"failed: {error}")
+            return 1
+        except KeyboardInterrupt:
+            print("failed: interrupted; run the same command again to resume")
+            return 1
 
 
 def end_properly() -> None:
