@@ -345,15 +345,15 @@ class Lane:
         self.complete(run)
         return ended
 
-    def complete(self, run: str = "") -> None:
-        """Check that each job of the plan is in jobs.csv exactly once, that none is lost, and that none ran to its end twice."""
+    def complete(self, run: str = "", jobs: int = JOBS) -> None:
+        """Check that each of the `jobs` is in jobs.csv exactly once, that none is lost, and that none ran to its end twice."""
         folder = self.results(run)
         missing = [name for name in ("plan.csv", "jobs.csv", "metrics.json", "status.json") if not (folder / name).exists()]
         if missing:
             raise Wrong(f"the run left no {' and no '.join(missing)}")
         planned = Counter(row["id"] for row in _rows(folder / "plan.csv"))
         found = Counter(row["id"] for row in _rows(folder / "jobs.csv"))
-        if planned != found or len(planned) != JOBS:
+        if planned != found or len(planned) != jobs:
             raise Wrong(f"{planned.total()} jobs planned, in jobs.csv: lost {planned - found}, doubled {found - planned}")
         lost = read_json(folder / "metrics.json")["jobs"]["lost"]
         if lost:
