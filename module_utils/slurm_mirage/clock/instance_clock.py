@@ -39,6 +39,11 @@ def library(directory: Path) -> Path:
     return directory / "lib/virtual_clock.so"
 
 
+def coordinator(directory: Path) -> Path:
+    """Return the path of the program that keeps the time of an event clock."""
+    return directory / "lib/clock_coordinator"
+
+
 def current(directory: Path) -> Clock | EventClock | None:
     """Return the instance's virtual clock; None when it runs in real time. Raises WrongUse when the file is malformed."""
     content = read_line(directory)
