@@ -24,6 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef BPF_ATOMIC /* headers before Linux 5.12 */
+#define BPF_ATOMIC 0xc0
+#define BPF_FETCH 0x01
+#define BPF_XCHG (0xe0 | BPF_FETCH)
+#endif
+
 enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 128 };
 
 /* Shared with the BPF programs, mapped from an array with one element. */
