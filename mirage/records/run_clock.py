@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-EVENT = "event"
+from slurm_mirage.clock import event_clock
+
+EVENT = event_clock.SPEED
 """Value of SPEED, and of clock_kind in run.json."""
 
 
