@@ -147,7 +147,7 @@ def _listed(kills: Counter[str]) -> str:
 
 @fault(
     "clock-kills",
-    "SPEED=event; SIGKILL, or SIGSTOP for up to 5 s, to random processes: coordinator, slurmctld, slurmd, slurmstepd, jobs; 8 times",
+    "SPEED=event; 8 times SIGKILL, or SIGSTOP for up to 5 s, to a coordinator, slurmctld, slurmd, slurmstepd or job at random",
     "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
     quick=True,
 )
