@@ -11,20 +11,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from mirage.experiment import configuration, launch_costs, preflight, runs
+from mirage.experiment import clock_choice, configuration, launch_costs, preflight, run_length, runs
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.prepare import Prepared, Source, in_both_times, machine_of, number_of, source, whole_of
+from mirage.experiment.prepare import Prepared, Source, machine_of, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import Screen, about
@@ -104,7 +103,7 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
     """
     if not knobs["CONFIGS"]:
         return _again(knobs, screen)
-    return Campaign.of(knobs).run(screen)
+    return Campaign.of(knobs, clock_choice.chosen(knobs, screen)).run(screen)
 
 
 def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
@@ -170,8 +169,8 @@ class Campaign:
     is_default: bool = False
 
     @classmethod
-    def of(cls, knobs: dict[str, Value]) -> Campaign:
-        """Check the knobs and prepare the workload. Raises WrongUse."""
+    def of(cls, knobs: dict[str, Value], speed: Value = None) -> Campaign:
+        """Check the knobs and prepare the workload. speed: as it is played (clock_choice.py), by default SPEED. Raises WrongUse."""
         inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
@@ -181,8 +180,8 @@ class Campaign:
         except WrongUse as error:
             raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
-        base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
-        prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
+        base = Prepared.make(knobs | {"CONFIG": names[0], "SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
+        prepared = {name: replace(base, knobs=base.knobs | {"CONFIG": name}) for name in names}
         is_default = knobs["REPLICAS"] is None
         knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(names))}
         inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
@@ -287,13 +286,12 @@ class Campaign:
         screen.say(f"each run: {base.announcement()}")
         done = len(self.parts) - len(self._left())
         one = _estimate(base)
-        takes = (
-            in_both_times(base.estimate() * len(self._left()), None) if one is None else f"about {about(one * len(self._left()))}"
-        )
+        left = len(self._left())
+        takes = run_length.in_words(AUTO, base.estimate() * left, 0) if one is None else f"about {about(one * left)}"
         each = "" if one is None else f" of about {about(one)}"
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
-        left = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
-        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{left} if no job waits for others")
+        rest = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
+        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{rest} if no job waits for others")
         replicas = whole_of(self.knobs["REPLICAS"])
         if self.is_default:
             why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"
@@ -333,14 +331,14 @@ class Campaign:
                     return Ending(ending.word, f"{part.folder.name}: {ending.message}")
         return None
 
-    def _speed(self, use: InstanceUse, screen: Screen) -> Decimal:
+    def _speed(self, use: InstanceUse, screen: Screen) -> Value:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
         cycles may limit the speed."""
         configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
         backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 
-        def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+        def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
             variables = {**replay_variables(prepared, speed, run, results), **more}
             use.play("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
 
@@ -350,7 +348,6 @@ class Campaign:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
-        assert isinstance(speed, Decimal)
         if is_new:
             inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
             what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)

@@ -10,18 +10,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import launch_costs, preflight, report, runs, site, sweep
+from mirage.experiment import clock_choice, launch_costs, preflight, report, run_length, runs, site, sweep
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
-from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
+from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import table
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
@@ -44,7 +44,8 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
-    prepared = [Prepared.make(knobs, order.source.trace, shrink) for shrink in shrinks]
+    played = knobs | {"SPEED": clock_choice.chosen(knobs, screen)}
+    prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in shrinks]
     name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
@@ -120,7 +121,8 @@ def _play_sweep(
     left = sum(run.estimate() for (run, _), end in zip(parts, done, strict=True) if end is None)
     if not parent.exists():
         preflight.before_2038(order.knobs, left)
-    takes = f"about {about(left)}" if order.knobs["SPEED"] == 1 else in_both_times(left, speed_of(order.knobs))
+    jobs = sum(run.workload.jobs.height for (run, _), end in zip(parts, done, strict=True) if end is None)
+    takes = run_length.in_words(parts[0][0].knobs["SPEED"], left, jobs)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs, {takes}")
     if not parent.exists():
@@ -183,13 +185,13 @@ def _execute(
 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse, campaign: Path | None) -> Ending:
-    def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+    def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
         use.play("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
-        if order.knobs["SPEED"] != speed:
+        if prepared.knobs["SPEED"] != speed:
             prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)

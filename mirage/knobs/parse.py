@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from mirage.knobs import machine, slurm_source
 from mirage.knobs.machine import Machine
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.records.run_clock import EVENT
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
 Parser = Callable[[str], Value]
@@ -20,6 +21,8 @@ MAX_SHRINK = 10_000
 MAX_SPEED = 100_000
 # Per cent of the baseline's mean. Half of it or twice it is no equivalence.
 MAX_MARGIN = 50
+# Value of SPEED: the clock is chosen for the run.
+AUTO = "auto"
 # Runs of one sweep.
 MAX_SWEEP = 1000
 
@@ -154,8 +157,8 @@ def margin(text: str) -> Decimal:
 
 
 def speed(text: str) -> Decimal | str:
-    """Parse the factor of the virtual clock, or `auto`. A factor has at most nine decimals, as in the clock's file."""
-    if text == "auto":
+    """Parse the factor of the virtual clock, or EVENT or AUTO. A factor has at most nine decimals, as in the clock's file."""
+    if text in (EVENT, AUTO):
         return text
     factor = number(text)
     if not 0 < factor <= MAX_SPEED or factor != round(factor, 9):
