@@ -107,9 +107,15 @@ options:
     description:
       - Speed of the virtual clock of slurmctld, the slurmd and the jobs, relative to real time. When it changes, the daemons are
         restarted, and virtual time continues without a jump.
-      - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory).
-    type: float
-    default: 1.0
+      - V(event) is the event clock, which stands while the host works and jumps while nothing does. It is for one host.
+      - A speed other than 1 needs the library C(lib/virtual_clock.so) in O(directory), the event clock the program
+        C(lib/clock_coordinator), too.
+    type: str
+    default: '1'
+  charge:
+    description: Whether slurmctld's own processor time counts in the time of the event clock.
+    type: bool
+    default: false
   clock:
     description:
       - On a host that is not the head, the content of the head's clock file (C(state/clock)), to be used on this host. Empty means
@@ -176,6 +182,8 @@ from ansible.module_utils.slurm_mirage.base.disk import no_space, out_of_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.files import file_digest, undamaged_json, write_json
 from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.clock.clock import Clock
+from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
 from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
@@ -209,23 +217,39 @@ def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
         wide_steps=parameters["wide_steps"],
         database_port=parameters["database_port"],
         mariadbd=parameters["mariadbd"],
+        event_clock=parameters["speed"] == SPEED,
     )
 
 
-def clock_of(directory: Path, speed: float, line: str | None = None) -> dict[str, Any]:
-    """Settings of the daemons' clock. line: content of the head's clock file.
+def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the daemons' clock (`Spec.clock`).
 
-    Raises WrongUse if the library for a speed other than 1 is missing.
+    Raises WrongUse if the speed is none, if a program that it needs is missing, or for an event clock on several hosts.
     """
-    library = instance_clock.library(directory)
-    if speed != 1 and not library.exists():
-        raise WrongUse(
-            f"{library} is not there; the role virtual_clock builds it, and has to run before",
-            parameter="speed",
-            value=f"{speed:g}",
-        )
+    speed, line = speed_of(parameters["speed"]), parameters["clock"]
+    programs = [instance_clock.library(directory)] if speed != 1 else []
+    if speed == SPEED:
+        if line is not None or parameters["addresses"]:
+            raise WrongUse("event is for a cluster on one host; on several hosts the speed has to be a number", parameter="speed")
+        programs.append(instance_clock.coordinator(directory))
+    for program in programs:
+        if not program.exists():
+            raise WrongUse(
+                f"{program} is not there; the role virtual_clock builds it, and has to run before",
+                parameter="speed",
+                value=parameters["speed"],
+            )
     head_clock = {} if line is None else {"line": line}
-    return {"speed": speed, "library": file_digest(library), **head_clock}
+    charge = {"charge": parameters["charge"]} if speed == SPEED else {}
+    return {"speed": speed, "library": file_digest(instance_clock.library(directory)), **charge, **head_clock}
+
+
+def speed_of(text: str) -> float | str:
+    """The speed of a clock, a number or SPEED. Raises WrongUse."""
+    try:
+        return SPEED if text == SPEED else Clock(speed=float(text)).speed
+    except ValueError as error:
+        raise WrongUse(f"may be a number above 0 or {SPEED}, not {text}", parameter="speed") from error
 
 
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +257,7 @@ def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
-        "clock": clock_of(directory, parameters["speed"], parameters["clock"]),
+        "clock": clock_of(directory, parameters),
         "identity": identity(directory, parameters),
         "addresses": parameters["addresses"],
         "daemons": daemon_commands.specifications(directory, layout_of(parameters)),
@@ -409,7 +433,7 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         processes.send(state["pid"], state["start_time"], signal.SIGHUP)
     farm = wait_for(directory, module.params["wait"])
     line = clock_line(directory)
-    if module.params["speed"] != 1 and not line:
+    if wanted["clock"]["speed"] != 1 and not line:
         raise RuntimeError(f"{directory}/{instance_clock.FILE} is gone, which the farm has written; run the same command again")
     return {"changed": changed, "farm": farm, "clock": line}
 
@@ -464,7 +488,8 @@ def main() -> None:
             "python": {"type": "path", "default": "/usr/bin/python3"},
             "parallel": {"type": "int", "default": 32},
             "environment": {"type": "dict", "default": {}},
-            "speed": {"type": "float", "default": 1.0},
+            "speed": {"type": "str", "default": "1"},
+            "charge": {"type": "bool", "default": False},
             "clock": {"type": "str"},
             "wait": {"type": "int", "default": 120},
             "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},

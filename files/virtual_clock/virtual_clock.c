@@ -7,6 +7,9 @@
  * virtual clock. It is read once, when the program starts. All processes with the same line have the same virtual time, on all
  * hosts with the same real time. There is no shared state, so a killed process cannot leave a lock behind.
  *
+ * If SPEED is the word "event", the clock is event-driven: a coordinator (coordinator.c) writes it to a page that all processes
+ * share (event_clock.c).
+ *
  * The program reads virtual clocks, and waits for virtual durations and until virtual instants. Clock readings are rounded down and
  * waits are rounded up, so that a program that has waited until an instant never reads an earlier time.
  * CPU clocks stay real, and so do all calls inside munge_encode(3) and munge_decode(3), because munged runs in real time.
@@ -36,6 +39,8 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "event_clock.h"
 
 #define SECOND INT64_C(1000000000)
 #define EXPORT __attribute__((visibility("default")))
@@ -77,6 +82,7 @@ int __fxstatat(int version, int directory, const char *path, struct stat *status
 #define REPLACED(X)                                                                                                            \
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
+    X(pthread_cond_signal) X(pthread_cond_broadcast)                                                                           \
     X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer) X(timer_settime) X(timer_gettime) X(fstatat) X(__fxstatat)     \
     X(sysinfo)
 
@@ -95,7 +101,9 @@ static struct {
 
 static atomic_bool is_ready; /* `clocks` and the pointers above are initialised */
 
-/* Set while this thread is inside libmunge. */
+static bool is_controller; /* this program is slurmctld */
+
+/* Set while this thread is inside libmunge, or has asked for real time. */
 static _Thread_local bool in_real_time __attribute__((tls_model("initial-exec")));
 
 /* ---- lengths and representations ---- */
@@ -203,6 +211,8 @@ static wide real_instant(enum kind kind, wide virtual)
 
 static wide virtual_now(clockid_t clock)
 {
+    if (event_page)
+        return event_now() - (kind_of(clock) == UPTIME ? event_page->uptime_offset : 0);
     /* A coarse clock's ticks of 1 to 10 ms would become virtual seconds. */
     clock = clock == CLOCK_REALTIME_COARSE ? CLOCK_REALTIME : clock == CLOCK_MONOTONIC_COARSE ? CLOCK_MONOTONIC : clock;
     return virtual_instant(kind_of(clock), real_now(clock));
@@ -218,16 +228,53 @@ static struct timespec real_deadline(clockid_t clock, const struct timespec *dea
 }
 
 /*
- * Converts a virtual deadline to a real one if the call does not name the clock. Chooses the clock, realtime or monotonic, whose
- * current time is nearer to the deadline. The two clocks are decades apart.
+ * For calls that do not name the clock of their virtual deadline: the clock, realtime or monotonic, whose current time is nearer to
+ * it. The two clocks are decades apart.
  */
-static struct timespec guessed_deadline(const struct timespec *deadline)
+static clockid_t guessed_clock(const struct timespec *deadline)
 {
     wide calendar = nanoseconds(*deadline) - virtual_now(CLOCK_REALTIME);
     wide uptime = nanoseconds(*deadline) - virtual_now(CLOCK_MONOTONIC);
-    bool is_uptime = (uptime < 0 ? -uptime : uptime) < (calendar < 0 ? -calendar : calendar);
-    return real_deadline(is_uptime ? CLOCK_MONOTONIC : CLOCK_REALTIME, deadline);
+    return (uptime < 0 ? -uptime : uptime) < (calendar < 0 ? -calendar : calendar) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
+
+static struct timespec guessed_deadline(const struct timespec *deadline)
+{
+    return real_deadline(guessed_clock(deadline), deadline);
+}
+
+/* ---- the event-driven clock: instants of the virtual calendar, in ns ---- */
+
+static int64_t event_deadline(wide calendar)
+{
+    return calendar >= INT64_MAX ? INT64_MAX - 1 : calendar < 1 ? 1 : (int64_t)calendar;
+}
+
+static int64_t event_deadline_on(clockid_t clock, const struct timespec *deadline)
+{
+    return event_deadline(nanoseconds(*deadline) + (kind_of(clock) == UPTIME ? event_page->uptime_offset : 0));
+}
+
+static int64_t event_deadline_in(wide length)
+{
+    return event_deadline(event_now() + length);
+}
+
+/*
+ * Makes a call that waits, for a part of its limit at a time until the virtual deadline: `part` is the part's real length, `call`
+ * has the value `none` when it is over.
+ */
+#define IN_PARTS(result, at, none, part, call)                                                                                 \
+    do {                                                                                                                       \
+        struct event_wait wait;                                                                                                \
+        event_begin(&wait, at, LOOKS_ITSELF);                                                                                  \
+        pthread_cleanup_push(event_cancel, &wait);                                                                             \
+        do {                                                                                                                   \
+            struct timespec part = event_slice(&wait);                                                                         \
+            (result) = (call);                                                                                                 \
+        } while ((result) == (none) && event_goes_on(&wait));                                                                  \
+        pthread_cleanup_pop(1);                                                                                                \
+    } while (0)
 
 /* ---- set-up ---- */
 
@@ -268,6 +315,8 @@ static bool read_billionths(const char **text, int64_t *value)
     return *text > begin && *text <= begin + 9;
 }
 
+static bool is_event_clock; /* the clock file has the word "event" instead of a speed */
+
 /* Sets all fields of `clocks` except uptime. */
 static bool parse(const char *text, size_t length)
 {
@@ -279,8 +328,14 @@ static bool parse(const char *text, size_t length)
         return false;
     text += sizeof head - 1;
     if (!read_whole(&text, INT64_MAX, &clocks.calendar.real) || *text++ != ' ' ||
-        !read_whole(&text, INT64_MAX, &clocks.calendar.virtual) || *text++ != ' ' || !read_whole(&text, MAX_SPEED, &whole) ||
-        !read_billionths(&text, &part))
+        !read_whole(&text, INT64_MAX, &clocks.calendar.virtual) || *text++ != ' ')
+        return false;
+    is_event_clock = strncmp(text, "event", 5) == 0;
+    if (is_event_clock) {
+        clocks.speed = SECOND;
+        return text + 5 == end || (text[5] == '\n' && text + 6 == end);
+    }
+    if (!read_whole(&text, MAX_SPEED, &whole) || !read_billionths(&text, &part))
         return false;
     text += *text == '\n';
     clocks.speed = whole * SECOND + part;
@@ -341,7 +396,15 @@ __attribute__((constructor)) static void set_up(void)
     RESOLVE_VERSION(timer_settime, "GLIBC_2.3.3");
     RESOLVE_VERSION(timer_gettime, "GLIBC_2.3.3");
     read_clock();
+    RESOLVE_VERSION(pthread_cond_signal, "GLIBC_2.3.2");
+    RESOLVE_VERSION(pthread_cond_broadcast, "GLIBC_2.3.2");
     clocks.uptime.real = clocks.uptime.virtual = uptime_at_anchor();
+    const char *trouble = is_event_clock ? event_map(getenv(VARIABLE)) : NULL;
+    if (trouble)
+        die(getenv(VARIABLE), trouble);
+    is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
+    if (event_page && is_controller)
+        event_page->scheduler = (int32_t)getpid();
     atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 
@@ -351,6 +414,15 @@ static bool is_real(void)
     if (__builtin_expect(!atomic_load_explicit(&is_ready, memory_order_acquire), 0))
         set_up();
     return in_real_time;
+}
+
+/* For threads that observe the instance from outside: gives the calling thread real time, in all calls, while `on` is not 0. */
+void mirage_real_time(int on);
+
+EXPORT void mirage_real_time(int on)
+{
+    is_real();
+    in_real_time = on != 0;
 }
 
 /* ---- clocks ---- */
@@ -407,6 +479,16 @@ EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wa
 {
     if (is_real() || kind_of(clock) == OTHER || !is_valid(wanted))
         return real_clock_nanosleep(clock, flags, wanted, left);
+    if (event_page) {
+        bool is_instant = flags & TIMER_ABSTIME;
+        int64_t deadline = is_instant ? event_deadline_on(clock, wanted) : event_deadline_in(nanoseconds(*wanted));
+        int error = event_sleep(deadline);
+        if (error == EINTR && left && !is_instant) {
+            wide rest = deadline - event_now();
+            *left = timespec_of(rest > 0 ? rest : 0);
+        }
+        return error;
+    }
     if (flags & TIMER_ABSTIME) {
         struct timespec deadline = real_deadline(clock, wanted);
         return real_clock_nanosleep(clock, flags, &deadline, NULL);
@@ -429,8 +511,25 @@ EXPORT int nanosleep(const struct timespec *wanted, struct timespec *left)
     return error ? -1 : 0;
 }
 
+/*
+ * The main thread of slurmctld waits for a second by ten naps (slurmctld/controller.c), between which it only looks whether it shall
+ * end. On the event-driven clock one nap of a second has the same effect and costs a tenth.
+ */
+enum { NAP = 100000, NAPS = 10 };
+
+static bool is_nap_of_controller(useconds_t microseconds)
+{
+    return is_controller && event_page && microseconds == NAP && getpid() == gettid();
+}
+
 EXPORT int usleep(useconds_t microseconds)
 {
+    static int naps; /* of one thread */
+    if (!is_real() && is_nap_of_controller(microseconds)) {
+        if (++naps % NAPS != 0)
+            return 0;
+        microseconds = NAPS * NAP;
+    }
     struct timespec wanted = timespec_of((wide)microseconds * 1000);
     return nanosleep(&wanted, NULL);
 }
@@ -462,36 +561,82 @@ static const struct timespec *real_milliseconds(int timeout, struct timespec *ro
     return room;
 }
 
+/* Whether a wait with this limit is made in parts: on the event-driven clock, and it can end by time. */
+static bool is_in_parts(const struct timespec *timeout)
+{
+    return !is_real() && event_page && is_valid(timeout) && nanoseconds(*timeout) > 0;
+}
+
+static int poll_in_parts(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    int result;
+    IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, real_ppoll(fds, count, &part, mask));
+    return result;
+}
+
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
     struct timespec room;
+    if (is_in_parts(timeout))
+        return poll_in_parts(fds, count, timeout, mask);
     return real_ppoll(fds, count, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
 
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-    struct timespec room;
-    is_real();
+    struct timespec room = timespec_of((wide)timeout * (SECOND / 1000));
+    if (timeout > 0 && is_in_parts(&room))
+        return poll_in_parts(fds, count, &room, NULL);
     return real_ppoll(fds, count, real_milliseconds(timeout, &room), NULL);
 }
 
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size)
 {
     struct timespec room;
+    if (is_in_parts(timeout) && count <= size / sizeof *fds)
+        return poll_in_parts(fds, count, timeout, mask);
     return real___ppoll_chk(fds, count, is_real() ? timeout : real_timeout(timeout, &room), mask, size);
 }
 
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
 {
     struct timespec room;
-    is_real();
+    if (count <= size / sizeof *fds)
+        return poll(fds, count, timeout);
     return real___ppoll_chk(fds, count, real_milliseconds(timeout, &room), NULL, size);
+}
+
+/* select empties the sets at the end of each part. */
+struct fd_sets {
+    fd_set *given[3];
+    char copies[3][sizeof(fd_set)];
+    size_t size; /* bytes that select uses */
+};
+
+static void copy_sets(struct fd_sets *sets, bool back)
+{
+    for (int i = 0; i < 3; i++)
+        if (sets->given[i])
+            memcpy(back ? (void *)sets->given[i] : sets->copies[i], back ? sets->copies[i] : (void *)sets->given[i], sets->size);
+}
+
+static int select_part(int count, struct fd_sets *sets, const struct timespec *part, const sigset_t *mask)
+{
+    copy_sets(sets, true);
+    return real_pselect(count, sets->given[0], sets->given[1], sets->given[2], part, mask);
 }
 
 EXPORT int pselect(int count, fd_set *restrict read, fd_set *restrict write, fd_set *restrict except,
                    const struct timespec *restrict timeout, const sigset_t *restrict mask)
 {
     struct timespec room;
+    if (is_in_parts(timeout) && count >= 0 && count <= FD_SETSIZE) {
+        struct fd_sets sets = {{read, write, except}, .size = ((size_t)count + 63) / 64 * 8};
+        int result;
+        copy_sets(&sets, false);
+        IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, select_part(count, &sets, &part, mask));
+        return result;
+    }
     return real_pselect(count, read, write, except, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
 
@@ -524,6 +669,11 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int count, const 
         errno = ENOSYS;
         return -1;
     }
+    if (is_in_parts(timeout)) {
+        int result;
+        IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, real_epoll_pwait2(epoll, events, count, &part, mask));
+        return result;
+    }
     return real_epoll_pwait2(epoll, events, count, real, mask);
 }
 
@@ -535,6 +685,11 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int count, int tim
     int result = epoll_pwait2(epoll, events, count, &wanted, mask);
     if (result >= 0 || (errno != ENOSYS && errno != EPERM))
         return result;
+    if (event_page) {
+        IN_PARTS(result, event_deadline_in(nanoseconds(wanted)), 0, part,
+                 real_epoll_pwait(epoll, events, count, part.tv_nsec ? (int)(part.tv_nsec / 1000000) + 1 : 0, mask));
+        return result;
+    }
     /* For a kernel before Linux 5.11, or a container's system call filter without it: whole milliseconds, at least one. */
     wide milliseconds = floored(real_length(nanoseconds(wanted)) + SECOND / 1000 - 1, SECOND / 1000);
     return real_epoll_pwait(epoll, events, count, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds, mask);
@@ -545,9 +700,24 @@ EXPORT int epoll_wait(int epoll, struct epoll_event *events, int count, int time
     return epoll_pwait(epoll, events, count, timeout, NULL);
 }
 
+/* Returns 0 if the time is over. */
+static int sigtimedwait_part(const sigset_t *set, siginfo_t *info, const struct timespec *part)
+{
+    int result = real_sigtimedwait(set, info, part);
+    return result < 0 && errno == EAGAIN ? 0 : result;
+}
+
 EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
 {
     struct timespec room;
+    if (is_in_parts(timeout)) {
+        int result;
+        IN_PARTS(result, event_deadline_in(nanoseconds(*timeout)), 0, part, sigtimedwait_part(set, info, &part));
+        if (result != 0)
+            return result;
+        errno = EAGAIN;
+        return -1;
+    }
     return real_sigtimedwait(set, info, is_real() ? timeout : real_timeout(timeout, &room));
 }
 
@@ -570,11 +740,20 @@ static bool is_sampler(void)
     return known == YES;
 }
 
+#define LONGEST_SAMPLE ((wide)3600 * SECOND) /* on the event-driven clock, where a wake-up each second would hold time up */
+
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                                   const struct timespec *restrict deadline)
 {
     if (is_real() || !is_valid(deadline))
         return real_pthread_cond_timedwait(condition, mutex, deadline);
+    if (event_page && !is_sampler())
+        return event_wait_on(condition, mutex, event_deadline_on(guessed_clock(deadline), deadline));
+    if (event_page) { /* an early end is a spurious one */
+        struct timespec later = timespec_of(real_now(CLOCK_REALTIME) + LONGEST_SAMPLE);
+        int error = real_pthread_cond_timedwait(condition, mutex, &later);
+        return error == ETIMEDOUT && virtual_now(CLOCK_REALTIME) < nanoseconds(*deadline) ? 0 : error;
+    }
     struct timespec real = guessed_deadline(deadline);
     if (__builtin_expect(is_sampler(), 0) && nanoseconds(real) < real_now(CLOCK_REALTIME) + SECOND)
         real = timespec_of(real_now(CLOCK_REALTIME) + SECOND);
@@ -586,22 +765,70 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mu
 {
     if (is_real() || !is_valid(deadline))
         return real_pthread_cond_clockwait(condition, mutex, clock, deadline);
+    if (event_page && kind_of(clock) != OTHER)
+        return event_wait_on(condition, mutex, event_deadline_on(clock, deadline));
     struct timespec real = real_deadline(clock, deadline);
     return real_pthread_cond_clockwait(condition, mutex, clock, &real);
+}
+
+/* A signal reaches both the waits of the C library and those of the event-driven clock. */
+EXPORT int pthread_cond_signal(pthread_cond_t *condition)
+{
+    is_real();
+    event_signal(condition);
+    return real_pthread_cond_signal(condition);
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *condition)
+{
+    is_real();
+    event_signal(condition);
+    return real_pthread_cond_broadcast(condition);
+}
+
+static struct timespec real_instant_in(clockid_t clock, struct timespec length)
+{
+    return timespec_of(real_now(clock) + nanoseconds(length));
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict deadline)
 {
     if (is_real() || !is_valid(deadline))
         return real_pthread_mutex_timedlock(mutex, deadline);
+    if (event_page) {
+        int error;
+        IN_PARTS(error, event_deadline_on(CLOCK_REALTIME, deadline), ETIMEDOUT, part,
+                 (part = real_instant_in(CLOCK_REALTIME, part), real_pthread_mutex_timedlock(mutex, &part)));
+        return error;
+    }
     struct timespec real = real_deadline(CLOCK_REALTIME, deadline);
     return real_pthread_mutex_timedlock(mutex, &real);
+}
+
+/* Returns 1 if the time is over. */
+static int sem_wait_part(sem_t *semaphore, struct timespec part)
+{
+    struct timespec real = real_instant_in(CLOCK_REALTIME, part);
+    int result = real_sem_timedwait(semaphore, &real);
+    return result < 0 && errno == ETIMEDOUT ? 1 : result;
+}
+
+static int sem_wait_in_parts(sem_t *semaphore, int64_t deadline)
+{
+    int result;
+    IN_PARTS(result, deadline, 1, part, sem_wait_part(semaphore, part));
+    if (result != 1)
+        return result;
+    errno = ETIMEDOUT;
+    return -1;
 }
 
 EXPORT int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict deadline)
 {
     if (is_real() || !is_valid(deadline))
         return real_sem_timedwait(semaphore, deadline);
+    if (event_page)
+        return sem_wait_in_parts(semaphore, event_deadline_on(CLOCK_REALTIME, deadline));
     struct timespec real = real_deadline(CLOCK_REALTIME, deadline);
     return real_sem_timedwait(semaphore, &real);
 }
@@ -610,6 +837,8 @@ EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struc
 {
     if (is_real() || !is_valid(deadline))
         return real_sem_clockwait(semaphore, clock, deadline);
+    if (event_page && kind_of(clock) != OTHER)
+        return sem_wait_in_parts(semaphore, event_deadline_on(clock, deadline));
     struct timespec real = real_deadline(clock, deadline);
     return real_sem_clockwait(semaphore, clock, &real);
 }
@@ -627,10 +856,68 @@ static bool is_valid_timeval(struct timeval time)
     return time.tv_sec >= 0 && time.tv_usec >= 0 && time.tv_usec < 1000000;
 }
 
+/*
+ * On the event-driven clock no timer of the kernel knows when it ends. A thread waits for the deadlines (event_timer), and then lets
+ * the kernel's timer end at once, which signals as the program has asked for.
+ */
+enum { KEY_OF_ITIMER = 2 }; /* keys of other timers are their ids with the topmost bit set */
+#define KEY_OF(timer) ((uintptr_t)(timer) | (UINTPTR_MAX - UINTPTR_MAX / 2))
+#define TIMER_OF(key) ((timer_t)((key) & (UINTPTR_MAX / 2)))
+
+/* They return when the kernel's timer has ended: in between nothing would work, and time could jump. */
+static void fire_itimer(uintptr_t key)
+{
+    struct itimerval timer = {.it_value = {.tv_usec = 1}};
+    (void)key;
+    for (int error = real_setitimer(ITIMER_REAL, &timer, NULL); !error && timer.it_value.tv_usec + timer.it_value.tv_sec;)
+        error = real_getitimer(ITIMER_REAL, &timer);
+}
+
+static void fire_timer(uintptr_t key)
+{
+    struct itimerspec timer = {.it_value = {.tv_nsec = 1}};
+    for (int error = real_timer_settime(TIMER_OF(key), 0, &timer, NULL); !error && timer.it_value.tv_nsec + timer.it_value.tv_sec;)
+        error = real_timer_gettime(TIMER_OF(key), &timer);
+}
+
+static struct itimerspec event_timer_value(uintptr_t key)
+{
+    int64_t interval;
+    int64_t left = event_timer_left(key, &interval);
+    return (struct itimerspec){timespec_of(interval), timespec_of(left)};
+}
+
+static struct itimerval event_itimer_value(void)
+{
+    struct itimerspec value = event_timer_value(KEY_OF_ITIMER);
+    return (struct itimerval){timeval_not_below(nanoseconds(value.it_interval)), timeval_not_below(nanoseconds(value.it_value))};
+}
+
+static int set_event_timer(uintptr_t key, wide value, int64_t deadline, wide interval, void (*fire)(uintptr_t key))
+{
+    if (event_timer(key, value == 0 ? 0 : deadline, interval > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)interval, fire))
+        return 0;
+    errno = EAGAIN;
+    return -1;
+}
+
+static int set_event_itimer(const struct itimerval *new, struct itimerval *old)
+{
+    struct itimerval before = event_itimer_value();
+    wide value = new ? nanoseconds_of(new->it_value) : 0;
+    wide interval = new ? nanoseconds_of(new->it_interval) : 0;
+    int result = new ? set_event_timer(KEY_OF_ITIMER, value, event_deadline_in(value), interval, fire_itimer) : 0;
+    if (result == 0 && old)
+        *old = before;
+    return result;
+}
+
 EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict new, struct itimerval *restrict old)
 {
     struct itimerval real;
     bool is_scaled = !is_real() && which == ITIMER_REAL;
+    if (is_scaled && event_page && (!new || (is_valid_timeval(new->it_value) && is_valid_timeval(new->it_interval))))
+        return set_event_itimer(new, old);
     if (is_scaled && new && is_valid_timeval(new->it_value) && is_valid_timeval(new->it_interval)) {
         real.it_interval = timeval_not_below(real_length(nanoseconds_of(new->it_interval)));
         real.it_value = timeval_not_below(real_length(nanoseconds_of(new->it_value)));
@@ -645,6 +932,10 @@ EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict ne
 EXPORT int getitimer(__itimer_which_t which, struct itimerval *value)
 {
     bool is_scaled = !is_real() && which == ITIMER_REAL;
+    if (is_scaled && event_page) {
+        *value = event_itimer_value();
+        return 0;
+    }
     int result = real_getitimer(which, value);
     if (result == 0 && is_scaled)
         *value = virtual_timer(*value);
@@ -666,10 +957,24 @@ static struct itimerspec virtual_timerspec(struct itimerspec real)
                                timespec_of(virtual_length_left(nanoseconds(real.it_value)))};
 }
 
+static const struct itimerspec stopped;
+
 EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *restrict new, struct itimerspec *restrict old)
 {
     if (is_real() || !new || !is_valid(&new->it_value) || !is_valid(&new->it_interval))
         return real_timer_settime(timer, flags, new, old);
+    if (event_page) {
+        struct itimerspec before = event_timer_value(KEY_OF(timer));
+        wide value = nanoseconds(new->it_value);
+        int64_t deadline = flags & TIMER_ABSTIME && value ? event_deadline_on(guessed_clock(&new->it_value), &new->it_value)
+                                                          : event_deadline_in(value);
+        int result = real_timer_settime(timer, 0, &stopped, old);
+        if (result == 0)
+            result = set_event_timer(KEY_OF(timer), value, deadline, nanoseconds(new->it_interval), fire_timer);
+        if (result == 0 && old)
+            *old = before;
+        return result;
+    }
     struct itimerspec real = {.it_interval = timespec_of(real_length(nanoseconds(new->it_interval)))};
     if (flags & TIMER_ABSTIME && nanoseconds(new->it_value) != 0) /* 0 stops the timer */
         real.it_value = guessed_deadline(&new->it_value);
@@ -686,7 +991,7 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
     bool real = is_real();
     int result = real_timer_gettime(timer, value);
     if (result == 0 && !real)
-        *value = virtual_timerspec(*value);
+        *value = event_page ? event_timer_value(KEY_OF(timer)) : virtual_timerspec(*value);
     return result;
 }
 
@@ -696,6 +1001,8 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
 static struct timespec file_time(struct timespec real)
 {
     wide since = nanoseconds(real) - clocks.calendar.real;
+    if (event_page && since >= 0)
+        return timespec_of(event_instant_of((int64_t)nanoseconds(real), clocks.calendar.real, clocks.calendar.virtual));
     return timespec_of(clocks.calendar.virtual + (since < 0 ? since : virtual_length(since)));
 }
 

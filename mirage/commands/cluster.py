@@ -6,12 +6,12 @@ import time
 
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
-from mirage.experiment import preflight, site
+from mirage.experiment import clock_choice, preflight, site
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
 from mirage.experiment.variables import cluster_variables
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import AUTO, Value
 from mirage.terminal.screen import Screen, about
 
 
@@ -19,6 +19,8 @@ def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run the playbook."""
     inventory = preflight.inventory(values)
     preflight.config(values)
+    if values["SPEED"] != AUTO:
+        clock_choice.chosen(values, screen)
     full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"
     site.write(values, full)
     for line in site.in_short(values, str(full.relative_to(ROOT))):

@@ -11,23 +11,23 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import configuration, lanes, launch_costs, preflight, runs
-from mirage.experiment.at_once import CONSTANT, EVENT, runs_at_once
+from mirage.experiment import clock_choice, configuration, lanes, launch_costs, preflight, run_length, runs
+from mirage.experiment.at_once import CONSTANT, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, ending_of, labels, shift_of
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane
-from mirage.experiment.prepare import Prepared, Source, in_both_times, machine_of, number_of, source, whole_of
+from mirage.experiment.prepare import Prepared, Source, machine_of, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
+from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -47,7 +47,7 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
     """
     if not knobs["CONFIGS"]:
         return _again(knobs, screen)
-    return Campaign.of(knobs).run(screen)
+    return Campaign.of(knobs, clock_choice.chosen(knobs, screen)).run(screen)
 
 
 def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
@@ -99,8 +99,8 @@ class Campaign:
     is_default: bool = False
 
     @classmethod
-    def of(cls, knobs: dict[str, Value]) -> Campaign:
-        """Check the knobs and prepare the workload. Raises WrongUse."""
+    def of(cls, knobs: dict[str, Value], speed: Value = None) -> Campaign:
+        """Check the knobs and prepare the workload. speed: as it is played (clock_choice.py), by default SPEED. Raises WrongUse."""
         inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
@@ -110,8 +110,8 @@ class Campaign:
         except WrongUse as error:
             raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
-        base = Prepared.make(knobs | {"CONFIG": names[0]}, origin.trace, shrinks[0])
-        prepared = {name: replace(base, knobs=knobs | {"CONFIG": name}) for name in names}
+        base = Prepared.make(knobs | {"CONFIG": names[0], "SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
+        prepared = {name: replace(base, knobs=base.knobs | {"CONFIG": name}) for name in names}
         is_default = knobs["REPLICAS"] is None
         knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(names))}
         inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
@@ -215,15 +215,15 @@ class Campaign:
         for remark in remarks(base):
             screen.say(remark)
         screen.say(f"each run: {base.announcement()}")
-        left = len(self._left())
-        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, self.knobs["SPEED"], left)
+        left, speed = len(self._left()), base.knobs["SPEED"]
+        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
         rounds = -(-left // count)
-        takes = in_both_times(base.estimate() * rounds, None) if one is None else f"about {about(one * rounds)}"
+        takes = run_length.in_words(AUTO, base.estimate() * rounds, 0) if one is None else f"about {about(one * rounds)}"
         each = ("" if one is None else f" of about {about(one)}") + (f", {count} at once" if count > 1 else "")
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
         all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it} if no job waits for others")
-        if count > 1 and self.knobs["SPEED"] != EVENT:
+        if count > 1 and speed != EVENT:
             screen.say(CONSTANT)
         replicas = whole_of(self.knobs["REPLICAS"])
         if self.is_default:
@@ -298,14 +298,14 @@ class Campaign:
             return unfinished[0] if unfinished else None
         raise Interrupted
 
-    def _speed(self, use: InstanceUse, screen: Screen) -> Decimal:
+    def _speed(self, use: InstanceUse, screen: Screen) -> Value:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
         cycles may limit the speed."""
         configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
         backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 
-        def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+        def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
             variables = {**replay_variables(prepared, speed, run, results), **more}
             use.play("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
 
@@ -315,7 +315,6 @@ class Campaign:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
-        assert isinstance(speed, Decimal)
         if is_new:
             inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
             what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)

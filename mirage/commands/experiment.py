@@ -12,20 +12,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import launch_costs, preflight, report, runs, site, sweep
-from mirage.experiment.at_once import CONSTANT, EVENT, home_of, runs_at_once
+from mirage.experiment import clock_choice, launch_costs, preflight, report, run_length, runs, site, sweep
+from mirage.experiment.at_once import CONSTANT, home_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane, RunsLeft
-from mirage.experiment.prepare import Prepared, Source, in_both_times, source, speed_of
+from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
+from mirage.records.run_clock import EVENT
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import table
-from mirage.terminal.screen import Screen, about
+from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
@@ -48,7 +49,8 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
-    prepared = [Prepared.make(knobs, order.source.trace, shrink) for shrink in shrinks]
+    played = knobs | {"SPEED": clock_choice.chosen(knobs, screen)}
+    prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in shrinks]
     name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())
     if len(prepared) == 1:
         return _single(order, prepared[0], name, screen)
@@ -123,16 +125,17 @@ def _play_sweep(
         preflight.no_leftover(order.knobs, folder)
     results = {folder: end for (_, folder), end in zip(parts, done, strict=True) if end is not None}
     left = [part for part in parts if part[1] not in results]
-    count = runs_at_once(order.knobs, order.knobs["SPEED"], len(left))
+    speed = parts[0][0].knobs["SPEED"]
+    count = runs_at_once(order.knobs, speed, len(left))
     if count > 1:
         random.Random(f"order {order.knobs['SEED']}").shuffle(left)
     takes = sum(run.estimate() for run, _ in left) / count
     if not parent.exists():
         preflight.before_2038(order.knobs, sum(run.estimate() for run, _ in left))
-    words = f"about {about(takes)}" if order.knobs["SPEED"] == 1 else in_both_times(takes, speed_of(order.knobs))
+    words = run_length.in_words(speed, takes, sum(run.workload.jobs.height for run, _ in left) // count)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
-    if count > 1 and order.knobs["SPEED"] != EVENT:
+    if count > 1 and speed != EVENT:
         screen.say(CONSTANT)
     if not parent.exists():
         parent.mkdir(parents=True)
@@ -160,7 +163,7 @@ def _play_sweep(
     rest = RunsLeft(
         order.knobs,
         order.inventory,
-        order.knobs["SPEED"],
+        speed,
         parent,
         use,
         on_head=[one for name in names for one in (name, runs.calibration_of(name))],
@@ -229,13 +232,13 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
 def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None) -> Ending:
     screen = lane.screen
 
-    def replay(run: str, speed: Decimal, results: Path, more: Mapping[str, Any]) -> None:
+    def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
         lane.play("experiment", {**variables, **more}, order.inventory, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
-        if order.knobs["SPEED"] != speed:
+        if prepared.knobs["SPEED"] != speed:
             prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)

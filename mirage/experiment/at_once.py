@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from mirage.experiment import preflight, runs
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import AUTO, Value
+from mirage.records.run_clock import EVENT
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import NAME_PATTERN, read_instance
 
-EVENT = "event"
 CONSTANT = (
     "note: with a constant speed, runs side by side share the host's processors, so each run is less exact than alone; its verdict "
     "tells; SPEED=event has no such loss"
@@ -61,15 +61,15 @@ def runs_at_once(knobs: dict[str, Value], speed: Value, left: int) -> int:
     machine has processors and memory for, and 1 on other machines. Raises WrongUse for a number that does not fit into the memory.
     """
     asked = knobs["AT_ONCE"]
-    wanted = _processors() if asked == "auto" else asked
+    wanted = _processors() if asked == AUTO else asked
     assert isinstance(wanted, int)
-    if left <= 1 or (asked == "auto" and (speed != EVENT or not preflight.is_here(knobs))):
+    if left <= 1 or (asked == AUTO and (speed != EVENT or not preflight.is_here(knobs))):
         return 1
     most = min(wanted, left)
     if not preflight.is_here(knobs):
         return most
     fits = _fits(knobs, most)
-    if fits < most and asked != "auto":
+    if fits < most and asked != AUTO:
         raise WrongUse(f"for so many clusters this host has too little memory; the largest that fits is {fits}", "at_once", asked)
     return max(1, fits)
 

@@ -26,6 +26,7 @@ from mirage.experiment.endings import Failed
 from mirage.experiment.prepare import Prepared, machine_of
 from mirage.experiment.runs import calibration_of
 from mirage.experiment.speed_choice import Choice, Cost, Demand
+from mirage.knobs.parse import AUTO, Value
 from mirage.records.collect import Collected, collect
 from mirage.records.run_records import NS
 from mirage.records.run_samples import read_diagnostics, read_figures
@@ -51,19 +52,19 @@ _QUIET = 0.7  # busy share of the host that single jobs and idle daemons do not 
 _DEEP = 20  # smallest number of waiting jobs for which a backfill cycle is divided by their number
 
 # Replays the plan in a folder: name of the run, speed, folder, additional variables of Ansible.
-Replay = Callable[[str, Decimal, Path, Mapping[str, Any]], None]
+Replay = Callable[[str, Value, Path, Mapping[str, Any]], None]
 
 
-def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) -> Decimal:
+def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) -> Value:
     """The speed of the run in `folder`: SPEED, or with auto the speed chosen by an earlier or a new calibration.
 
     Raises the exceptions of `replay`, and Failed if jobs of the calibration did not complete.
     """
-    if isinstance(speed := prepared.knobs["SPEED"], Decimal):
-        return speed
     if (earlier := read_json(folder / "calibration.json")) is not None:
         screen.say(f"SPEED={earlier['speed']:g}, which was picked for this run before")
         return Decimal(f"{earlier['speed']:g}")
+    if (speed := prepared.knobs["SPEED"]) != AUTO:
+        return speed
     screen.say(f"SPEED=auto: first a calibration at SPEED={SPEED}, about {about(_duration())} and the start of the nodes")
     calibration = folder / "calibration"
     _write(

@@ -46,11 +46,26 @@ def _text(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
+def host_count(knobs: dict[str, Value]) -> int:
+    """Number of hosts of the cluster. Raises WrongUse if the inventory cannot be read, or has no head."""
+    if is_here(knobs):
+        return 1
+    content, _ = _listing(inventory(knobs), str(knobs["CLUSTER"]))
+    return len({host for group in ("head", "compute") for host in content.get(group, {}).get("hosts", [])})
+
+
 def head_variables(path: Path, cluster: str) -> dict[str, Any]:
     """Variables of the head in the inventory at `path`. The inventory of a cloud lists the servers of `cluster`.
 
     Raises WrongUse if the inventory cannot be read, or has no head.
     """
+    content, head = _listing(path, cluster)
+    variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
+    return variables
+
+
+def _listing(path: Path, cluster: str) -> tuple[dict[str, Any], str]:
+    """What ansible-inventory lists for the inventory at `path`, and the name of the head."""
     program = Path(sys.executable).with_name("ansible-inventory")
     command = [str(program), "--list", "-i", str(ROOT / "inventories/common"), "-i", str(path), "-e", f"mirage_cluster={cluster}"]
     listing = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
@@ -61,5 +76,4 @@ def head_variables(path: Path, cluster: str) -> dict[str, Any]:
         lines = [line for line in listing.stderr.splitlines() if line.strip()]
         cause = f" ({lines[-1].strip()})" if lines else ""
         raise WrongUse(f"{path} has no host in its group head{cause}", parameter="inventory") from None
-    variables: dict[str, Any] = content["_meta"]["hostvars"].get(head, {})
-    return variables
+    return content, str(head)

@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from mirage.experiment import launch_costs, preflight
-from mirage.experiment.at_once import EVENT, belongs, instances, runs_at_once
+from mirage.experiment.at_once import belongs, instances, runs_at_once
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.experiment.run_queue import RunQueue
 from mirage.knobs.parse import Value
+from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse

@@ -22,7 +22,6 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
-from slurm_mirage.clock.clock import Clock
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
@@ -158,8 +157,8 @@ def load_of(knobs: dict[str, Value]) -> sizing.Load:
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:
     """Check that the cluster's clock stays before the last instant that Slurm can count, in a run of `length` virtual seconds."""
-    clock = instance_clock.current(instance_directory(knobs)) if is_here(knobs) else None
-    now = (clock or Clock()).virtual_now() / 1e9
+    clock = instance_clock.both_times(instance_directory(knobs)) if is_here(knobs) else None
+    now = time.time() if clock is None else clock["virtual"]
     if now + length <= LAST_INSTANT:
         return
     today, end = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (now, LAST_INSTANT))

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, site
+from mirage.experiment import configuration, run_length, site
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import about
@@ -58,12 +58,6 @@ def whole_of(value: Value) -> int:
     """The whole number of a knob."""
     assert isinstance(value, int)
     return value
-
-
-def speed_of(knobs: dict[str, Value]) -> float | None:
-    """Speed of the virtual clock; None while SPEED is `auto`."""
-    speed = knobs["SPEED"]
-    return float(speed) if isinstance(speed, Decimal) else None
 
 
 def machine_of(knobs: dict[str, Value]) -> Machine:
@@ -208,8 +202,7 @@ class Prepared:
 
     def real_estimate(self) -> float | None:
         """The estimate in real seconds; None while SPEED is `auto`."""
-        speed = speed_of(self.knobs)
-        return None if speed is None else self.estimate() / speed
+        return run_length.real_seconds(self.knobs["SPEED"], self.estimate(), self.workload.jobs.height)
 
     def sample_interval(self) -> float:
         """Real seconds between two samples of the host and of Slurm, for at least SAMPLES samples; from 1 to LONGEST_SAMPLE."""
@@ -218,16 +211,14 @@ class Prepared:
     def announcement(self) -> str:
         """The line that announces the run: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
 
-        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`.
+        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`, or `on the event clock`.
         """
         presets = self.workload.presets()
         count = self.workload.jobs.height - presets
         jobs = "1 job" if count == 1 else f"{count} jobs"
         jobs += f", and {presets} preset" if presets else ""
         jobs += f", longest {about(max(self.executions()))}"
-        if self.knobs["SPEED"] == 1:
-            return f"{jobs}, about {about(self.estimate())}"
-        return f"{jobs}, {in_both_times(self.estimate(), speed_of(self.knobs))}"
+        return f"{jobs}, {run_length.in_words(self.knobs['SPEED'], self.estimate(), self.workload.jobs.height)}"
 
     @cached_property
     def routed(self) -> tuple[pl.Series, pl.Series]:
@@ -308,9 +299,3 @@ class Prepared:
             "estimate_real": self.real_estimate(),
         }
         write_json(folder / "experiment.json", experiment | {"workload": selection})
-
-
-def in_both_times(virtual: float, speed: float | None) -> str:
-    """A duration in virtual and real time: `9 h of the cluster's time: about 5 min at SPEED=100`."""
-    told = f"{about(virtual)} of the cluster's time"
-    return f"{told}, at a SPEED to be picked" if speed is None else f"{told}: about {about(virtual / speed)} at SPEED={speed:g}"

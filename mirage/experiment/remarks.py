@@ -7,9 +7,10 @@ from decimal import Decimal
 import polars as pl
 
 from mirage.experiment import site
-from mirage.experiment.prepare import SLACK, Prepared, speed_of
+from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import generated_speed
+from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about
 from mirage.workloads import not_played
 from mirage.workloads.workload import Workload
@@ -153,13 +154,20 @@ def _limits(run: Prepared) -> list[str]:
     if run.shrink != 100:
         lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
-        times = 100 / float(run.shrink)
-        instead = min((speed_of(run.knobs) or 1.0) * (round(times) if times >= 10 else round(times, 1)), MAX_SPEED)
         lines.append(
             f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "
-            f"hardly knows how long jobs will run; SPEED={instead:g} with SHRINK=100 is as short, and keeps them"
+            f"hardly knows how long jobs will run; {_without_shrinking(run)}, and keeps them"
         )
     return lines
+
+
+def _without_shrinking(run: Prepared) -> str:
+    """The knobs of a run of the log's own times that is as short, and that it is."""
+    speed, times = run.knobs["SPEED"], 100 / float(run.shrink)
+    if speed == EVENT:
+        return "SPEED=event with SHRINK=100 is hardly longer"
+    now = float(speed) if isinstance(speed, Decimal) else 1.0
+    return f"SPEED={min(now * (round(times) if times >= 10 else round(times, 1)), MAX_SPEED):g} with SHRINK=100 is as short"
 
 
 def shrink_in_words(shrink: Decimal) -> str:

@@ -24,6 +24,7 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.table import BY_NAME, METRICS, TABLE
+from mirage.records.run_clock import EVENT, is_event
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
@@ -168,7 +169,8 @@ def complete(folder: Path) -> None:
     clock = experiment.get("clock", {})
     hosts: list[dict[str, Any]] = []
     if (settings := read_json(folder / "run.json")) is not None:
-        clock |= {"speed": settings["speed"], "virtual": settings["clock"] is not None}
+        event = is_event(settings)
+        clock |= {"speed": EVENT if event else settings["speed"], "virtual": event or settings["clock"] is not None}
         hosts = settings.get("hosts", [])
     if (start := began(folder / "journal.jsonl")) is not None:
         # Start of the replay on both clocks, in seconds since the epoch.

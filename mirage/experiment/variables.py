@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from mirage.experiment import configuration
 from mirage.experiment.prepare import Prepared
-from mirage.knobs.parse import Value
+from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import role_variables
 from slurm_mirage.base.errors import WrongUse
 
 
 def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
-    """Variables of the cluster. Raises WrongUse for SPEED=auto: make cluster has no workload to choose a speed for."""
-    if not isinstance(knobs["SPEED"], Decimal):
-        may_be = "a number; auto is for make experiment and compare, which have a workload to choose it for"
+    """Variables of the cluster. Raises WrongUse for SPEED=auto, which make cluster has no workload to choose for."""
+    if knobs["SPEED"] == AUTO:
+        may_be = "a number or event; auto is for make experiment and compare, which have a workload to choose it for"
         raise WrongUse(f"{knobs['SPEED']!r} is not possible here; it may be {may_be}", parameter="speed")
     variables = role_variables(knobs)
     if (site := configuration.site_of(knobs)) is not None:
@@ -25,7 +24,7 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
     return variables
 
 
-def replay_variables(prepared: Prepared, speed: Decimal, run: str, results: Path) -> dict[str, Any]:
+def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) -> dict[str, Any]:
     """Variables of a run and of its cluster.
 
     run: name of the run on the head. results: folder that its records are written to.

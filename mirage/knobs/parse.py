@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from mirage.knobs import machine, slurm_source
 from mirage.knobs.machine import Machine
 from mirage.knobs.slurm_source import SlurmSource
+from mirage.records.run_clock import EVENT
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
 Parser = Callable[[str], Value]
@@ -22,6 +23,8 @@ MAX_SPEED = 100_000
 MAX_MARGIN = 50
 # Instances side by side: their names have at most two digits more than CLUSTER.
 MAX_AT_ONCE = 64
+# Value of SPEED and AT_ONCE: what is best for the run is chosen.
+AUTO = "auto"
 # Runs of one sweep.
 MAX_SWEEP = 1000
 
@@ -156,8 +159,8 @@ def margin(text: str) -> Decimal:
 
 
 def speed(text: str) -> Decimal | str:
-    """Parse the factor of the virtual clock, or `auto`. A factor has at most nine decimals, as in the clock's file."""
-    if text == "auto":
+    """Parse the factor of the virtual clock, or EVENT or AUTO. A factor has at most nine decimals, as in the clock's file."""
+    if text in (EVENT, AUTO):
         return text
     factor = number(text)
     if not 0 < factor <= MAX_SPEED or factor != round(factor, 9):
@@ -167,7 +170,7 @@ def speed(text: str) -> Decimal | str:
 
 def at_once(text: str) -> Value:
     """Parse a number of instances from 1 to MAX_AT_ONCE, or `auto`."""
-    return text if text == "auto" else at_least(1, most=MAX_AT_ONCE)(text)
+    return text if text == AUTO else at_least(1, most=MAX_AT_ONCE)(text)
 
 
 def format_number(value: Decimal) -> str:

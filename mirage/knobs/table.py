@@ -298,13 +298,25 @@ TABLE = (
         "SPEED",
         "1",
         speed,
-        f"a number above 0 and up to {MAX_SPEED} (20, 0.5), or auto",
-        "how many times faster all of Slurm sees time pass; auto (experiment): the largest valid one; without TRACE and MODEL 20 "
-        "(with SHRINK below 100 that much less)",
+        f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
+        "how many times faster all of Slurm sees time pass; event: time waits while the host works and jumps while nothing does; "
+        "auto: event on one host, else (experiment) the largest valid number; without TRACE and MODEL 20 (with SHRINK below 100 "
+        "that much less)",
         _BUILD,
         is_input=True,
         group=TIME,
         variable="mirage_speed",
+    ),
+    Knob(
+        "CHARGE",
+        "no",
+        one_of("yes", "no"),
+        "yes or no",
+        "SPEED=event: whether slurmctld's own processor time counts in the cluster's time, each second of it as one",
+        _BUILD,
+        is_input=True,
+        group=TIME,
+        variable="mirage_charge",
     ),
     Knob(
         "WARMUP",

@@ -23,8 +23,13 @@ def two_digits(value: float) -> str:
 
 
 def remedy(collected: Collected, too_large: float = 0.0) -> str:
-    """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown)."""
+    """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown).
+
+    The event clock has no speed to lower: what it lets pass while the host works does not repeat itself.
+    """
     clock = collected.time.clock
+    if collected.on_event_clock:
+        return "repeat the run" if clock.shrink >= 100 else "repeat the run, or raise SHRINK"
     if clock.speed <= 1:
         return "raise SHRINK"
     slower = f"lower SPEED to {two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirage.metrics.classes import ALL
-from mirage.records import incidents
+from mirage.records import event_clock, incidents
 from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
 from mirage.records.resolution import Resolution, Scales
@@ -52,6 +52,7 @@ _NAMES = {
     "freed_p99": "the time until processors are free after a job's end, p99,",
     "backfill_cycle_max": "longest backfill cycle",
     "clock_offset_max": "the difference between the hosts' clocks",
+    "false_quiet_share": "the time that the event clock may have let pass while the host worked",
 }
 _OF_WHAT = {
     "stretch_of_load": " of their processor time",
@@ -60,6 +61,7 @@ _OF_WHAT = {
     "stretch_share_p99": " of a job's run time",
     "launch_cost_share": " of a job's run time",
     "clipped": " of the jobs",
+    "false_quiet_share": " of the run's time",
 }
 
 HALTED = frozenset({"halted"})
@@ -87,6 +89,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         return Bound(most, "", most + uncertain, "its record has whole seconds", is_share=True)
 
     of_cost = thresholds.launch_cost_error_share
+    of_event_clock = {"false_quiet_share": share("false_quiet_share")} if collected.on_event_clock else {}
     return {
         "halted": time("interruption", "mean wait", wait),
         "interrupted": time("interruption", "mean wait", wait),
@@ -107,6 +110,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "freed_p99": time("freed", "waits' p99", wait_p99),
         "backfill_cycle_max": of_slurm("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
+        **of_event_clock,
     }
 
 
@@ -161,6 +165,10 @@ def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresh
         return f"slurmctld lost {counted(collected.resubmitted, 'job')}, submitted again later"
     if name == "clipped":
         return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
+    if name == "backfill_cycle_max" and event_clock.charges(figures):
+        return "the scheduler's own processor time counts; CHARGE=no leaves it out"
+    if collected.on_event_clock:
+        return remedy(collected)
     return f"{remedy(collected, too_large)}{_of_cpu(figures, thresholds)}"
 
 

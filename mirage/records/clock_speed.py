@@ -52,13 +52,15 @@ def measured(collected: Collected) -> float | None:
 def judged(collected: Collected, speed: float | None, thresholds: Thresholds) -> tuple[list[str], list[str]]:
     """Reasons why the run is invalid, and why it is inconclusive, from what `measured` found.
 
-    At SPEED=1 Slurm uses the host's own clock, whose speed is not in doubt.
+    At SPEED=1 Slurm uses the host's own clock, whose speed is not in doubt. On the event clock the other clock is that of
+    the replay, which has to be the same.
     """
     requested, pairs = collected.time.clock.speed, _pairs(collected)
     uncertain = _uncertainty(pairs, collected)
     allowed = max(thresholds.clock_speed_share, min(uncertain, MOST_UNCERTAIN))
     if speed is not None and uncertain <= MOST_UNCERTAIN and abs(speed / requested - 1) > allowed:
-        return [f"Slurm's clock ran {speed:.4g} times as fast as real time, not {requested:g} times (to {allowed:.2%})"], []
+        other = "the replay's" if collected.on_event_clock else "real time"
+        return [f"Slurm's clock ran {speed:.4g} times as fast as {other}, not {requested:g} times (to {allowed:.2%})"], []
     if requested != 1 and uncertain > MOST_UNCERTAIN:
         least = 2 * collected.time.second / MOST_UNCERTAIN
         told = f"submissions and ends of jobs are within {_span(pairs):.3g} trace s, less than {least:.3g} s"

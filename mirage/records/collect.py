@@ -26,6 +26,7 @@ from polars import col
 
 from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import disagreements
+from mirage.records.run_clock import is_event
 from mirage.records.run_records import (
     NS,
     Journal,
@@ -143,6 +144,8 @@ class Collected:
     """Second copies of jobs that the replay cancelled, after a restart of the controller."""
     reruns_cancelled: int = 0
     """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
+    on_event_clock: bool = False
+    """Whether the run was played on the event clock (run_clock.py)."""
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
 
@@ -211,6 +214,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
+        on_event_clock=is_event(settings),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records import clock_speed, incidents
+from mirage.records import clock_speed, event_clock, incidents
 from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
@@ -90,6 +90,7 @@ def measure(
         "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
+        **(event_clock.measured(result) if collected.on_event_clock else {}),
     }
 
 

@@ -65,8 +65,21 @@ def errors(
             # Which work is lost stays as it was.
             emulation["goodput"] = float(emulation["utilisation"]) * (1 - wasted)
         emulation |= _like_others(measured["metrics"], emulation)
+        if share := measured["validity"].get("false_quiet_share"):
+            emulation |= with_false_quiets(emulation, measured["metrics"], share)
+            classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]
     both = {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)}
     return _members(measured, both) | {"classes": _with_errors(measured["classes"], classes)}
+
+
+def with_false_quiets(widths: Mapping[str, float | str], values: Mapping[str, float | None], share: float) -> dict[str, float]:
+    """The half widths, with what the event clock's false quiets may have added to each value: at most its `share`.
+
+    While time passes that the host did not have, all waiting jobs wait. By Little's law the number of these is on average the mean
+    wait times the jobs by the length of the run: a share of the run's time that was lost is that share of the mean wait.
+    """
+    known = {name: width for name, width in widths.items() if not isinstance(width, str)}
+    return {name: width + share * abs(values.get(name) or 0.0) for name, width in known.items()}
 
 
 def _with_errors(rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:

@@ -63,12 +63,14 @@ class Resolution:
     """The shortest time from a submission to a start."""
     shrink: float
     """SHRINK, in per cent."""
+    on_event_clock: bool = False
+    """Whether the clock has no speed that could be another one."""
 
     @classmethod
     def of(cls, collected: Collected) -> Resolution:
         clock = collected.time.clock
         second = clock.virtual_to_trace(RECORD)
-        return cls(second, START * clock.speed * second, clock.shrink)
+        return cls(second, START * clock.speed * second, clock.shrink, collected.on_event_clock)
 
     @property
     def trace_seconds(self) -> float:
@@ -83,7 +85,7 @@ class Resolution:
         return f"{told} (a start takes {START:g} s of real time)"
 
     def speed_for(self, shortest: float, thresholds: Thresholds) -> str:
-        """The knobs at which a time of `shortest` trace seconds is resolved, rounded to the safe side; "" if no SPEED does.
+        """The knobs at which a time of `shortest` trace seconds is resolved, rounded to the safe side; "" if there are none.
 
         Below SHRINK=100 the resolution of Slurm's record would be coarser than its own: SHRINK=100 is named then.
         """
@@ -91,7 +93,10 @@ class Resolution:
         second, most = RECORD * 100 / shrink, thresholds.resolution_share * shortest
         if most < second:
             return ""
-        return f"{'SHRINK=100 ' if shrink != self.shrink else ''}SPEED={two_digits(min(FASTEST, most / (START * second)))}"
+        if self.on_event_clock:
+            return "SHRINK=100" if shrink != self.shrink else ""
+        whole = "SHRINK=100 " if shrink != self.shrink else ""
+        return f"{whole}SPEED={two_digits(min(FASTEST, most / (START * second)))} or less"
 
 
 def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, thresholds: Thresholds) -> list[str]:
@@ -126,14 +131,15 @@ def _share(part: float, whole: float) -> str:
 
 def _advice(resolution: Resolution, wait: float, runtime: float, thresholds: Thresholds) -> str:
     if knobs := resolution.speed_for(min(wait, runtime), thresholds):
-        return f"{knobs} or less would do"
+        return f"{knobs} would do"
     least = RECORD * 100 / max(100.0, resolution.shrink) / thresholds.resolution_share
     advice = []
     if wait < least:
         advice.append("jobs hardly wait: take a denser workload (larger LOAD, or fewer NODES)")
     if runtime < least:
         advice.append("most jobs are too short: leave out short ones (MIN_RUNTIME)")
-    return f"no SPEED resolves times below {least:.3g} s; {', and '.join(advice)}"
+    what = "the event clock does not resolve" if resolution.on_event_clock else "no SPEED resolves"
+    return f"{what} times below {least:.3g} s; {', and '.join(advice)}"
 
 
 def metrics_too_coarse(resolution: Resolution, immediate_below: float | None, thresholds: Thresholds) -> dict[str, str]:
@@ -143,7 +149,7 @@ def metrics_too_coarse(resolution: Resolution, immediate_below: float | None, th
     knobs = resolution.speed_for(immediate_below, thresholds)
     share = _share(resolution.trace_seconds, immediate_below)
     told = f"{resolution.words()}, which is {share} of its threshold of {immediate_below:g} s"
-    return {"immediate_fraction": f"{told}: {f'{knobs} or less would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
+    return {"immediate_fraction": f"{told}: {f'{knobs} would do' if knobs else 'take a larger IMMEDIATE (make metrics)'}"}
 
 
 def relative(values: pl.Expr, run_times: pl.Expr, unresolved: float = 0.0) -> pl.Expr:

@@ -11,6 +11,7 @@ from polars import col
 
 from mirage.records import executions
 from mirage.records.collect import Collected
+from mirage.records.run_clock import EVENT
 from mirage.traces import swf
 
 _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED": 5}
@@ -79,6 +80,7 @@ def _about_executions(collected: Collected) -> str:
 
 def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
     clock = collected.time.clock
+    speed = EVENT if collected.on_event_clock else f"{clock.speed:g}"
     names = collected.jobs["partition"].drop_nulls().unique().sort().to_list()
     header = {
         "Computer": "emulated cluster under Slurm",
@@ -91,7 +93,7 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
             "A replay of a workload, not a log of use. Submissions are the instants at which jobs were due.\n"
             "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
-            f"SPEED={clock.speed:g} and SHRINK={clock.shrink:g} are undone."
+            f"SPEED={speed} and SHRINK={clock.shrink:g} are undone."
             f"{_about_presets(collected)}{_about_executions(collected)}"
         ),
     }

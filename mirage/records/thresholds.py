@@ -62,6 +62,8 @@ class Thresholds:
     """Share of saturated samples above which it is named as a cause."""
     clock_speed_share: float = 0.01
     """Difference between the clock speed in Slurm's record and the requested one, of the requested one."""
+    false_quiet_share: float = 0.01
+    """Time that the event clock may have let pass while the host worked, of the run's."""
     disagreements_share: float = 0.01
     """Disagreements of the two records about times, of the number of jobs. Others are not allowed at all."""
 

@@ -152,5 +152,9 @@ def _not_measured(
             f"{enough:.0%}",
         ),
         ("ended" in result and figures["messages"] is None, "the daemons' error messages were not counted"),
+        (
+            collected.on_event_clock and figures["false_quiet_share"] is None,
+            "what the event clock let pass while the host worked is not known: its figures are not in result.json",
+        ),
     ]
     return [words for applies, words in rules if applies]

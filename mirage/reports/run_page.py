@@ -10,6 +10,7 @@ import polars as pl
 from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
+from mirage.records.run_clock import EVENT
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
 from mirage.reports import distributions
 from mirage.reports.measures import (
@@ -28,7 +29,7 @@ from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.parts import parts_of
-from mirage.terminal.table import VALIDITY, errors_text, kinds_of_errors, value_text
+from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
 from mirage.workloads import not_played
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
@@ -59,12 +60,11 @@ def summary(run: Run) -> list[str]:
     source_text = f"{counted(submitted, 'job')} of the log {Path(path).name}" if path else counted(submitted, "generated job")
     machine = f"{counted(run.nodes, 'node')} with {counted(run.processors, 'processor')}"
     slurm = (run.experiment.get("slurm") or {}).get("version", "")
-    speed, shrink = (run.experiment.get("clock") or {}).get("speed", 1), float(knobs.get("SHRINK", "100"))
-    clock = "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
+    shrink = float(knobs.get("SHRINK", "100"))
     shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
     told = [
         f"{source_text} on an emulated machine of {machine}, scheduled by Slurm {slurm} "
-        f"with the configuration {knobs.get('CONFIG', '?')}, {clock}{shrunk}."
+        f"with the configuration {knobs.get('CONFIG', '?')}, {_clock_words(run)}{shrunk}."
     ]
     if values.get("wait_mean") is not None:
         told.append(
@@ -76,6 +76,16 @@ def summary(run: Run) -> list[str]:
     ends = [f"{number(jobs[state])} {state}" for state in ("failed", "cancelled", "timeout", "lost", "other") if jobs.get(state)]
     told.append(f"{number(jobs['completed'])} jobs completed{', ' + ', '.join(ends) if ends else ''}.")
     return told
+
+
+def _clock_words(run: Run) -> str:
+    """How time passed in the run."""
+    speed = (run.experiment.get("clock") or {}).get("speed", 1)
+    if speed != EVENT:
+        return "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
+    told, clock = "on a clock that waits while the host works", run.metrics["validity"].get("event_clock") or {}
+    passed, took = clock.get("virtual_seconds"), clock.get("real_seconds")
+    return told if passed is None or took is None else f"{told} ({duration(passed)} in {duration(took)} of real time)"
 
 
 def verdict(run: Run) -> Verdict:
@@ -231,12 +241,11 @@ def _verdict_table(run: Run) -> Table:
     validity = run.metrics["validity"]
     bounds = validity.get("bounds", {})
     rows = []
-    for name, words, unit in VALIDITY:
-        if name in validity:
-            bound, value = bounds.get(name), validity[name]
-            beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
-            judged = "beyond" if beyond else "within" if bound is not None else ""
-            rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
+    for name, words, unit, value in figures_of(validity):
+        bound = bounds.get(name)
+        beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
+        judged = "beyond" if beyond else "within" if bound is not None else ""
+        rows.append((words, value_text(value, unit), "-" if bound is None else value_text(bound, unit), judged))
     return Table("Figures of the emulation, and their bounds in this run", ("figure", "value", "bound", ""), rows)
 
 

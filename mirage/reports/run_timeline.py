@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from mirage.records.run_clock import speed_of_records
 from mirage.reports import node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
@@ -92,7 +93,7 @@ def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
     host = run.figures("samples.csv")
     second = 100 / float(run.experiment["inputs"]["SHRINK"])
     if {"backfill_last_cycle_us", "backfill_queue_length"} <= set(diagnostics.columns) and diagnostics.height > 1:
-        speed = float((run.experiment.get("clock") or {}).get("speed") or 1.0)
+        speed = speed_of_records(run.experiment)
         cycles = diagnostics.with_columns(cycle=pl.col("backfill_last_cycle_us") / 1e6 * second)
         longest = run.metrics["validity"].get("backfill_cycle_max")
         words = (

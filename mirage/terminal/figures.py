@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mirage.terminal.screen import about, start_line, time_left
+from mirage.records.run_clock import EVENT
+from mirage.terminal.screen import about, pace, start_line, time_left
 from slurm_mirage.rm.slurm.records import BACKFILL
 
 ORDER = ("running", "pending", "suspended")  # states of jobs that come first; others follow by name
@@ -93,17 +94,22 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
 def _end(progress: Mapping[str, Any]) -> str:
     """The expected end in local time: `05:01 to 05:09`, with dates if it is not today."""
     now = datetime.fromtimestamp(progress.get("real") or 0.0)
-    first, last = (now + timedelta(seconds=progress[f"time_left_{which}"]) for which in ("least", "most"))
+    first, last = (now + timedelta(seconds=progress[f"time_left_{which}"] / pace(progress)) for which in ("least", "most"))
     form = "%H:%M" if last.date() == now.date() else "%Y-%m-%d %H:%M"
     return f"{first:{form}} to {last:{form}}" if f"{first:{form}}" != f"{last:{form}}" else f"{last:{form}}"
 
 
-def clock(times: Mapping[str, float] | None) -> str:
-    """Virtual and real time of the instance in UTC, which is the time zone of the daemons."""
+def clock(times: Mapping[str, Any] | None) -> str:
+    """Virtual and real time of the instance in UTC, which is the time zone of the daemons; of the event clock also its pace, the
+    seconds of the cluster's time that passed lately in a real one."""
     if times is None:
         return "real time (SPEED=1)"
     virtual, real = (f"{datetime.fromtimestamp(times[key], UTC):%Y-%m-%d %H:%M:%S}" for key in ("virtual", "real"))
-    return f"{virtual} in the cluster, {real} outside (UTC), SPEED={times['speed']:g}"
+    told = f"{virtual} in the cluster, {real} outside (UTC)"
+    if times["speed"] != EVENT:
+        return f"{told}, SPEED={times['speed']:g}"
+    pace = times.get("pace")
+    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast")
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage import RESULTS
+from mirage.records.run_clock import EVENT
 from mirage.records.verdict import with_reasons
 from mirage.terminal.instance_commands import slurm_of
 from mirage.terminal.trace_time import TraceTime, trace_time
@@ -121,7 +122,8 @@ class LiveState:
         run = active_run(self.directory)
         self.run_is_active = run is not None
         if run is not None and run != self._run:
-            self.past = read_points(self.directory, run, time.time() - SPAN)
+            # On the event clock the samples have the cluster's time, of which the last minutes may be weeks.
+            self.past = deque() if self._is_on_event_clock() else read_points(self.directory, run, time.time() - SPAN)
         self._run = run or self._run or _latest_run(self.directory)
         progress = self._progress()
         if progress is not None and not self.run_is_active:
@@ -146,6 +148,9 @@ class LiveState:
         }
         self._remember(info)
         return info, progress
+
+    def _is_on_event_clock(self) -> bool:
+        return (instance_clock.both_times(self.directory) or {}).get("speed") == EVENT
 
     def _remember(self, info: Mapping[str, Any]) -> None:
         now = time.time()

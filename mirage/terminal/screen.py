@@ -98,12 +98,17 @@ def about(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def pace(progress: Mapping[str, Any]) -> float:
+    """Seconds of progress.json in a real second: 1, but on the event clock those of the cluster's time, since the replay began."""
+    return max(float(progress.get("pace") or 1.0), 1e-3)
+
+
 def time_left(progress: Mapping[str, Any]) -> str | None:
     """The remaining time of a run in progress.json: `about 4 to 6 min left`, and why it became longer; None if it is not known."""
     least, most = progress.get("time_left_least"), progress.get("time_left_most")
     if least is None or not most:
         return None
-    first, last = about(least), about(most)
+    first, last = about(least / pace(progress)), about(most / pace(progress))
     if first.split()[1:] == last.split()[1:] and len(last.split()) == 2:
         first = first.split()[0]
     words = f"about {last} left" if first in (last, last.split()[0]) else f"about {first} to {last} left"

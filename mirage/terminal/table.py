@@ -54,13 +54,42 @@ VALIDITY = (
     ("host_cpu", "processors of the host busy", "share"),
     ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
     ("clock_speed", "speed of Slurm's clock", ""),
+    ("false_quiet_share", "time that the event clock may have let pass while the host worked, as a share of the run's", "share"),
 )
 
+# Figures of the event clock itself: name in `event_clock` of the validity, meaning, unit.
+EVENT_CLOCK = (
+    ("virtual_seconds", "how long the run took, on the cluster's clock", "s"),
+    ("real_seconds", "the same, in real time", "s"),
+    ("busy_real_seconds", "real time in which the host worked for it", "s"),
+    ("jumps", "jumps of the clock", ""),
+    ("false_quiets", "jumps while something still worked", ""),
+    ("false_quiet_seconds", "what passed in them, at most", "s"),
+    ("given_up", "waits that did not end at their instant", ""),
+    ("coordinator_starts", "starts of the program that keeps the clock", ""),
+    ("charged_seconds", "slurmctld's own processor time that counted (CHARGE)", "s"),
+    ("mode", "how the clock learns who works", ""),
+)
+_MODES = {1: "BPF", 2: "looks at /proc"}
 
-def value_text(value: float | Mapping[str, int] | None, unit: str) -> str:
+
+def figures_of(validity: Mapping[str, Any]) -> list[tuple[str, str, str, Any]]:
+    """The figures of the verdict that are there: name, meaning, unit, value. Those of the event clock follow the others."""
+    known = [(name, words, unit, validity[name]) for name, words, unit in VALIDITY if name in validity]
+    clock = validity.get("event_clock") or {}
+    own = [(name, words, unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock]
+    return known + [
+        (f"event_clock: {name}", words, unit, _MODES.get(value, str(value)) if name == "mode" else value)
+        for name, words, unit, value in own
+    ]
+
+
+def value_text(value: float | str | Mapping[str, int] | None, unit: str) -> str:
     """A figure with its unit; "-" if unknown. Counts by kind are listed without zeros."""
     if value is None:
         return "-"
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping):
         return ", ".join(f"{count} {kind}" for kind, count in value.items() if count) or "0"
     if unit == "share":
@@ -172,9 +201,8 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
     if validity := metrics.get("validity"):
         bounds = validity.get("bounds", {})
         known = [
-            (name, value_text(validity.get(name), unit), _with_bound(words, bounds.get(name), unit))
-            for name, words, unit in VALIDITY
-            if name in validity
+            (name, value_text(value, unit), _with_bound(words, bounds.get(name), unit))
+            for name, words, unit, value in figures_of(validity)
         ]
         parts.append(_table(known))
         parts += [f"{name} is inconclusive: {reason}" for name, reason in validity.get("inconclusive_metrics", {}).items()]

@@ -39,6 +39,8 @@ class RunFolder:
 
     def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0, **start_event: Any) -> None:
         self.folder, self.speed, self.shrink, self.zone = folder, speed, shrink, zone
+        self.clock_kind = "constant"
+        self.result: dict[str, Any] = {}
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
         start = {"virtual": VIRTUAL_ZERO, "boot_id": "0", "boot_time": 1, "next_id": 101, "slurm_version": "22.05.8"}
@@ -194,8 +196,11 @@ class RunFolder:
     def write(self) -> Path:
         """Write the folder's files."""
         write_plan(self.folder / "plan.csv", self.plan)
-        (self.folder / "run.json").write_text(json.dumps({"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink}))
+        settings = {"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink, "clock_kind": self.clock_kind}
+        (self.folder / "run.json").write_text(json.dumps(settings))
         lines = "".join(json.dumps(event) + "\n" for event in self.events)
+        if self.result:
+            (self.folder / "result.json").write_text(json.dumps(self.result))
         (self.folder / "journal.jsonl").write_text(lines)
         (self.folder / "jobcomp.log").write_text(self.jobcomp)
         (self.folder / "suspended.jsonl").write_text(self.suspended)

@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import WrongUse
 from ..base.files import file_digest
+from ..clock import clock_page
 from . import pid_namespaces
 
-PREREQUISITES = ("munged", "mariadbd", "slurmdbd")
+CLOCK = "clock"
+"""Kind of the coordinator of an event clock: time stands while it does not run."""
+
+PREREQUISITES = ("munged", CLOCK, "mariadbd", "slurmdbd")
 """Kinds of daemons that must be ready before the kinds after them are started."""
 
 KIND_ORDER = (*PREREQUISITES, "slurmctld", "slurmd")
@@ -33,7 +38,7 @@ class Daemon:
     namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`), pid 0 when it does not run;
     running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds; failures: unexpected exits in a
     row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it; log_sizes: its log file, with
-    its size when this farm started or adopted the daemon
+    its size when this farm started or adopted the daemon; served: of an event clock's coordinator, when the one before had started
     """
 
     name: str
@@ -55,11 +60,24 @@ class Daemon:
     adopted: bool = False
     running_digest: str = ""
     log_sizes: dict[Path, int] = field(default_factory=dict)
+    served: int = 0
 
     def check_ready(self) -> bool:
-        """Update and return `ready`: the ready file exists and, if the daemon has a ready port, it accepts connections there."""
-        self.ready = self.ready or (bool(self.pid) and Path(self.ready_file).exists() and self._accepts_connections())
+        """Update and return `ready`: the ready file exists and, if the daemon has a ready port, it accepts connections there. The
+        coordinator of an event clock is ready when it has written into the clock's page when it was started."""
+        is_ready = self._serves() if self.kind == CLOCK else Path(self.ready_file).exists() and self._accepts_connections()
+        self.ready = self.ready or (bool(self.pid) and is_ready)
         return self.ready
+
+    def last_coordinator(self) -> int:
+        """Return when the coordinator that served the clock's page last was started (ns since the epoch); 0: none has."""
+        try:
+            return clock_page.figures(Path(self.ready_file).parents[1])["started"]
+        except (OSError, WrongUse):
+            return 0
+
+    def _serves(self) -> bool:
+        return self.last_coordinator() not in (0, self.served)
 
     def _accepts_connections(self) -> bool:
         if not self.ready_port:
@@ -78,8 +96,9 @@ class Spec:
     user, hostname: account and host name of the farm and its daemons
     parallel: number of slurmd that may be starting at the same time
     environment: environment variables of all daemons
-    clock: "speed" of the virtual clock; "library", a digest of the preloaded library; on hosts other than the head "line", the
-        content of the head's clock file
+    clock: "speed" of the virtual clock, a number or "event"; "library", a digest of the preloaded library; with "event" "charge",
+        whether slurmctld's processor time counts in virtual time; on hosts other than the head "line", the content of the head's
+        clock file
     addresses: in a cluster of several hosts, the name of each host by its address
     identity: digest of what a running farm cannot change (its code, user and host name)
     digest: digest of the whole file
@@ -113,7 +132,7 @@ class Spec:
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
-                clock = spec.clock if entry["kind"] in VIRTUAL_TIME_KINDS else None
+                clock = spec.clock if entry["kind"] in (CLOCK, *VIRTUAL_TIME_KINDS) else None
                 environment = {**spec.environment, **entry.get("environment", {})}
                 start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import os
 import signal
 import time
@@ -29,7 +30,7 @@ from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
 from ..base.files import write_json
 from . import isolation
-from .daemons import KIND_ORDER, PREREQUISITES, Daemon, Spec
+from .daemons import CLOCK, KIND_ORDER, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
 from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
@@ -46,6 +47,8 @@ FAILING_AFTER_START = 3.0  # seconds after a start during which a daemon that fa
 SHOWN_FAILURES = 10
 STABLE_AFTER = 20.0  # seconds after which earlier failures of a daemon are forgotten, and an unready daemon no longer delays others
 STOPPED_AFTER = 60.0  # seconds for which a daemon is stopped before that is a failure
+CLOCK_STOPPED_AFTER = 5.0  # seconds for which the coordinator of an event clock is stopped before it is replaced
+CLOCK_BACK_OFF_MAX = 1.0  # seconds between two starts of such a coordinator, because time stands meanwhile
 ADOPTED_BATCH = 200  # adopted daemons checked each second: they are no children, so the kernel does not report when they end
 STATE = "run/farm.json"
 COUNTS = ("wanted", "up", "ready")
@@ -56,6 +59,7 @@ STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
 }
 LEAVING_ORDER = ("slurmctld", "slurmd", *reversed(PREREQUISITES))
+END_SIGNALS = {CLOCK: signal.SIGKILL}  # the coordinator of an event clock may be killed at any moment; others end by SIGTERM
 
 
 class Farm:
@@ -89,6 +93,7 @@ class Farm:
         self.failing: dict[str, str] = {}
         self.trouble = ""  # why no daemon can be started
         self.stopped_since: dict[int, float] = {}  # by process id, of stopped daemons other than slurmd (monotonic)
+        self.clock_stopped_since = math.inf  # monotonic seconds
         self.events = EventLog(directory)
         self.full_folders = FullFolders(directory)
         self.out_of_memory = OutOfMemory()
@@ -104,6 +109,7 @@ class Farm:
         """Supervise the daemons until SIGTERM or SIGINT; returns the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self.spawner.isolate(self.spec)
+        self.spawner.complete(self.spec)
         if (self.directory / "run/farm.json").exists():
             # A farm that is stopped removes the file.
             self.events.add("ended", daemon="farm", kind="farm", exit=None, signal=None, out_of_memory=False, words="")
@@ -116,6 +122,7 @@ class Farm:
             self._start_queued()
             self._write_state()
             info = signal.sigtimedwait(SIGNALS, self._poll_interval())
+            self._kill_stopped_clock()
             self._reap()
             self._kill_overdue()
             if info and info.si_signo in (signal.SIGTERM, signal.SIGINT):
@@ -128,6 +135,9 @@ class Farm:
         """Return the seconds to wait for a signal. The end of a child causes a signal; readiness, free memory and time do not."""
         if self.starting:
             return 0.02
+        clock = self.daemons.get(CLOCK)
+        if clock is not None and clock.adopted:  # the kernel does not report its end
+            return 0.1
         return 0.1 if self.leaving or self.later or any(self.queues.values()) else 1.0
 
     def _adopt_daemons(self) -> None:
@@ -160,6 +170,7 @@ class Farm:
         daemon to another.
         """
         new = Spec.load(self.directory / "etc/farm.json")
+        self.spawner.complete(new)
         known = {**{d.name: d for d in self.by_pid.values()}, **self.daemons}
         for name in new.daemons.keys() & known.keys():
             daemon, old = new.daemons[name], known[name]
@@ -174,7 +185,7 @@ class Farm:
         self._clear_queues()
         self.failing.clear()
         outdated = [d for d in self.by_pid.values() if self._must_stop(d)]
-        self.departing = deque(sorted(outdated, key=lambda d: LEAVING_ORDER.index(d.kind)))
+        self.departing = deque(sorted(outdated, key=lambda d: (d.kind == CLOCK, LEAVING_ORDER.index(d.kind))))
         for daemon in self.daemons.values():
             daemon.not_before, daemon.failures = 0.0, 0
         self.phase = "starting"
@@ -193,15 +204,29 @@ class Farm:
         """Send SIGTERM to departing daemons, a limited number at a time. Those still specified are started again when they end."""
         while self.departing and len(self.leaving) < self.spec.parallel:
             daemon = self.departing.popleft()
+            if daemon.kind == CLOCK and self.leaving:
+                # The others need it to end.
+                self.departing.append(daemon)
+                return
             if self._must_stop(daemon):
                 self.leaving[daemon.pid] = time.monotonic() + STOP_TIMEOUT
-                processes.send(daemon.pid, daemon.start_time, signal.SIGTERM)
+                processes.send(daemon.pid, daemon.start_time, END_SIGNALS.get(daemon.kind, signal.SIGTERM))
 
     def _kill_overdue(self) -> None:
         """Send SIGKILL to the daemons that have not ended STOP_TIMEOUT seconds after SIGTERM."""
         for pid, deadline in self.leaving.items():
             if time.monotonic() > deadline:
                 processes.send(pid, self.by_pid[pid].start_time, signal.SIGKILL)
+
+    def _kill_stopped_clock(self) -> None:
+        """End the coordinator of an event clock that has been stopped (SIGSTOP) for some time: the whole cluster waits for it."""
+        clock = self.daemons.get(CLOCK)
+        if clock is None or not clock.pid or not processes.is_stopped(clock.pid):
+            self.clock_stopped_since = math.inf
+            return
+        self.clock_stopped_since = min(self.clock_stopped_since, time.monotonic())
+        if time.monotonic() - self.clock_stopped_since >= CLOCK_STOPPED_AFTER:
+            processes.send(clock.pid, clock.start_time, signal.SIGKILL)
 
     def _stop(self) -> None:
         """Stop slurmctld first (it saves its state), then the slurmd and their descendants, then the prerequisites, munged last."""
@@ -212,10 +237,12 @@ class Farm:
             for first in range(0, len(pids), STOP_BATCH):
                 processes.end(pids[first : first + STOP_BATCH], STOP_TIMEOUT)
         members = processes.of_instance(str(self.directory))
-        prerequisites = [{d.pid for d in self.by_pid.values() if d.kind == kind} for kind in reversed(PREREQUISITES)]
-        processes.end(members.difference(self.spawner.namespace_holders, *prerequisites), STOP_TIMEOUT)
+        prerequisites = {kind: {d.pid for d in self.by_pid.values() if d.kind == kind} for kind in reversed(PREREQUISITES)}
+        processes.end(members.difference(self.spawner.namespace_holders, *prerequisites.values()), STOP_TIMEOUT)
         self.spawner.end_namespaces()
-        for pids_of_kind in prerequisites:
+        for kind, pids_of_kind in prerequisites.items():
+            if kind in END_SIGNALS:
+                processes.send_all(((pid, self.by_pid[pid].start_time) for pid in pids_of_kind), [END_SIGNALS[kind]])
             processes.end(pids_of_kind, STOP_TIMEOUT)
         user_folders.remove(self.directory, STATE)
 
@@ -339,17 +366,22 @@ class Farm:
         self.up[daemon.kind] -= is_wanted
         self.ready[daemon.kind] -= is_wanted and daemon.ready
         self.unready.pop(pid, None)
+        was_ready = daemon.ready or (daemon.kind == CLOCK and daemon.check_ready())
         daemon.pid, daemon.ready = 0, False
         if self.leaving.pop(pid, None) is None:
-            self._note_failure(daemon, self._record_end(daemon, code))
+            self._note_failure(daemon, self._record_end(daemon, code), was_ready)
         if is_wanted:
             self._enqueue([daemon])
 
-    def _note_failure(self, daemon: Daemon, reason: str) -> None:
+    def _note_failure(self, daemon: Daemon, reason: str, was_ready: bool = False) -> None:
         """Count an unexpected end of a daemon and set the time of its next start."""
         self.restarts += 1
-        daemon.failures = 1 if time.monotonic() - daemon.started_at > STABLE_AFTER else daemon.failures + 1
-        daemon.not_before = time.monotonic() + min(BACK_OFF_MAX, 0.25 * 2**daemon.failures)
+        is_first = was_ready if daemon.kind == CLOCK else time.monotonic() - daemon.started_at > STABLE_AFTER
+        daemon.failures = 1 if is_first else daemon.failures + 1
+        back_off = min(BACK_OFF_MAX, 0.25 * 2**daemon.failures)
+        if daemon.kind == CLOCK:
+            back_off = 0.0 if was_ready else min(CLOCK_BACK_OFF_MAX, back_off)
+        daemon.not_before = time.monotonic() + back_off
         if daemon.failures > 2:
             self.failing[daemon.name] = reason
 

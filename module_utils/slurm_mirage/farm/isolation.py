@@ -11,15 +11,21 @@ import os
 import pwd
 import resource
 import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 CLONE_NEWUTS = 0x04000000  # unshare(2), setns(2)
 PR_SET_KEEPCAPS = 8  # prctl(2)
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 PR_SET_MEMORY_MERGE = 67  # prctl(2), since Linux 6.4
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 47, 2, 4  # prctl(2)
 ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 CAPABILITY_VERSION = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3, three words of 32 bits twice
-KEPT_CAPABILITIES = 1 << 18 | 1 << 21 | 1 << 23  # CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE (capabilities(7))
+CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF = 18, 21, 23, 38, 39  # capabilities(7)
+COUNTING_CAPABILITIES = (CAP_PERFMON, CAP_BPF)
+"""What counting runnable threads by BPF needs (`with_capabilities`)."""
+KEPT_CAPABILITIES = (CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, *COUNTING_CAPABILITIES)
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000  # unshare(2)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
 PRIORITY = -10  # nice value
@@ -77,7 +83,8 @@ class HostNames:
 
 
 def become_user(user: str) -> None:
-    """Continue as the account `user`, but keep the capabilities that setns(2) and `set_real_time` need, if this process has them.
+    """Continue as the account `user`, but keep those of KEPT_CAPABILITIES that this process has: setns(2) and `set_real_time` need
+    them, or a program started with `with_capabilities`.
 
     The capabilities are neither inheritable nor ambient, so that executed programs do not have them (capabilities(7)).
     """
@@ -86,11 +93,40 @@ def become_user(user: str) -> None:
     os.setgroups([])
     os.setgid(account.pw_gid)
     os.setuid(account.pw_uid)
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+    kept = _permitted() & _set_of(KEPT_CAPABILITIES)
+    _set_capabilities(kept, inheritable=0)
+
+
+@contextmanager
+def with_capabilities(capabilities: Iterable[int]) -> Iterator[None]:
+    """Let the programs that are executed in this context have these capabilities, of those that `become_user` kept. Raises OSError
+    where the kernel, or the lack of one of them, does not allow it."""
+    permitted = _permitted()
+    _set_capabilities(permitted, inheritable=_set_of(capabilities))
+    try:
+        for capability in capabilities:
+            _checked(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+        yield
+    finally:
+        _checked(_libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        _set_capabilities(permitted, inheritable=0)
+
+
+def _set_of(capabilities: Iterable[int]) -> int:
+    return sum(1 << capability for capability in capabilities)
+
+
+def _permitted() -> int:
+    """The permitted capabilities of this process, one bit each."""
     words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable of capabilities 0 to 31, then of those above 31
-    _checked(_libc.capget(header, words))
-    kept = words[1] & KEPT_CAPABILITIES
-    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept)))
+    _checked(_libc.capget((ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), words))
+    return words[1] | words[4] << 32
+
+
+def _set_capabilities(permitted: int, inheritable: int) -> None:
+    """Set the permitted capabilities, all of them effective, and the inheritable ones."""
+    words = [part >> shift & 0xFFFFFFFF for shift in (0, 32) for part in (permitted, permitted, inheritable)]
+    _checked(_libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)(*words)))
 
 
 def enter_namespace(descriptor: int) -> None:
@@ -115,6 +151,11 @@ def unshare_mounts() -> None:
     _checked(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
 
 
+def mount_tracefs(target: Path) -> None:
+    """Mount tracefs, the kernel's tracing events."""
+    _checked(_libc.mount(b"tracefs", os.fsencode(target), b"tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+
+
 def bind_mount(descriptor: int, target: Path) -> None:
     """Mount an open file over `target`. It must have been opened after `unshare_mounts`."""
     _checked(_libc.mount(f"/proc/self/fd/{descriptor}".encode(), os.fsencode(target), None, MS_BIND, None))
@@ -130,7 +171,7 @@ def set_real_time(pid: int) -> None:
     """Give process `pid`, which was just started, a real-time priority.
 
     munged answers each request in 0.1 ms but queues at most 256 connections. When it shares the processors with thousands of
-    daemons it refuses connections; a better nice value does not prevent that.
+    daemons it refuses connections; a better nice value does not prevent that. All others wait for an event clock.
     """
     os.sched_setscheduler(pid, os.SCHED_RR, REAL_TIME)
 

@@ -11,17 +11,19 @@ from typing import Any
 from ..base import processes
 from ..base.errors import WrongUse
 from ..clock import instance_clock
-from . import isolation
-from .daemons import VIRTUAL_TIME_KINDS, Daemon, Spec
+from . import isolation, tracepoints
+from .daemons import CLOCK, VIRTUAL_TIME_KINDS, Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
 from .pid_namespaces import PidNamespaces
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
-HIGH_PRIORITY_KINDS = ("munged", "slurmctld")  # these keep the farm's priority
-PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged", "PID namespaces"
+HIGH_PRIORITY_KINDS = ("munged", CLOCK, "slurmctld")  # these keep the farm's priority
+REAL_TIME_KINDS = ("munged", CLOCK)
+PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
 HOST_NAMES = "names of the other hosts"
+COUNTING = "counts of runnable threads by BPF"
 
 
 class Spawner:
@@ -31,6 +33,7 @@ class Spawner:
         self.directory = directory
         self.refused: dict[str, str] = {}
         self._clock: dict[str, str] = {}
+        self._tracepoints, self._no_tracepoints = "", "only root can read where tracepoints have their fields"
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory)
         self._namespaces = PidNamespaces(directory, {processes.INSTANCE_VARIABLE: str(directory)})
@@ -50,6 +53,8 @@ class Spawner:
             measures[HOST_NAMES] = lambda: self._hosts_file.mount(spec.addresses, spec.user)
         if os.getuid() == 0:
             measures["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
+        if os.getuid() == 0:
+            self._find_tracepoints()
         for measure, enable in measures.items():
             try:
                 enable()
@@ -59,6 +64,21 @@ class Spawner:
             isolation.become_user(spec.user)
         os.chdir(self.directory)
         os.umask(0o022)
+
+    def _find_tracepoints(self) -> None:
+        """Read them whatever the clock: it may change while the farm runs, as a user who cannot read them any more."""
+        try:
+            self._tracepoints = tracepoints.read()
+        except OSError as error:
+            self._no_tracepoints = str(error)
+
+    def complete(self, spec: Spec) -> None:
+        """Add what only this process knows to the command of an event clock's coordinator in `spec`."""
+        for daemon in spec.daemons.values():
+            if daemon.kind == CLOCK:
+                daemon.command += ["--tracepoints", self._tracepoints]
+                if not self._tracepoints:
+                    self.refused[COUNTING] = self._no_tracepoints
 
     def find_namespaces(self, spec: Spec, holders: Iterable[int]) -> None:
         """Adopt the PID namespaces of the processes `holders`, and test whether the kernel permits PID namespaces."""
@@ -84,7 +104,7 @@ class Spawner:
         if "line" in clock:
             instance_clock.copy_head_clock(self.directory, clock["line"])
         else:
-            instance_clock.set_speed(self.directory, clock["speed"])
+            instance_clock.set_speed(self.directory, clock["speed"], clock.get("charge", False))
         self._clock = instance_clock.environment(self.directory)
 
     @property
@@ -98,11 +118,16 @@ class Spawner:
 
     def start(self, daemon: Daemon) -> int:
         """Start a daemon; returns its process id. Raises OSError."""
-        ready_file = Path(daemon.ready_file)
-        ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
-        ready_file.unlink(missing_ok=True)
+        if daemon.kind == CLOCK:
+            daemon.served = daemon.last_coordinator()
+        else:
+            ready_file = Path(daemon.ready_file)
+            ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
+            ready_file.unlink(missing_ok=True)
         self._enter(daemon.hostname)
-        if not daemon.pid_namespace or NAMESPACES in self.refused:
+        if daemon.kind == CLOCK and self._tracepoints and COUNTING not in self.refused:
+            pid = self._spawn_counting(daemon)
+        elif not daemon.pid_namespace or NAMESPACES in self.refused:
             pid = self._spawn(daemon)
         else:
             self._namespaces.enter(daemon.pid_namespace)
@@ -110,7 +135,7 @@ class Spawner:
                 pid = self._spawn(daemon)
             finally:
                 self._namespaces.leave()
-        if daemon.kind == "munged" and REAL_TIME not in self.refused:
+        if daemon.kind in REAL_TIME_KINDS and REAL_TIME not in self.refused:
             isolation.set_real_time(pid)
         if daemon.kind not in HIGH_PRIORITY_KINDS and PRIORITY not in self.refused:
             isolation.lower_priority(pid)
@@ -126,6 +151,15 @@ class Spawner:
         except OSError as error:
             reason = f"{error.strerror}: this host allows no private host name {hostname}, and so no second address for nodes"
             raise OSError(error.errno, reason) from error
+
+    def _spawn_counting(self, daemon: Daemon) -> int:
+        """Start a daemon with the capabilities to count runnable threads, or without them where the kernel refuses them."""
+        try:
+            with isolation.with_capabilities(isolation.COUNTING_CAPABILITIES):
+                return self._spawn(daemon)
+        except PermissionError as error:
+            self.refused[COUNTING] = str(error)
+            return self._spawn(daemon)
 
     def _spawn(self, daemon: Daemon) -> int:
         # A slurmd has its own log file; messages of other daemons before they open theirs are kept for error reports.

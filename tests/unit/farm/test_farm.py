@@ -60,8 +60,10 @@ class Bed:
     def specify(self, count: int = 5, digest: str = "1", name: str = "n{i}") -> None:
         self.specify_all(self.entry(count, digest, name))
 
-    def specify_all(self, *entries: dict, speed: float = 1.0, addresses: dict[str, str] | None = None) -> None:
-        clock = {"speed": speed, "library": ""}
+    def specify_all(
+        self, *entries: dict, speed: float = 1.0, addresses: dict[str, str] | None = None, clock: dict | None = None
+    ) -> None:
+        clock = {"library": "", **(clock or {"speed": speed})}
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
         spec |= {"daemons": entries, "addresses": addresses or {}}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
@@ -456,7 +458,7 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
     hostname = subprocess.check_output(["nsenter", "--target", str(bed.state()["pid"]), "--uts", "hostname"], text=True)
     assert hostname == "localhost\n"
     status = Path(f"/proc/{bed.state()['pid']}/status").read_text()
-    assert "CapPrm:\t0000000000a40000" in status, "CAP_SYS_CHROOT, CAP_SYS_ADMIN and CAP_SYS_NICE, and no other"
+    assert "CapPrm:\t000000c000a40000" in status, "CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF, and no other"
     bed.specify_all(bed.entry(1, name="slurmctld", kind="slurmctld"), bed.entry(2), bed.entry(1, name="p{i}", hostname="127.0.0.4"))
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(3))

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "addresses": {},
         "parallel": 32,
         "environment": {},
-        "speed": 1.0,
+        "speed": "1",
         "clock": None,
         "controller_hostname": None,
         "wide_steps": False,
@@ -143,7 +144,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
-    defaults |= {"hostname": "10.0.0.1"}
+    defaults |= {"hostname": "10.0.0.1", "speed": "20"}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
@@ -178,6 +179,43 @@ def test_a_host_that_is_not_the_head_uses_the_heads_clock(call: Caller, params: 
     assert before[1] == after[1] and not before[0] & after[0]
     assert call("slurm_farm", **{**params, "speed": 1.0}, clock="")["changed"] is True
     assert not (directory / "state/clock").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"addresses": {"10.0.0.1": "head", "10.0.0.2": "other"}}, "event is for a cluster on one host"),
+        ({"controller": False, "clock": "mirage-clock 1 1 1 20\n"}, "event is for a cluster on one host"),
+        ({}, "virtual_clock.so is not there"),
+        ({"library": True}, "clock_coordinator is not there"),
+        ({"speed": "fast"}, "may be a number above 0 or event, not fast"),
+        ({"speed": "0"}, "may be a number"),
+    ],
+)
+def test_an_event_clock_that_is_not_possible_is_refused_in_one_line(
+    call: Caller, params: dict[str, Any], arguments: dict[str, Any], message: str
+) -> None:
+    directory = Path(params["directory"])
+    if arguments.pop("library", False):
+        (directory / "lib/virtual_clock.so").write_bytes(b"")
+    text = call("slurm_farm", **{**params, "speed": "event", **arguments})["msg"]
+    assert message in text and text.startswith("wrong use: speed") and "\n" not in text
+    assert not (directory / "etc/farm.json").exists()
+
+
+def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
+    directory, module = Path(params["directory"]), load("slurm_farm")
+    for name in ("virtual_clock.so", "clock_coordinator"):
+        (directory / "lib" / name).write_bytes(b"")
+    wanted = {"speed": "event", "charge": True, "clock": None, "addresses": {}}
+    clock = module.clock_of(directory, wanted)
+    assert (clock["speed"], clock["charge"]) == ("event", True)
+    more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": []})
+    munged, coordinator = specifications(directory, layout)
+    assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
+    assert (munged["kind"], coordinator["kind"]) == ("munged", "clock")
+    assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
 
 
 @without_systemd

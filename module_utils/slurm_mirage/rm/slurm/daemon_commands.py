@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.files import file_digest
+from ...clock import clock_page, instance_clock
 
 Specification = dict[str, Any]
 
@@ -33,11 +34,15 @@ class Layout:
     """Port of slurmdbd; 0: there is none."""
     mariadbd: str
     """The program of the database server."""
+    event_clock: bool = False
+    """Whether the instance has an event clock, whose coordinator then runs on this host."""
 
 
 def specifications(directory: Path, layout: Layout) -> list[Specification]:
     """All daemons of the instance in `directory`."""
     daemons = [_munged(directory, layout)]
+    if layout.event_clock:
+        daemons.append(_clock(directory))
     if layout.controller_hostname is not None:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
@@ -72,6 +77,18 @@ def _munged(directory: Path, layout: Layout) -> Specification:
         "command": command,
         "digest": file_digest(etc / "munge.key"),
         "ready_file": str(munge_socket(directory)),
+    }
+
+
+def _clock(directory: Path) -> Specification:
+    """The farm adds --tracepoints, and knows from the clock's page when it is ready."""
+    program = instance_clock.coordinator(directory)
+    return {
+        "kind": "clock",
+        "name": "clock",
+        "command": [str(program), str(instance_clock.clock_file(directory))],
+        "digest": file_digest(program),
+        "ready_file": str(directory / clock_page.FILE),
     }
 
 

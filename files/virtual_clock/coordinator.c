@@ -1,0 +1,406 @@
+/*
+ * clock_coordinator: lets the event-driven clock of an instance go on.
+ *
+ *   clock_coordinator FILE [TRACEPOINTS]
+ *
+ * FILE is the clock file; FILE.page is the page that all processes of the instance share (page.h), FILE.history a list of instants on
+ * both clocks, and FILE.driver a file that the driver of the clock locks. TRACEPOINTS are described in runnable.h; without them, or
+ * if the kernel refuses BPF programs, the states of threads are read from /proc.
+ *
+ * While a driver exists, time almost stands as long as a thread of the instance works (CRAWL), and jumps to the earliest deadline of a
+ * wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed, time
+ * stops within LEASE of real time, and the next coordinator goes on from there.
+ *
+ * It runs as the instance's user and trusts nothing in the page but to belong to that user. Exit codes: 0 ended by SIGTERM or
+ * SIGINT, 1 failed, 2 wrong use.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "page.h"
+#include "runnable.h"
+
+#define SECOND INT64_C(1000000000)
+#define MILLISECOND (SECOND / 1000)
+
+#define AT_REST SECOND                /* speed without a driver, in billionths */
+#define CRAWL (SECOND / 20)           /* speed while the instance works: a program that waits by reading the time still ends */
+#define LEASE (100 * MILLISECOND)     /* real time for which the clock goes on without this process */
+#define LONGEST_WAIT (5 * MILLISECOND) /* real time between two looks at the deadlines of an instance that works */
+#define PATIENCE (20 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
+#define HISTORY_STEP (50 * MILLISECOND)
+#define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
+#define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
+#define FORGET_AFTER (60 * SECOND)    /* real time after which the slot of a waiter that has ended is free */
+
+static struct page *page;
+static struct runnable runnable;
+static int page_file;
+static int driver_file;
+static int history_file;
+static volatile sig_atomic_t is_ending;
+
+static void end(int signal_number)
+{
+    (void)signal_number;
+    is_ending = 1;
+}
+
+static int64_t read_clock(clockid_t clock)
+{
+    struct timespec now;
+    return clock_gettime(clock, &now) == 0 ? now.tv_sec * SECOND + now.tv_nsec : -1;
+}
+
+__extension__ typedef __int128 wide;
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- the clock ---- */
+
+static struct {
+    int64_t mono, calendar, speed; /* the anchor */
+} clock_now;
+
+/* The virtual instant at a real one, unless this process was halted for longer than LEASE. */
+static int64_t calendar_at(int64_t mono)
+{
+    int64_t since = earlier(mono - clock_now.mono, LEASE);
+    return clock_now.calendar + (since > 0 ? (int64_t)((wide)since * clock_now.speed / SECOND) : 0);
+}
+
+static void publish(int64_t mono, int64_t calendar, int64_t speed)
+{
+    uint32_t next = atomic_load(&page->latch) + 1;
+    struct anchor *anchor = &page->anchors[next & 1];
+    anchor->mono = mono;
+    anchor->calendar = calendar;
+    anchor->speed = speed;
+    anchor->limit = calendar + (int64_t)((wide)LEASE * speed / SECOND);
+    atomic_store(&page->latch, next);
+    clock_now.mono = mono;
+    clock_now.calendar = calendar;
+    clock_now.speed = speed;
+}
+
+/* Where the last coordinator, or the one that made the page, has left the clock. */
+static int64_t last_instant(void)
+{
+    const struct anchor *anchor = &page->anchors[atomic_load(&page->latch) & 1];
+    int64_t since = read_clock(CLOCK_MONOTONIC) - anchor->mono;
+    int64_t passed = anchor->limit > anchor->calendar ? anchor->limit - anchor->calendar : 0;
+    if (since >= 0 && (wide)since * anchor->speed / SECOND < passed)
+        passed = (int64_t)((wide)since * anchor->speed / SECOND);
+    return anchor->calendar + passed;
+}
+
+/* Notes an instant on both clocks for conversions of real instants. */
+static void note_history(int64_t calendar)
+{
+    int64_t point[2] = {read_clock(CLOCK_REALTIME), calendar};
+    (void)!write(history_file, point, sizeof point);
+}
+
+/* ---- waits ---- */
+
+/* Of each block of slots: the version that was read, and the earliest deadline that has not been reached. */
+static struct {
+    uint32_t version;
+    bool is_read;
+    int64_t earliest;
+} blocks[BLOCKS];
+
+/* Of each slot whose deadline was reached: its token, and since when (real monotonic ns). */
+static struct {
+    uint64_t token;
+    int64_t deadline, since;
+    bool is_told, is_given_up;
+} reached[SLOTS];
+
+static int64_t held_since; /* since when a waiter has not looked at the clock, 0: none */
+
+/* Sends SIGALRM to the process that has locked the byte of this slot; returns false if there is none. */
+static bool send_alarm(int number)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+    if (fcntl(page_file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0)
+        return false;
+    (void)kill(lock.l_pid, SIGALRM);
+    return true;
+}
+
+static void free_slot(struct slot *slot, uint64_t token)
+{
+    atomic_compare_exchange_strong(&slot->token, &token, 0);
+}
+
+/* Tells the waiter of a slot that its deadline is reached. */
+static void tell(struct slot *slot, int number, uint64_t token)
+{
+    uint32_t asleep = ASLEEP;
+    uint32_t kind = slot->kind;
+    switch (kind) {
+    case WAITS_ON_FUTEX:
+        if (atomic_compare_exchange_strong(&slot->wake, &asleep, TIME_IS_UP))
+            (void)syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+        break;
+    case GETS_SIGALRM:
+        if (!send_alarm(number))
+            free_slot(slot, token);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Handles a slot whose deadline is reached. */
+static void serve(struct slot *slot, int number, uint64_t token, int64_t deadline, int64_t mono)
+{
+    if (reached[number].token != token || reached[number].deadline != deadline) {
+        reached[number].token = token;
+        reached[number].deadline = deadline;
+        reached[number].since = mono;
+        reached[number].is_told = reached[number].is_given_up = false;
+    }
+    if (!reached[number].is_told) {
+        reached[number].is_told = true;
+        tell(slot, number, token);
+    }
+    if (mono - reached[number].since > FORGET_AFTER)
+        free_slot(slot, token);
+    if (slot->kind != LOOKS_ITSELF || reached[number].is_given_up)
+        return;
+    if (mono - reached[number].since > PATIENCE && !runnable.any()) { /* it is stopped, or has been killed */
+        reached[number].is_given_up = true;
+        page->figures.given_up++;
+    } else if (held_since == 0) {
+        held_since = reached[number].since;
+    }
+}
+
+/* Reads a block's slots; serves those whose deadline is reached. Returns whether there was such a slot. */
+static bool read_block(int block, int64_t now, int64_t mono)
+{
+    bool has_reached = false;
+    blocks[block].version = page->versions[block];
+    blocks[block].is_read = true;
+    blocks[block].earliest = INT64_MAX;
+    for (int number = block * SLOTS_OF_A_BLOCK; number < (block + 1) * SLOTS_OF_A_BLOCK; number++) {
+        struct slot *slot = &page->slots[number];
+        uint64_t token = slot->token;
+        int64_t deadline = slot->deadline;
+        if (token == 0)
+            continue;
+        if (deadline > now) {
+            blocks[block].earliest = earlier(blocks[block].earliest, deadline);
+            continue;
+        }
+        serve(slot, number, token, deadline, mono);
+        has_reached = true;
+    }
+    return has_reached;
+}
+
+/* Serves all waits whose deadline is reached; returns the earliest deadline of the others. */
+static int64_t serve_all(int64_t now, int64_t mono)
+{
+    static bool has_reached[BLOCKS];
+    int64_t earliest = INT64_MAX;
+    held_since = 0;
+    for (int block = 0; block < BLOCKS; block++) {
+        if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now || has_reached[block])
+            has_reached[block] = read_block(block, now, mono);
+        earliest = earlier(earliest, blocks[block].earliest);
+    }
+    return earliest;
+}
+
+/* ---- what is charged ---- */
+
+/* Processor time of slurmctld since the last call, in ns. */
+static int64_t scheduler_time(void)
+{
+    static int32_t last_process;
+    static int64_t last;
+    int32_t process = page->scheduler;
+    int64_t used = process > 0 ? read_clock((clockid_t)(~(unsigned int)process << 3 | 2)) : -1; /* clock_getcpuclockid(3) */
+    int64_t since = used >= 0 && process == last_process && used > last ? used - last : 0;
+    last_process = process;
+    last = used;
+    return since;
+}
+
+/* ---- the loop ---- */
+
+static bool has_driver(void)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    return driver_file >= 0 && fcntl(driver_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* Counts wake-ups that the last jump did not foresee. */
+static void count_false_quiets(int64_t last_jump)
+{
+    static uint64_t surprises_before;
+    static uint64_t looks_before;
+    uint64_t surprises = runnable.surprises();
+    uint64_t looks = page->looks;
+    uint64_t expected = looks - looks_before;
+    uint64_t seen = surprises - surprises_before;
+    if (seen > expected) {
+        page->figures.false_quiets += (int64_t)(seen - expected);
+        page->figures.false_jumped += last_jump;
+    }
+    surprises_before = surprises;
+    looks_before = looks;
+}
+
+/* Compares the count of working threads with /proc if it has not been 0 for long. */
+static void verify(bool works, int64_t mono)
+{
+    static int64_t working_since;
+    static int64_t verified;
+    if (!works) {
+        working_since = 0;
+        runnable.verify(false);
+        return;
+    }
+    if (working_since == 0)
+        working_since = verified = mono;
+    if (mono - verified < VERIFY_AFTER)
+        return;
+    runnable.verify(mono - working_since > STOPPED_AFTER);
+    verified = read_clock(CLOCK_MONOTONIC);
+}
+
+static void coordinate(void)
+{
+    int64_t last_mono = read_clock(CLOCK_MONOTONIC);
+    int64_t last_calendar = last_instant();
+    int64_t last_noted = 0;
+    int64_t last_jump = 0;
+    bool was_driven = false;
+    publish(last_mono, last_calendar, AT_REST);
+    note_history(last_calendar);
+    while (!is_ending) {
+        int64_t mono = read_clock(CLOCK_MONOTONIC);
+        int64_t now = calendar_at(mono);
+        bool is_driven = has_driver();
+        int64_t charged = scheduler_time();
+        if (is_driven && was_driven) {
+            if (page->charge) {
+                now += charged;
+                page->figures.charged += charged;
+            }
+            page->figures.driven += now - last_calendar;
+            page->figures.driven_real += mono - last_mono;
+        }
+        uint64_t surprises = runnable.surprises();
+        bool works = runnable.any();
+        publish(mono, now, is_driven ? CRAWL : AT_REST);
+        int64_t earliest = serve_all(now, mono);
+        if (is_driven != was_driven || (is_driven && mono - last_noted >= HISTORY_STEP)) {
+            note_history(now);
+            last_noted = mono;
+        }
+        count_false_quiets(is_driven && was_driven ? last_jump : 0);
+        last_mono = mono;
+        last_calendar = now;
+        was_driven = is_driven;
+        /* The deadlines are complete: what has been waiting since before they were read still waits. */
+        if (is_driven && !works && held_since == 0 && earliest != INT64_MAX && !runnable.any() && runnable.surprises() == surprises) {
+            last_jump = earliest - now;
+            page->figures.jumps++;
+            page->figures.jumped += last_jump;
+            publish(mono, earliest, CRAWL);
+            continue;
+        }
+        works = works || runnable.any();
+        verify(works, mono);
+        int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
+        runnable.wait(earlier(LONGEST_WAIT, held_since ? MILLISECOND : until_deadline));
+        if (is_driven && works)
+            page->figures.busy += read_clock(CLOCK_MONOTONIC) - mono;
+    }
+    note_history(calendar_at(read_clock(CLOCK_MONOTONIC)));
+}
+
+/* ---- set-up ---- */
+
+static int fail(const char *what, const char *file)
+{
+    (void)fprintf(stderr, "clock coordinator: %s: %s: %s\n", file, what, strerror(errno));
+    return 1;
+}
+
+static int open_beside(const char *file, const char *suffix, int flags)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s%s", file, suffix) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static bool map_page(void)
+{
+    struct stat status;
+    if (fstat(page_file, &status) != 0)
+        return false;
+    errno = EINVAL;
+    if (status.st_size < (off_t)sizeof *page)
+        return false;
+    page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_file, 0);
+    if (page == MAP_FAILED)
+        return false;
+    errno = EINVAL;
+    return memcmp(page->magic, PAGE_MAGIC, sizeof page->magic) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction ends = {.sa_handler = end};
+    if (argc < 2 || argc > 3) {
+        (void)fprintf(stderr, "usage: clock_coordinator FILE [TRACEPOINTS]\n");
+        return 2;
+    }
+    (void)sigaction(SIGTERM, &ends, NULL);
+    (void)sigaction(SIGINT, &ends, NULL);
+    (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    page_file = open_beside(argv[1], ".page", O_RDWR);
+    if (page_file < 0 || !map_page())
+        return fail("page", argv[1]);
+    history_file = open_beside(argv[1], ".history", O_WRONLY | O_APPEND | O_CREAT);
+    if (history_file < 0 || flock(history_file, LOCK_EX | LOCK_NB) != 0)
+        return fail("history", argv[1]);
+    driver_file = open_beside(argv[1], ".driver", O_RDWR | O_CREAT);
+    if (driver_file < 0)
+        return fail("driver", argv[1]);
+    const char *refused = argc > 2 && argv[2][0] ? runnable_by_bpf(&runnable, getuid(), argv[2]) : "the tracepoints are not given";
+    if (refused) {
+        (void)fprintf(stderr, "clock coordinator: reads /proc: %s: %s\n", refused, argc > 2 && argv[2][0] ? strerror(errno) : "slower");
+        runnable_by_scan(&runnable, getuid());
+    }
+    page->figures.mode = runnable.mode;
+    page->figures.starts++;
+    page->figures.started = read_clock(CLOCK_REALTIME);
+    coordinate();
+    return 0;
+}

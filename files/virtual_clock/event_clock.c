@@ -1,0 +1,475 @@
+/* The event-driven clock in a process that uses it. page.h describes the shared memory, README.md the clock. */
+#define _GNU_SOURCE
+#include "event_clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__extension__ typedef __int128 wide;
+
+#define SECOND INT64_C(1000000000)
+#define FIRST_LOOK (SECOND / 4000)
+
+/* A wait without a signal or a coordinator ends after this real time, to look again. */
+#define LONGEST_SLEEP (3600 * SECOND)
+
+enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
+
+struct page *event_page;
+static char history_path[PATH_SIZE];
+
+/* System calls, because the functions of the C library are replaced by the library itself. */
+static int64_t real_monotonic(void)
+{
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+static struct timespec timespec_of_ns(int64_t length)
+{
+    return (struct timespec){.tv_sec = length / SECOND, .tv_nsec = length % SECOND};
+}
+
+/* ---- processes ---- */
+
+/* Timed waits for a condition variable, so that a signal for it finds them. */
+static struct {
+    _Atomic(pthread_cond_t *) condition;
+    struct slot *_Atomic slot;
+} condition_waiters[CONDITION_WAITERS];
+static pthread_cond_t *const reserved = (pthread_cond_t *)1;
+static _Atomic int32_t waiters_by_hash[BUCKETS];
+
+static struct {
+    _Atomic uintptr_t key;
+    _Atomic int64_t deadline, interval;
+    void (*_Atomic fire)(uintptr_t key);
+} timers[TIMERS];
+static struct slot *_Atomic timer_slot;
+static _Atomic bool has_timer_thread;
+
+/* The threads of the parent do not exist in a child. */
+static void forget_threads(void)
+{
+    for (int i = 0; i < CONDITION_WAITERS; i++)
+        condition_waiters[i].condition = NULL;
+    for (int i = 0; i < BUCKETS; i++)
+        waiters_by_hash[i] = 0;
+    for (int i = 0; i < TIMERS; i++)
+        timers[i].key = 0;
+    timer_slot = NULL;
+    has_timer_thread = false;
+}
+
+/* Joins two parts of a path in an array of PATH_SIZE bytes; returns false if it is too short. */
+static bool append(char *path, const char *head, const char *tail)
+{
+    size_t length = 0;
+    for (; *head && length < PATH_SIZE; head++)
+        path[length++] = *head;
+    for (; *tail && length < PATH_SIZE; tail++)
+        path[length++] = *tail;
+    if (length < PATH_SIZE)
+        path[length] = '\0';
+    return length < PATH_SIZE;
+}
+
+const char *event_map(const char *clock_file)
+{
+    char path[PATH_SIZE];
+    struct stat status;
+    if (!append(path, clock_file, ".page") || !append(history_path, clock_file, ".history"))
+        return "has too long a name";
+    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0)
+        return "has no page that can be opened (FILE.page)";
+    bool is_whole = syscall(SYS_fstat, descriptor, &status) == 0 && status.st_size >= (off_t)sizeof(struct page);
+    void *mapped = is_whole ? mmap(NULL, sizeof(struct page), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
+    close(descriptor);
+    if (mapped == MAP_FAILED || memcmp(((struct page *)mapped)->magic, PAGE_MAGIC, sizeof event_page->magic) != 0)
+        return "has a page (FILE.page) that is not one of a virtual clock";
+    event_page = mapped;
+    pthread_atfork(NULL, NULL, forget_threads);
+    return NULL;
+}
+
+/* ---- time ---- */
+
+int64_t event_now(void)
+{
+    for (;;) {
+        uint32_t latch = atomic_load_explicit(&event_page->latch, memory_order_acquire);
+        const struct anchor *anchor = &event_page->anchors[latch & 1];
+        int64_t mono = atomic_load_explicit(&anchor->mono, memory_order_relaxed);
+        int64_t calendar = atomic_load_explicit(&anchor->calendar, memory_order_relaxed);
+        int64_t speed = atomic_load_explicit(&anchor->speed, memory_order_relaxed);
+        int64_t limit = atomic_load_explicit(&anchor->limit, memory_order_relaxed);
+        int64_t since = real_monotonic() - mono;
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&event_page->latch, memory_order_relaxed) != latch)
+            continue;
+        if (since < 0 || limit <= calendar)
+            return calendar;
+        wide passed = (wide)since * speed / SECOND;
+        return passed > limit - calendar ? limit : calendar + (int64_t)passed;
+    }
+}
+
+/* ---- slots ---- */
+
+static void note_change(const struct slot *slot)
+{
+    atomic_fetch_add(&event_page->versions[(slot - event_page->slots) / SLOTS_OF_A_BLOCK], 1);
+}
+
+void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
+{
+    static _Thread_local uint32_t last __attribute__((tls_model("initial-exec")));
+    *wait = (struct event_wait){.deadline = deadline, .slice = FIRST_LOOK};
+    wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
+    for (uint32_t tried = 0; tried < SLOTS; tried++) {
+        struct slot *slot = &event_page->slots[(last + tried) % SLOTS];
+        uint64_t none = 0;
+        if (atomic_load_explicit(&slot->token, memory_order_relaxed) != 0 ||
+            !atomic_compare_exchange_strong(&slot->token, &none, wait->token))
+            continue;
+        last = (last + tried) % SLOTS;
+        wait->slot = slot;
+        slot->wake = ASLEEP;
+        slot->kind = kind;
+        slot->deadline = deadline;
+        note_change(slot);
+        return;
+    }
+}
+
+void event_end(struct event_wait *wait)
+{
+    uint64_t token = wait->token;
+    if (!wait->slot)
+        return;
+    if (wait->slot->token == token)
+        wait->slot->deadline = INT64_MAX;
+    atomic_compare_exchange_strong(&wait->slot->token, &token, 0);
+    note_change(wait->slot);
+    wait->slot = NULL;
+}
+
+void event_cancel(void *wait)
+{
+    event_end(wait);
+}
+
+struct timespec event_slice(struct event_wait *wait)
+{
+    int64_t slice = event_now() >= wait->deadline ? 0 : wait->slice;
+    wait->slice = slice * 2 > LONGEST_LOOK ? LONGEST_LOOK : slice * 2;
+    return timespec_of_ns(slice);
+}
+
+bool event_goes_on(struct event_wait *wait)
+{
+    if (wait->slice == 0)
+        return false;
+    atomic_fetch_add_explicit(&event_page->looks, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Waits until `wake` is not 0, for LONGEST_SLEEP at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */
+static int sleep_on(_Atomic uint32_t *wake, int64_t longest)
+{
+    struct timespec limit = timespec_of_ns(longest);
+    int type;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    long result = syscall(SYS_futex, wake, FUTEX_WAIT, ASLEEP, &limit, NULL, 0);
+    int error = result < 0 ? errno : 0;
+    pthread_setcanceltype(type, NULL);
+    return error == EINTR ? EINTR : 0;
+}
+
+/* For waits without a slot: nobody wakes them up. */
+static _Atomic uint32_t nobody_wakes = ASLEEP;
+
+struct sleep {
+    struct event_wait wait;
+    int error;
+};
+
+static void sleep_until_deadline(struct sleep *sleep)
+{
+    struct slot *slot = sleep->wait.slot;
+    _Atomic uint32_t *wake = slot ? &slot->wake : &nobody_wakes;
+    /* A wake-up before the deadline was meant for the slot's former owner. The order matters: time is set before `wake`. */
+    while (atomic_exchange(wake, ASLEEP), event_now() < sleep->wait.deadline && !sleep->error)
+        sleep->error = sleep_on(wake, slot ? LONGEST_SLEEP : LONGEST_LOOK);
+    if (event_now() >= sleep->wait.deadline)
+        sleep->error = 0;
+}
+
+int event_sleep(int64_t deadline)
+{
+    struct sleep sleep = {.error = 0};
+    event_begin(&sleep.wait, deadline, WAITS_ON_FUTEX);
+    pthread_cleanup_push(event_cancel, &sleep.wait);
+    sleep_until_deadline(&sleep);
+    pthread_cleanup_pop(1);
+    return sleep.error;
+}
+
+/* ---- condition variables ---- */
+
+/*
+ * A timed wait does not use the condition variable but a slot, which both the coordinator and a signal for the condition can end.
+ * The waiter is listed before it unlocks the mutex, so no signal is lost. A signal ends all timed waits for its condition, and one
+ * wait without a limit: more than needed, which callers have to expect (pthread_cond_timedwait(3)).
+ */
+struct condition_wait {
+    struct event_wait wait;
+    pthread_cond_t *condition;
+    pthread_mutex_t *mutex;
+    int entry; /* -1: the list is full */
+    bool is_signalled;
+};
+
+static unsigned int hash_of(const void *condition)
+{
+    return (unsigned int)(((uintptr_t)condition >> 3) * UINT64_C(0x9E3779B97F4A7C15) >> 56);
+}
+
+_Static_assert(BUCKETS == 256, "hash_of returns 8 bits");
+
+static void leave_list(struct condition_wait *waiter)
+{
+    if (waiter->entry < 0)
+        return;
+    atomic_fetch_sub(&waiters_by_hash[hash_of(waiter->condition)], 1);
+    condition_waiters[waiter->entry].condition = NULL;
+    waiter->entry = -1;
+}
+
+static void enter_list(struct condition_wait *waiter)
+{
+    waiter->entry = -1;
+    if (!waiter->wait.slot)
+        return;
+    for (int i = 0; i < CONDITION_WAITERS; i++) {
+        pthread_cond_t *none = NULL;
+        if (condition_waiters[i].condition || !atomic_compare_exchange_strong(&condition_waiters[i].condition, &none, reserved))
+            continue;
+        condition_waiters[i].slot = waiter->wait.slot;
+        condition_waiters[i].condition = waiter->condition;
+        waiter->entry = i;
+        atomic_fetch_add(&waiters_by_hash[hash_of(waiter->condition)], 1);
+        return;
+    }
+}
+
+static void end_cancelled(void *given)
+{
+    struct condition_wait *waiter = given;
+    bool is_signalled = waiter->wait.slot && waiter->wait.slot->wake == SIGNALLED;
+    leave_list(waiter);
+    event_end(&waiter->wait);
+    pthread_mutex_lock(waiter->mutex);
+    if (is_signalled) /* a cancelled thread must not consume a signal */
+        pthread_cond_signal(waiter->condition);
+}
+
+static void wait_for_signal(struct condition_wait *waiter)
+{
+    if (waiter->entry < 0) { /* no signal finds this waiter: it looks again soon */
+        sleep_on(&nobody_wakes, LONGEST_LOOK);
+        return;
+    }
+    _Atomic uint32_t *wake = &waiter->wait.slot->wake;
+    while (atomic_load(wake) == ASLEEP && event_now() < waiter->wait.deadline)
+        sleep_on(wake, LONGEST_SLEEP);
+    waiter->is_signalled = atomic_load(wake) == SIGNALLED;
+}
+
+int event_wait_on(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline)
+{
+    struct condition_wait waiter = {.condition = condition, .mutex = mutex};
+    event_begin(&waiter.wait, deadline, WAITS_ON_FUTEX);
+    enter_list(&waiter);
+    int error = pthread_mutex_unlock(mutex);
+    if (error) {
+        leave_list(&waiter);
+        event_end(&waiter.wait);
+        return error;
+    }
+    pthread_cleanup_push(end_cancelled, &waiter);
+    wait_for_signal(&waiter);
+    pthread_cleanup_pop(0);
+    leave_list(&waiter);
+    event_end(&waiter.wait);
+    error = pthread_mutex_lock(mutex);
+    return error || waiter.is_signalled || event_now() < deadline ? error : ETIMEDOUT;
+}
+
+static void wake_up(struct slot *slot)
+{
+    uint32_t asleep = ASLEEP;
+    if (atomic_compare_exchange_strong(&slot->wake, &asleep, SIGNALLED))
+        syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void event_signal(pthread_cond_t *condition)
+{
+    if (!event_page || waiters_by_hash[hash_of(condition)] == 0)
+        return;
+    int error = errno;
+    for (int i = 0; i < CONDITION_WAITERS; i++)
+        if (condition_waiters[i].condition == condition)
+            wake_up(condition_waiters[i].slot);
+    errno = error;
+}
+
+/* ---- timers ---- */
+
+static int64_t fire_timers(void)
+{
+    int64_t next = INT64_MAX;
+    for (int i = 0; i < TIMERS; i++) {
+        int64_t deadline = timers[i].deadline;
+        if (timers[i].key <= 1)
+            continue;
+        if (deadline != 0 && deadline <= event_now()) {
+            int64_t interval = timers[i].interval;
+            int64_t following = interval ? deadline + interval : 0;
+            if (atomic_compare_exchange_strong(&timers[i].deadline, &deadline, following))
+                timers[i].fire(timers[i].key);
+            deadline = timers[i].deadline;
+        }
+        if (deadline != 0 && deadline < next)
+            next = deadline;
+    }
+    return next;
+}
+
+static void *run_timers(void *unused)
+{
+    struct event_wait wait;
+    (void)unused;
+    event_begin(&wait, INT64_MAX, WAITS_ON_FUTEX);
+    timer_slot = wait.slot;
+    for (;;) {
+        if (wait.slot)
+            atomic_exchange(&wait.slot->wake, ASLEEP);
+        int64_t next = fire_timers();
+        if (wait.slot && next != wait.slot->deadline) {
+            wait.slot->deadline = next;
+            note_change(wait.slot);
+        }
+        if (event_now() < next)
+            sleep_on(wait.slot ? &wait.slot->wake : &nobody_wakes, wait.slot ? LONGEST_SLEEP : LONGEST_LOOK);
+    }
+    return NULL;
+}
+
+static bool start_timer_thread(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    if (atomic_exchange(&has_timer_thread, true))
+        return true;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool is_started = pthread_create(&thread, NULL, run_timers, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (is_started)
+        pthread_detach(thread);
+    has_timer_thread = is_started;
+    return is_started;
+}
+
+bool event_timer(uintptr_t key, int64_t deadline, int64_t interval, void (*fire)(uintptr_t key))
+{
+    int entry = -1;
+    for (int i = 0; i < TIMERS && entry < 0; i++)
+        if (timers[i].key == key)
+            entry = i;
+    if (entry < 0 && deadline == 0)
+        return true;
+    for (int i = 0; i < TIMERS && entry < 0; i++) {
+        uintptr_t none = 0;
+        if (timers[i].key == 0 && atomic_compare_exchange_strong(&timers[i].key, &none, 1))
+            entry = i;
+    }
+    if (entry < 0 || !start_timer_thread())
+        return false;
+    timers[entry].deadline = 0;
+    timers[entry].interval = interval;
+    timers[entry].fire = fire;
+    timers[entry].deadline = deadline;
+    timers[entry].key = deadline ? key : 0;
+    struct slot *slot = timer_slot;
+    if (slot) {
+        slot->wake = SIGNALLED;
+        syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
+    return true;
+}
+
+int64_t event_timer_left(uintptr_t key, int64_t *interval)
+{
+    for (int i = 0; i < TIMERS; i++)
+        if (timers[i].key == key) {
+            int64_t deadline = timers[i].deadline;
+            int64_t left = deadline - event_now();
+            *interval = timers[i].interval;
+            return deadline == 0 ? 0 : left > 0 ? left : 1;
+        }
+    *interval = 0;
+    return 0;
+}
+
+/* ---- times of files ---- */
+
+struct point {
+    int64_t real, virtual;
+};
+
+static struct point point_at(int history, off_t index)
+{
+    struct point point = {0, 0};
+    (void)!pread(history, &point, sizeof point, index * (off_t)sizeof point);
+    return point;
+}
+
+int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual)
+{
+    struct point before = {anchor_real, anchor_virtual};
+    struct point after = {0, 0};
+    int64_t now = event_now();
+    int history = open(history_path, O_RDONLY | O_CLOEXEC);
+    off_t above = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
+    off_t count = above;
+    off_t first = 0;
+    while (first < above) { /* the first point after `real` */
+        off_t middle = first + (above - first) / 2;
+        if (point_at(history, middle).real > real)
+            above = middle;
+        else
+            first = middle + 1;
+    }
+    if (first > 0)
+        before = point_at(history, first - 1);
+    if (first < count)
+        after = point_at(history, first);
+    if (history >= 0)
+        close(history);
+    int64_t since = real - before.real;
+    int64_t found = before.virtual + since;
+    if (after.real > before.real)
+        found = before.virtual + (int64_t)((double)(after.virtual - before.virtual) * ((double)since / (double)(after.real - before.real)));
+    return found < now ? found : now;
+}

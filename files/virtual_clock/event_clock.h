@@ -1,0 +1,63 @@
+/*
+ * The event-driven clock, as the preloaded library uses it: reading the time from the shared page, and waits that the coordinator
+ * ends. No function takes a lock, allocates memory or uses stdio.
+ */
+#ifndef EVENT_CLOCK_H
+#define EVENT_CLOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "page.h"
+
+/* The shared page; null on a constant clock. */
+extern struct page *event_page;
+
+/* Maps FILE.page. Returns null, or why it cannot be used. */
+const char *event_map(const char *clock_file);
+
+/* The virtual calendar's time in ns. */
+int64_t event_now(void);
+
+/* A wait in the shared page until an instant of the virtual calendar. */
+struct event_wait {
+    int64_t deadline;
+    int64_t slice; /* real ns until the next look */
+    uint64_t token;
+    struct slot *slot; /* null: all slots are taken; the wait then ends late, never early */
+};
+
+/*
+ * Waits that the waiter ends itself: begin; then wait for the real time of `event_slice`, and again while `event_goes_on`; end.
+ * `event_cancel` is event_end for pthread_cleanup_push.
+ */
+void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind);
+struct timespec event_slice(struct event_wait *wait);
+bool event_goes_on(struct event_wait *wait);
+void event_end(struct event_wait *wait);
+void event_cancel(void *wait);
+
+/* Sleeps until the deadline; returns 0, or EINTR after a signal handler. A cancellation point. */
+int event_sleep(int64_t deadline);
+
+/* As pthread_cond_timedwait, with a deadline on the virtual calendar. */
+int event_wait_on(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline);
+
+/* Ends the waits of event_wait_on for this condition in this process. */
+void event_signal(pthread_cond_t *condition);
+
+/*
+ * Calls fire(key) each time the virtual clock has reached a deadline: `deadline`, then each `interval` ns; 0: never again. One
+ * deadline per key; a deadline of 0 removes it. Returns false if there are too many. Uses a thread of its own.
+ */
+bool event_timer(uintptr_t key, int64_t deadline, int64_t interval, void (*fire)(uintptr_t key));
+
+/* What is left until the deadline of this key, and its interval; 0 without one. */
+int64_t event_timer_left(uintptr_t key, int64_t *interval);
+
+/* The virtual instant of a real one (CLOCK_REALTIME, ns) after the anchor, by the history of the clock. */
+int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtual);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * The memory that all processes of an instance share on the event-driven clock: the file FILE.page beside the clock file FILE.
+ * README.md describes the clock. All numbers are little-endian; instants and lengths are in ns.
+ */
+#ifndef PAGE_H
+#define PAGE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE_MAGIC "mirageP1"
+
+enum { SLOTS = 65536, SLOTS_OF_A_BLOCK = 64, BLOCKS = SLOTS / SLOTS_OF_A_BLOCK };
+
+/* How the end of a wait reaches the waiter. */
+enum {
+    WAITS_ON_FUTEX = 1, /* the coordinator sets `wake` and calls FUTEX_WAKE */
+    LOOKS_ITSELF = 2,   /* the waiter reads the clock at least each LONGEST_LOOK */
+    GETS_SIGALRM = 3,   /* the coordinator sends SIGALRM to the process that has a write lock (fcntl(2)) on byte SLOT of the file */
+};
+
+/* Values of `wake`. */
+enum { ASLEEP = 0, TIME_IS_UP = 1, SIGNALLED = 2 };
+
+#define LONGEST_LOOK (8 * INT64_C(1000000))
+
+/* At real instant `mono` (CLOCK_MONOTONIC) the virtual calendar shows `calendar`; it runs at speed / 10^9 and stops at `limit`. */
+struct anchor {
+    _Atomic int64_t mono, calendar, speed, limit;
+};
+
+struct slot {
+    _Atomic uint64_t token;   /* of its owner; 0: free */
+    _Atomic int64_t deadline; /* on the virtual calendar; INT64_MAX: none */
+    _Atomic uint32_t wake;    /* a futex */
+    _Atomic uint32_t kind;
+    uint64_t spare;
+};
+
+struct page {
+    char magic[8];
+    _Atomic int64_t uptime_offset; /* the virtual calendar minus the virtual monotonic clock */
+    /*
+     * The latch selects the anchor that is not being written (odd: the second one), so that a coordinator that is killed at any
+     * instant leaves a complete one.
+     */
+    _Atomic uint32_t latch, padding;
+    _Alignas(32) struct anchor anchors[2];
+    _Atomic uint64_t tickets; /* the last token */
+    _Atomic uint64_t looks;   /* wake-ups of waiters that look themselves */
+    _Alignas(128) struct {
+        _Atomic int64_t jumps, jumped;              /* number, virtual ns */
+        _Atomic int64_t busy;                       /* real ns in which the instance worked, while a driver existed */
+        _Atomic int64_t false_quiets, false_jumped; /* wake-ups that the last jump did not foresee; virtual ns of these jumps */
+        _Atomic int64_t mode;                       /* 1: BPF; 2: scans of /proc */
+        _Atomic int64_t driven, driven_real;        /* virtual and real ns, while a driver existed */
+        _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
+        _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
+        _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
+    } figures;
+    _Alignas(256) _Atomic int32_t scheduler; /* process id of slurmctld */
+    _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
+    _Alignas(4096) struct slot slots[SLOTS];
+    _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
+};
+
+_Static_assert(offsetof(struct page, latch) == 16 && offsetof(struct page, anchors) == 32, "the layout is fixed");
+_Static_assert(offsetof(struct page, tickets) == 96 && offsetof(struct page, figures) == 128, "the layout is fixed");
+_Static_assert(offsetof(struct page, scheduler) == 256 && offsetof(struct page, slots) == 4096, "the layout is fixed");
+_Static_assert(sizeof(struct slot) == 32, "the layout is fixed");
+
+#endif

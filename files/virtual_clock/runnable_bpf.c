@@ -1,0 +1,463 @@
+/*
+ * The number of an instance's working threads, counted by BPF programs at the scheduler's tracepoints (bpf(2), perf_event_open(2)).
+ *
+ * A map has the state of each thread of the user: 1 if it works, 0 if it waits. A thread that is woken up becomes 1, one that is
+ * taken from its processor to wait becomes 0; each change of a state changes the count by one, so tracepoints may report a wake-up
+ * twice. At sched_waking the thread is counted before it can run, so between a wake-up and its effect the count is never 0.
+ * An uninterruptible sleep (a disk) counts as work. New threads appear at sched_wakeup_new, others when they are first taken from
+ * their processor; those that exist at the start are read from /proc.
+ */
+#define _GNU_SOURCE
+#include "runnable.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef BPF_ATOMIC /* headers before Linux 5.12 */
+#define BPF_ATOMIC 0xc0
+#define BPF_FETCH 0x01
+#define BPF_XCHG (0xe0 | BPF_FETCH)
+#endif
+
+enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 128 };
+
+/* Shared with the BPF programs, mapped from an array with one element. */
+struct counters {
+    _Atomic int64_t working;
+    _Atomic uint64_t surprises;
+    _Atomic uint64_t is_awaited; /* 1: a wake-up of this process is wanted when `working` becomes 0 */
+    _Atomic uint64_t overflows;  /* threads that the map had no room for */
+};
+
+static struct counters *counters;
+static int threads_map, ring_map, ring_data;
+static unsigned char *ring_consumer, *ring_producer;
+static uid_t counted_user;
+
+static int bpf(int command, union bpf_attr *attributes)
+{
+    return (int)syscall(SYS_bpf, command, attributes, sizeof *attributes);
+}
+
+/* ---- instructions ---- */
+
+static struct bpf_insn program[MOST_INSTRUCTIONS];
+static int length;
+
+static int emit(uint8_t code, uint8_t to, uint8_t from, int16_t offset, int32_t value)
+{
+    program[length] = (struct bpf_insn){.code = code, .dst_reg = to, .src_reg = from, .off = offset, .imm = value};
+    return length++;
+}
+
+enum { R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FRAME };
+
+static void set(uint8_t to, int32_t value)
+{
+    emit(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value);
+}
+
+static void copy(uint8_t to, uint8_t from)
+{
+    emit(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0);
+}
+
+static void add(uint8_t to, int32_t value)
+{
+    emit(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value);
+}
+
+static void load(uint8_t size, uint8_t to, uint8_t from, int16_t offset)
+{
+    emit(BPF_LDX | BPF_MEM | size, to, from, offset, 0);
+}
+
+static void store(uint8_t size, uint8_t to, int16_t offset, uint8_t from)
+{
+    emit(BPF_STX | BPF_MEM | size, to, from, offset, 0);
+}
+
+/* from = exchange(*(to + offset), from), or fetch-and-add */
+static void atomic(uint8_t to, int16_t offset, uint8_t from, int32_t operation)
+{
+    emit(BPF_STX | BPF_ATOMIC | BPF_DW, to, from, offset, operation);
+}
+
+static void call(int32_t function)
+{
+    emit(BPF_JMP | BPF_CALL, 0, 0, 0, function);
+}
+
+static void load_map(uint8_t to, int map, uint8_t kind, int32_t offset)
+{
+    emit(BPF_LD | BPF_DW | BPF_IMM, to, kind, 0, map);
+    emit(0, 0, 0, 0, offset);
+}
+
+static void load_counters(uint8_t to, int map)
+{
+    load_map(to, map, BPF_PSEUDO_MAP_VALUE, 0);
+}
+
+/* A jump forward, whose end is set by `land`. */
+static int jump(uint8_t condition, uint8_t left, int32_t right)
+{
+    return emit(BPF_JMP | condition | BPF_K, left, 0, 0, right);
+}
+
+static void land(int from)
+{
+    program[from].off = (int16_t)(length - from - 1);
+}
+
+static int always(void)
+{
+    return emit(BPF_JMP | BPF_JA, 0, 0, 0, 0);
+}
+
+static void leave(void)
+{
+    set(R0, 0);
+    emit(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+#define COUNTER(name) ((int16_t)offsetof(struct counters, name))
+enum { KEY = -4, VALUE = -16 }; /* places on the stack */
+
+/* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken if there is no room. */
+static int find_or_add(int counters_map)
+{
+    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, KEY);
+    call(BPF_FUNC_map_lookup_elem);
+    int found = jump(BPF_JNE, R0, 0);
+    set(R1, 0);
+    store(BPF_DW, FRAME, VALUE, R1);
+    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, KEY);
+    copy(R3, FRAME);
+    add(R3, VALUE);
+    set(R4, BPF_NOEXIST);
+    call(BPF_FUNC_map_update_elem);
+    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, KEY);
+    call(BPF_FUNC_map_lookup_elem);
+    int added = jump(BPF_JNE, R0, 0);
+    load_counters(R1, counters_map);
+    set(R2, 1);
+    atomic(R1, COUNTER(overflows), R2, BPF_ADD | BPF_FETCH);
+    int no_room = always();
+    land(found);
+    land(added);
+    copy(R7, R0);
+    return no_room;
+}
+
+/* Sets the state at R7 to working. Returns the jump that is taken if it was; otherwise R2 = the former number of working threads. */
+static int begin_work(int counters_map)
+{
+    set(R1, 1);
+    atomic(R7, 0, R1, BPF_XCHG);
+    int already = jump(BPF_JNE, R1, 0);
+    load_counters(R1, counters_map);
+    set(R2, 1);
+    atomic(R1, COUNTER(working), R2, BPF_ADD | BPF_FETCH);
+    return already;
+}
+
+/* sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's. */
+static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
+{
+    int other_user = 0;
+    int unknown;
+    length = 0;
+    copy(R6, R1);
+    if (is_new) {
+        call(BPF_FUNC_get_current_uid_gid);
+        emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0); /* the lower half */
+        other_user = jump(BPF_JNE, R0, (int32_t)counted_user);
+    }
+    load(BPF_W, R1, R6, (int16_t)pid);
+    store(BPF_W, FRAME, KEY, R1);
+    if (is_new) {
+        unknown = find_or_add(counters_map);
+    } else {
+        load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
+        copy(R2, FRAME);
+        add(R2, KEY);
+        call(BPF_FUNC_map_lookup_elem);
+        unknown = jump(BPF_JEQ, R0, 0);
+        copy(R7, R0);
+    }
+    int already = begin_work(counters_map);
+    int not_first = jump(BPF_JNE, R2, 0);
+    call(BPF_FUNC_get_current_pid_tgid);
+    emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
+    int by_coordinator = jump(BPF_JEQ, R0, getpid());
+    load(BPF_W, R1, R6, (int16_t)comm); /* an observer: its name begins with "mirage" */
+    int other_name = jump(BPF_JNE, R1, 0x6172696d);
+    load(BPF_H, R1, R6, (int16_t)(comm + 4));
+    int observer = jump(BPF_JEQ, R1, 0x6567);
+    land(other_name);
+    load_counters(R1, counters_map);
+    set(R2, 1);
+    atomic(R1, COUNTER(surprises), R2, BPF_ADD | BPF_FETCH);
+    land(already);
+    land(not_first);
+    land(by_coordinator);
+    land(observer);
+    land(unknown);
+    if (is_new)
+        land(other_user);
+    leave();
+}
+
+/* States in sched_switch: 1 interruptible sleep, 2 uninterruptible, 4 stopped, 8 traced, 16 dead, 32 zombie, 64 parked, 128 idle. */
+enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
+
+/* sched_switch: the thread of this user that had the processor waits, or is only preempted. */
+static void write_switch(int counters_map, int comm, int pid, int state)
+{
+    length = 0;
+    copy(R6, R1);
+    call(BPF_FUNC_get_current_uid_gid);
+    emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0);
+    int other_user = jump(BPF_JNE, R0, (int32_t)counted_user);
+    call(BPF_FUNC_get_current_pid_tgid);
+    emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
+    int coordinator = jump(BPF_JEQ, R0, getpid());
+    load(BPF_W, R1, R6, (int16_t)pid);
+    store(BPF_W, FRAME, KEY, R1);
+    load(BPF_DW, R8, R6, (int16_t)state);
+    emit(BPF_ALU64 | BPF_AND | BPF_K, R8, 0, 0, DOES_NOT_WORK);
+    int no_room = find_or_add(counters_map);
+    int works = jump(BPF_JEQ, R8, 0);
+    int not_stopped = jump(BPF_JSET, R8, IS_DEAD);
+    int sleeps = jump(BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
+    load(BPF_W, R1, R6, (int16_t)comm); /* stopped: a daemon's name begins with "slurm" */
+    int other_name = jump(BPF_JNE, R1, 0x72756c73);
+    load(BPF_B, R1, R6, (int16_t)(comm + 4));
+    int stopped_daemon = jump(BPF_JEQ, R1, 'm');
+    land(not_stopped);
+    land(sleeps);
+    land(other_name);
+    set(R1, 0);
+    atomic(R7, 0, R1, BPF_XCHG);
+    copy(R9, R1);
+    int dead = jump(BPF_JSET, R8, IS_DEAD);
+    int alive = always();
+    land(dead);
+    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, KEY);
+    call(BPF_FUNC_map_delete_elem);
+    land(alive);
+    int waited_before = jump(BPF_JEQ, R9, 0);
+    load_counters(R8, counters_map);
+    set(R2, -1);
+    atomic(R8, COUNTER(working), R2, BPF_ADD | BPF_FETCH);
+    int not_last = jump(BPF_JNE, R2, 1);
+    set(R2, 0);
+    atomic(R8, COUNTER(is_awaited), R2, BPF_XCHG);
+    int not_awaited = jump(BPF_JEQ, R2, 0);
+    set(R1, 0);
+    store(BPF_DW, FRAME, VALUE, R1);
+    load_map(R1, ring_map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, VALUE);
+    set(R3, 8);
+    set(R4, BPF_RB_FORCE_WAKEUP);
+    call(BPF_FUNC_ringbuf_output);
+    int done = always();
+    land(works);
+    land(stopped_daemon);
+    int already = begin_work(counters_map);
+    land(already);
+    land(waited_before);
+    land(not_last);
+    land(not_awaited);
+    land(done);
+    land(no_room);
+    land(other_user);
+    land(coordinator);
+    leave();
+}
+
+/* ---- the kernel's part ---- */
+
+static int create_map(uint32_t type, uint32_t key, uint32_t value, uint32_t entries, uint32_t flags)
+{
+    union bpf_attr attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.map_type = type;
+    attributes.key_size = key;
+    attributes.value_size = value;
+    attributes.max_entries = entries;
+    attributes.map_flags = flags;
+    return bpf(BPF_MAP_CREATE, &attributes);
+}
+
+/* Loads `program` and attaches it to a tracepoint for as long as this process lives. */
+static bool attach(uint64_t tracepoint)
+{
+    static char log[LOG_SIZE];
+    union bpf_attr attributes;
+    struct perf_event_attr event = {
+        .size = sizeof event, .type = PERF_TYPE_TRACEPOINT, .config = tracepoint, .sample_period = 1, .wakeup_events = 1};
+    memset(&attributes, 0, sizeof attributes);
+    attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;
+    attributes.insns = (uintptr_t)program;
+    attributes.insn_cnt = (uint32_t)length;
+    attributes.license = (uintptr_t) "GPL";
+    int loaded = bpf(BPF_PROG_LOAD, &attributes);
+    if (loaded < 0 && errno != EPERM) { /* again, for the verifier's reason */
+        attributes.log_buf = (uintptr_t)log;
+        attributes.log_size = sizeof log;
+        attributes.log_level = 1;
+        loaded = bpf(BPF_PROG_LOAD, &attributes);
+        if (loaded < 0)
+            (void)fprintf(stderr, "%s\n", log);
+    }
+    if (loaded < 0)
+        return false;
+    int attached = (int)syscall(SYS_perf_event_open, &event, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+    return attached >= 0 && ioctl(attached, PERF_EVENT_IOC_SET_BPF, loaded) == 0 && ioctl(attached, PERF_EVENT_IOC_ENABLE, 0) == 0;
+}
+
+static bool map_memory(int counters_map)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, counters_map, 0);
+    void *consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, ring_map, 0);
+    void *producer = mmap(NULL, page + 2 * (size_t)ring_data, PROT_READ, MAP_SHARED, ring_map, (off_t)page);
+    counters = shared;
+    ring_consumer = consumer;
+    ring_producer = producer;
+    return shared != MAP_FAILED && consumer != MAP_FAILED && producer != MAP_FAILED;
+}
+
+/* ---- the user's part ---- */
+
+static bool any(void)
+{
+    return atomic_load(&counters->working) > 0;
+}
+
+static uint64_t surprises(void)
+{
+    return atomic_load(&counters->surprises);
+}
+
+static void wait_for_quiet(int64_t longest)
+{
+    struct pollfd ring = {.fd = ring_map, .events = POLLIN};
+    struct timespec limit = {.tv_sec = longest / 1000000000, .tv_nsec = longest % 1000000000};
+    atomic_store(&counters->is_awaited, 1);
+    if (longest > 0)
+        (void)ppoll(&ring, 1, &limit, NULL);
+    atomic_store(&counters->is_awaited, 0);
+    /* What the ring contains says nothing more. */
+    atomic_store((_Atomic uint64_t *)(void *)ring_consumer, atomic_load((_Atomic uint64_t *)(void *)ring_producer));
+}
+
+static int element(int command, uint32_t thread, uint64_t *value, uint64_t flags)
+{
+    union bpf_attr attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.map_fd = (uint32_t)threads_map;
+    attributes.key = (uintptr_t)&thread;
+    attributes.value = (uintptr_t)value;
+    attributes.flags = flags;
+    return bpf(command, &attributes);
+}
+
+static bool enter(pid_t thread, char state, const char *name)
+{
+    uint64_t works = state == 'R' || state == 'D' || ((state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0);
+    if (works)
+        atomic_fetch_add(&counters->working, 1);
+    if (element(BPF_MAP_UPDATE_ELEM, (uint32_t)thread, &works, BPF_NOEXIST) != 0 && works)
+        atomic_fetch_sub(&counters->working, 1); /* the programs know it already */
+    return true;
+}
+
+static bool is_stopped_ignored;
+
+static bool waits(pid_t thread)
+{
+    char name[16] = "";
+    char state = thread_state(thread, thread, name);
+    bool is_stopped = state == 'T' || state == 't';
+    return state != 'R' && state != 'D' && (!is_stopped || is_stopped_ignored || strncmp(name, "slurm", 5) != 0);
+}
+
+static void verify(bool stopped)
+{
+    uint32_t thread = 0;
+    uint64_t state;
+    uint64_t nothing = 0;
+    union bpf_attr attributes;
+    bool has_previous = false;
+    is_stopped_ignored = stopped;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.map_fd = (uint32_t)threads_map;
+    attributes.next_key = (uintptr_t)&thread;
+    for (int seen = 0; seen < MOST_THREADS; seen++) {
+        uint32_t previous = thread;
+        attributes.key = has_previous ? (uintptr_t)&previous : 0;
+        if (bpf(BPF_MAP_GET_NEXT_KEY, &attributes) != 0)
+            return;
+        has_previous = true;
+        struct timespec pause = {.tv_nsec = 2000000};
+        if (element(BPF_MAP_LOOKUP_ELEM, thread, &state, 0) != 0 || state == 0 || !waits((pid_t)thread))
+            continue;
+        nanosleep(&pause, NULL);
+        if (!waits((pid_t)thread) || element(BPF_MAP_LOOKUP_ELEM, thread, &state, 0) != 0 || state == 0)
+            continue;
+        if (element(BPF_MAP_UPDATE_ELEM, thread, &nothing, BPF_EXIST) == 0)
+            atomic_fetch_sub(&counters->working, 1);
+    }
+}
+
+const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints)
+{
+    unsigned int ids[4];
+    int at[9];
+    if (sscanf(tracepoints, "switch=%u:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d", &ids[0], &at[0], &at[1], &at[2],
+               &ids[1], &at[3], &at[4], &ids[2], &at[5], &at[6], &ids[3], &at[7], &at[8]) != 13)
+        return "the tracepoints are not known";
+    counted_user = user;
+    ring_data = RING_SIZE;
+    int counters_map = create_map(BPF_MAP_TYPE_ARRAY, 4, sizeof *counters, 1, BPF_F_MMAPABLE);
+    threads_map = create_map(BPF_MAP_TYPE_HASH, 4, 8, MOST_THREADS, 0);
+    ring_map = create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, RING_SIZE, 0);
+    if (counters_map < 0 || threads_map < 0 || ring_map < 0)
+        return "no BPF maps";
+    if (!map_memory(counters_map))
+        return "no memory of BPF maps";
+    write_switch(counters_map, at[0], at[1], at[2]);
+    if (!attach(ids[0]))
+        return "no BPF program at sched_switch";
+    for (int i = 1; i < 4; i++) {
+        write_wakeup(counters_map, at[2 * i + 1], at[2 * i + 2], i == 3);
+        if (!attach(ids[i]))
+            return "no BPF program at sched_wakeup";
+    }
+    for_each_thread(user, enter);
+    *runnable = (struct runnable){BY_BPF, any, surprises, wait_for_quiet, verify};
+    return NULL;
+}

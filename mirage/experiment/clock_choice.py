@@ -1,0 +1,32 @@
+"""Which clock a run is played on: what SPEED says, and for SPEED=auto the event clock or a constant speed."""
+
+from __future__ import annotations
+
+from mirage.experiment.hosts import host_count
+from mirage.knobs.parse import AUTO, Value
+from mirage.records.run_clock import EVENT
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+
+def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
+    """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
+
+    Of SPEED=auto a line on the screen says which, and why. Raises WrongUse for the event clock on several hosts, and for CHARGE on
+    a constant one.
+    """
+    speed, charges = knobs["SPEED"], knobs["CHARGE"] == "yes"
+    if speed not in (EVENT, AUTO):
+        if charges:
+            raise WrongUse(f"is for SPEED=event; SPEED={speed} charges all that the host does", parameter="charge", value="yes")
+        return speed
+    hosts = host_count(knobs)
+    if hosts == 1:
+        if speed == AUTO:
+            screen.say("SPEED=auto: the event clock (SPEED=event), because the cluster is on one host")
+        return EVENT
+    if speed == EVENT or charges:
+        what = "the event clock is for one host, and the cluster has several; give a constant SPEED, such as SPEED=20"
+        raise WrongUse(what, parameter="speed", value=str(speed))
+    screen.say(f"SPEED=auto: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
+    return AUTO

@@ -1,0 +1,41 @@
+"""What the event clock itself reports of a run: how often it jumped, and how often it did so while something still worked.
+
+The clock stands while a process of the instance works and jumps when all wait. What it does not see in time, such as a thread that
+was woken and is not yet on a processor, it takes for quiet: a false quiet. It notices the thread at its next look, and by then time
+may have passed that the thread did not have. The sum of these times is known at most, false_quiet_seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up")
+SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds")
+
+
+def measured(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures event_clock, those that the replay wrote into result.json, and false_quiet_share; null if they are not there.
+
+    The share is that of the run's virtual seconds.
+    """
+    told = result.get("event_clock")
+    if not isinstance(told, Mapping):
+        return {"event_clock": None, "false_quiet_share": None}
+    numbers: dict[str, Any] = {name: _number(told.get(name)) for name in (*COUNTS, *SECONDS)}
+    numbers |= {name: None if numbers[name] is None else int(numbers[name]) for name in COUNTS}
+    lost, passed = numbers["false_quiet_seconds"], numbers["virtual_seconds"]
+    share = None if lost is None or not passed else round(lost / passed, 6)
+    return {"event_clock": {**numbers, "mode": told.get("mode")}, "false_quiet_share": share}
+
+
+def charges(figures: Mapping[str, Any]) -> bool:
+    """Whether the scheduler's own processor time counted in the run. figures: those of the verdict"""
+    return bool((figures.get("event_clock") or {}).get("charged_seconds"))
+
+
+def _number(value: Any) -> float | None:
+    """A number from 0 on; None for anything else."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return round(float(value), 6) if is_number and math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,29 @@
+"""Which clock a run was played on: one that runs SPEED times as fast as real time, or the event clock (SPEED=event).
+
+The event clock stands while the host works and jumps while nothing does. The replay lives on it as well, so all instants of its
+records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1, "clock_kind": "event".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slurm_mirage.clock import event_clock
+
+EVENT = event_clock.SPEED
+"""Value of SPEED, and of clock_kind in run.json."""
+
+
+def is_event(settings: Mapping[str, Any]) -> bool:
+    """Whether a run was played on the event clock. settings: content of its run.json"""
+    return settings.get("clock_kind") == EVENT
+
+
+def speed_of_records(experiment: Mapping[str, Any]) -> float:
+    """Seconds of the cluster's time in a second between two instants of the records: SPEED, and 1 on the event clock.
+
+    experiment: content of experiment.json
+    """
+    speed = (experiment.get("clock") or {}).get("speed") or 1.0
+    return 1.0 if speed == EVENT else float(speed)

@@ -1,0 +1,115 @@
+"""The page of an event clock, DIRECTORY/state/clock.page: the present virtual time, figures of the clock, and who waits until when.
+
+All processes of the instance map it; files/virtual_clock/page.h describes its layout. The coordinator alone writes the time. This
+module creates the page and reads it, without mapping it: the page belongs to the instance's user, who may cut it off or write
+anything into it at any moment.
+
+The time is one of two anchors, each with the CLOCK_MONOTONIC of the host, the virtual time there, the speed, and a limit that
+virtual time does not pass. The latch says which one holds: an odd value the second. Its writer changes the other one, then adds 1.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..base import user_folders
+from ..base.errors import WrongUse
+
+FILE = "state/clock.page"
+MAGIC = b"mirageP1"
+SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK = 4096, 65536, 32, 64
+SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4
+"""Bytes: the head, the wait slots, and a version for each block of them."""
+CHARGE_AT = 260
+REAL_SPEED = 1_000_000_000
+"""The speed of real time, in billionths."""
+FIGURES = (
+    "jumps",
+    "jumped_ns",
+    "busy_ns",
+    "false_quiets",
+    "false_quiet_ns",
+    "mode",
+    "driven_ns",
+    "driven_real_ns",
+    "started",
+    "starts",
+    "given_up",
+    "charged_ns",
+)
+"""What the coordinator counts (files/virtual_clock/README.md)."""
+MODES = {1: "bpf", 2: "proc"}
+"""How the coordinator knows what is busy: from the kernel's scheduler, or by looking through /proc."""
+
+_ATTEMPTS = 1000
+_MAX_NS = 2**63 - 1
+_LATCH_AT, _ANCHORS_AT, _FIGURES_AT = 16, (32, 64), 128
+_HEAD = struct.Struct("<8sqI")
+_ANCHOR = struct.Struct("<qqqq")
+_FIGURES = struct.Struct(f"<{len(FIGURES)}q")
+
+
+def create(directory: Path, virtual_ns: int, charge: bool) -> None:
+    """Replace the page of the instance in `directory` by a new one, atomically. Time stands at `virtual_ns` until it is served.
+
+    charge: whether slurmctld's processor time counts in virtual time. Raises OSError and WrongUse.
+    """
+    mono = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    head = bytearray(SLOTS_AT)
+    _HEAD.pack_into(head, 0, MAGIC, virtual_ns - mono, 0)
+    for offset in _ANCHORS_AT:
+        _ANCHOR.pack_into(head, offset, mono, virtual_ns, REAL_SPEED, virtual_ns)
+    struct.pack_into("<I", head, CHARGE_AT, charge)
+    # Written as a whole, not left sparse: a process that maps it would get SIGBUS where a full disk has no room.
+    user_folders.write_atomically(directory, FILE, bytes(head) + bytes(SIZE - SLOTS_AT), 0o600)
+
+
+def set_charge(directory: Path, charge: bool) -> None:
+    """Set whether slurmctld's processor time counts in virtual time. Raises OSError, and WrongUse as `now` does."""
+    with _opened(directory, os.O_RDWR) as descriptor:
+        os.pwrite(descriptor, struct.pack("<I", charge), CHARGE_AT)
+
+
+def now(directory: Path) -> int:
+    """Return the present virtual instant (ns since the epoch). Raises WrongUse when the page is missing or damaged."""
+    with _opened(directory) as descriptor:
+        for _ in range(_ATTEMPTS):
+            latch = os.pread(descriptor, 4, _LATCH_AT)
+            anchor = os.pread(descriptor, _ANCHOR.size, _ANCHORS_AT[latch[0] & 1 if latch else 0])
+            if len(anchor) == _ANCHOR.size and latch == os.pread(descriptor, 4, _LATCH_AT):
+                return instant(anchor, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        raise WrongUse(f"{directory / FILE}: changes again and again while it is read")
+
+
+def figures(directory: Path) -> dict[str, int]:
+    """Return what the coordinator has counted since the page was created. Raises WrongUse when the page is missing or damaged."""
+    with _opened(directory) as descriptor:
+        content = os.pread(descriptor, _FIGURES.size, _FIGURES_AT)
+    return dict(zip(FIGURES, _FIGURES.unpack(content.ljust(_FIGURES.size, b"\0"))))
+
+
+@contextmanager
+def _opened(directory: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Open the page for the duration of the context, if it has a page's size and magic."""
+    try:
+        descriptor = user_folders.open_file(directory, FILE, flags)
+    except FileNotFoundError as error:
+        raise WrongUse(f"{directory / FILE}: is gone; `make cluster` makes another one") from error
+    try:
+        if os.fstat(descriptor).st_size != SIZE or os.pread(descriptor, len(MAGIC), 0) != MAGIC:
+            raise WrongUse(f"{directory / FILE}: is no page of an event clock; `make cluster` makes another one")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def instant(anchor: bytes, mono_now: int) -> int:
+    """Return virtual time (ns since the epoch, from 0 to 2^63 - 1) by the 32 bytes of an anchor, at a CLOCK_MONOTONIC (ns)."""
+    mono, calendar, speed, limit = (int(number) for number in _ANCHOR.unpack(anchor))
+    passed = max(0, mono_now - mono) * max(0, speed) // REAL_SPEED
+    return min(max(0, calendar, min(limit, calendar + passed)), _MAX_NS)

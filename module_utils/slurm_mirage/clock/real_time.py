@@ -1,0 +1,51 @@
+"""Real time for threads of a program that lives on an event clock (files/virtual_clock preloaded). Otherwise nothing changes.
+
+A thread that looks at the cluster from outside, at intervals of real time, is an observer: it must not keep the clock from jumping,
+and its wake-ups are no work of the cluster. The library knows whose calls are to get real time, and the coordinator knows observers
+by their name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+OBSERVER = "observer"
+"""The name of threads (comm in /proc) whose wake-ups the coordinator does not count."""
+_PR_SET_NAME = 15  # prctl(2)
+
+_libc = ctypes.CDLL(None)
+
+
+def is_preloaded() -> bool:
+    """Return whether the library of the event clock is preloaded into this program."""
+    return hasattr(_libc, "mirage_real_time")
+
+
+def become_observer() -> None:
+    """Name the calling thread OBSERVER, if this program lives on an event clock."""
+    if is_preloaded():
+        _libc.prctl(_PR_SET_NAME, OBSERVER.encode(), 0, 0, 0)
+
+
+@contextmanager
+def real_time() -> Iterator[None]:
+    """Give the calling thread real time from all calls, for the duration of the context. Contexts may not be nested."""
+    _set(True)
+    try:
+        yield
+    finally:
+        _set(False)
+
+
+def now() -> float:
+    """Return the real time of this moment, in seconds since the epoch."""
+    with real_time():
+        return time.time()
+
+
+def _set(on: bool) -> None:
+    if is_preloaded():
+        _libc.mirage_real_time(int(on))

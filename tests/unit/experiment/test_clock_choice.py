@@ -1,0 +1,83 @@
+"""Which clock a run is played on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from mirage.experiment import clock_choice, hosts, run_length
+from mirage.experiment.prepare import Prepared, source
+from mirage.experiment.remarks import remarks
+from mirage.experiment.variables import cluster_variables, replay_variables
+from mirage.knobs.resolve import GIVEN, resolve, user_message
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+
+def chosen(**given: str) -> tuple[object, str]:
+    """The clock, and what the screen says."""
+    values = resolve({GIVEN: " ".join(given), **given}, "experiment")
+    stream = io.StringIO()
+    return clock_choice.chosen(values | hosts.knobs_of(values, given), Screen(stream)), stream.getvalue()
+
+
+def refused(**given: str) -> str:
+    with pytest.raises(WrongUse) as error:
+        chosen(**given)
+    return user_message(error.value)
+
+
+def test_auto_is_the_event_clock_on_one_host(tmp_path: Path) -> None:
+    assert chosen(SPEED="auto") == ("event", "SPEED=auto: the event clock (SPEED=event), because the cluster is on one host\n")
+    assert chosen(SPEED="auto", CHARGE="yes")[0] == "event"
+    (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nh1\n")
+    assert chosen(SPEED="auto", INVENTORY=str(tmp_path))[0] == "event", "another machine that is both head and compute host"
+
+
+def test_auto_is_a_constant_speed_on_several_hosts() -> None:
+    clock, said = chosen(SPEED="auto", INVENTORY="inventories/hosts.example")
+    assert clock == "auto"
+    assert said.startswith("SPEED=auto: a constant speed, because the cluster is on ")
+
+
+def test_the_event_clock_is_refused_on_several_hosts() -> None:
+    words = refused(SPEED="event", INVENTORY="inventories/hosts.example")
+    assert words.startswith("SPEED=event: the event clock is for one host, and the cluster has several; ")
+    assert words.endswith("; give a constant SPEED, such as SPEED=20")
+    assert "constant SPEED" in refused(SPEED="auto", CHARGE="yes", INVENTORY="inventories/hosts.example")
+
+
+def test_charging_is_for_the_event_clock() -> None:
+    assert chosen(SPEED="event", CHARGE="yes") == ("event", "")
+    assert refused(SPEED="20", CHARGE="yes").startswith("CHARGE=yes: is for SPEED=event; SPEED=20 ")
+    assert chosen(SPEED="20")[0] == 20
+
+
+def prepared(**given: str) -> Prepared:
+    values = resolve({GIVEN: " ".join(given), "NODES": "4", "CPUS": "4", "JOBS": "30", **given}, "experiment")
+    shrinks = values["SHRINK"]
+    assert isinstance(shrinks, tuple)
+    return Prepared.make(values, source(values).trace, shrinks[0])
+
+
+def test_a_run_on_the_event_clock_takes_time_for_its_jobs_and_for_its_length() -> None:
+    run = prepared(SPEED="event")
+    assert run.real_estimate() == pytest.approx(30 * run_length.JOB + run.estimate() * run_length.VIRTUAL_SECOND)
+    assert run.announcement().endswith(" of the cluster's time: about 3 s on the event clock")
+    assert run.sample_interval() == 1.0
+    assert run_length.in_words("auto", 7200.0, 30) == "2 h of the cluster's time, at a SPEED to be picked"
+
+
+def test_the_roles_are_told_of_the_event_clock() -> None:
+    run = prepared(SPEED="event", CHARGE="yes")
+    found = replay_variables(run, "event", "first", Path("results/first"))
+    assert (found["mirage_speed"], found["mirage_charge"]) == ("event", "yes")
+    with pytest.raises(WrongUse, match="a number or event; auto is for make experiment"):
+        cluster_variables(run.knobs | {"SPEED": "auto"})
+
+
+def test_shrinking_is_no_gain_on_the_event_clock() -> None:
+    said = remarks(prepared(SPEED="event", SHRINK="0.2"))
+    assert [line for line in said if "SPEED=event with SHRINK=100 is hardly longer, and keeps them" in line]

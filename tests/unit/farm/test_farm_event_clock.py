@@ -1,0 +1,251 @@
+"""The farm and the coordinator of an event clock, here a small program that writes into the page as the real one does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+from test_farm import Bed, bed, until
+
+from slurm_mirage.base import processes
+from slurm_mirage.clock import clock_page, instance_clock
+from slurm_mirage.clock.clock import Clock
+from slurm_mirage.clock.event_clock import EventClock
+from slurm_mirage.farm import isolation, tracepoints
+from slurm_mirage.farm.farm import read_state
+
+__all__ = ["bed"]
+COORDINATOR = """
+import os, struct, sys, time
+page = os.open(sys.argv[1] + ".page", os.O_RDWR)
+while os.path.exists(sys.argv[1] + ".wait"):
+    time.sleep(0.01)
+starts, = struct.unpack("<q", os.pread(page, 8, 200))
+os.pwrite(page, struct.pack("<qq", time.time_ns(), starts + 1), 192)
+time.sleep(300)
+"""
+STEADFAST = """
+echo $$ > "$2"
+trap 'test -d /proc/$(cat {directory}/state/coordinator) && touch {directory}/state/$1.ended; exit' TERM
+sleep 300 &
+wait
+"""
+
+
+class EventBed(Bed):
+    """An instance's directory and its farm, with the event clock."""
+
+    def coordinator_entry(self) -> dict:
+        program = self.directory / "coordinator.py"
+        program.write_text(COORDINATOR)
+        command = ["/usr/bin/python3", str(program), str(self.directory / "state/clock")]
+        page = str(self.directory / clock_page.FILE)
+        return {"kind": "clock", "name": "clock", "digest": "1", "ready_file": page, "command": command}
+
+    def specify_event(self, count: int = 2, charge: bool = False) -> None:
+        munged = self.entry(1, name="munged", kind="munged")
+        controller = self.entry(1, name="slurmctld", kind="slurmctld")
+        daemons = (munged, self.coordinator_entry(), controller, self.entry(count))
+        self.specify_all(*daemons, clock={"speed": "event", "charge": charge})
+
+    def specify_constant(self, speed: float, count: int = 2) -> None:
+        self.specify_all(self.entry(1, name="munged", kind="munged"), self.entry(count), speed=speed)
+
+    @property
+    def coordinator(self) -> int:
+        """Its process id; 0 while it does not run."""
+        name = str(self.directory / "coordinator.py")
+        found = [pid for pid in processes.of_instance(str(self.directory)) if processes.command_line(pid)[1:2] == [name]]
+        return found[0] if found else 0
+
+    def is_served(self) -> bool:
+        return self.is_up(2) and self.state()["daemons"]["clock"] == {"wanted": 1, "up": 1, "ready": 1}
+
+
+@pytest.fixture
+def event_bed(bed: Bed) -> EventBed:
+    bed.__class__ = EventBed
+    assert isinstance(bed, EventBed)
+    return bed
+
+
+def started(bed: EventBed) -> EventBed:
+    bed.specify_event()
+    bed.start()
+    until(bed.is_served)
+    return bed
+
+
+def test_nothing_that_uses_the_clock_starts_before_it_is_served(event_bed: EventBed) -> None:
+    (event_bed.directory / "state/clock.wait").touch()
+    event_bed.specify_event()
+    event_bed.start()
+    until(lambda: bool(event_bed.coordinator) and event_bed.state()["phase"] == "starting")
+    until(lambda: event_bed.state()["daemons"]["clock"] == {"wanted": 1, "up": 1, "ready": 0})
+    assert event_bed.daemons().keys() == {"munged"}
+    (event_bed.directory / "state/clock.wait").unlink()
+    until(event_bed.is_served)
+    environment = processes.environment(event_bed.coordinator)
+    assert environment[processes.INSTANCE_VARIABLE] == str(event_bed.directory)
+    assert "LD_PRELOAD" not in environment
+    assert processes.environment(event_bed.daemons()["n1"])["LD_PRELOAD"].endswith("virtual_clock.so")
+    assert processes.users_of(event_bed.coordinator) == processes.users_of(event_bed.daemons()["n1"])
+
+
+def test_a_killed_coordinator_is_replaced_each_time_without_a_growing_delay(event_bed: EventBed) -> None:
+    """With a delay that doubles, up to 30 s, this would take minutes."""
+    started(event_bed)
+    daemons = event_bed.daemons()
+    for number in range(2, 10):
+        victim = event_bed.coordinator
+        os.kill(victim, signal.SIGKILL)
+        until(lambda victim=victim: event_bed.coordinator not in (0, victim), 15)
+        until(lambda number=number: clock_page.figures(event_bed.directory)["starts"] == number, 15)
+    until(event_bed.is_served)
+    assert event_bed.daemons() == daemons
+
+
+def test_a_stopped_coordinator_is_replaced(event_bed: EventBed) -> None:
+    started(event_bed)
+    victim = event_bed.coordinator
+    os.kill(victim, signal.SIGSTOP)
+    until(lambda: event_bed.coordinator not in (0, victim))
+    until(event_bed.is_served)
+
+
+def test_the_next_farm_adopts_the_coordinator_and_replaces_it_when_it_dies(event_bed: EventBed) -> None:
+    started(event_bed)
+    coordinator, daemons = event_bed.coordinator, event_bed.daemons()
+    assert event_bed.farm is not None
+    event_bed.farm.kill()
+    event_bed.farm.wait()
+    event_bed.start()
+    until(event_bed.is_served)
+    assert (event_bed.coordinator, event_bed.daemons()) == (coordinator, daemons)
+    os.kill(coordinator, signal.SIGKILL)
+    until(lambda: event_bed.coordinator not in (0, coordinator))
+    until(event_bed.is_served)
+
+
+def test_from_constant_to_event_and_back_time_goes_on(event_bed: EventBed) -> None:
+    event_bed.specify_constant(1000)
+    event_bed.start()
+    until(lambda: event_bed.is_up(2))
+    fast, before = Clock.read(event_bed.directory / "state/clock"), event_bed.daemons()
+    event_bed.specify_event(charge=True)
+    assert event_bed.farm is not None
+    event_bed.farm.send_signal(signal.SIGHUP)
+    until(event_bed.is_served)
+    event = instance_clock.current(event_bed.directory)
+    assert isinstance(event, EventClock)
+    assert event.virtual_ns == fast.virtual_at(event.real_ns)
+    assert (event_bed.directory / clock_page.FILE).read_bytes()[260] == 1
+    middle = event_bed.daemons()
+    assert {name for name in before if before[name] == middle[name]} == {"munged"}
+
+    reached = event.virtual_now() + 10**15
+    with (event_bed.directory / clock_page.FILE).open("r+b") as page:
+        page.seek(32)
+        page.write(struct.pack("<qqqq", 0, reached, 0, reached))
+    event_bed.specify_constant(1)
+    event_bed.farm.send_signal(signal.SIGHUP)
+    until(lambda: event_bed.is_up(2) and not event_bed.coordinator)
+    slow, after = Clock.read(event_bed.directory / "state/clock"), event_bed.daemons()
+    assert (slow.virtual_ns, slow.speed) == (reached, 1)
+    assert {name for name in middle if middle[name] == after.get(name)} == {"munged"}
+    assert not (event_bed.directory / clock_page.FILE).exists()
+
+
+def test_the_others_have_a_clock_until_they_have_ended(event_bed: EventBed) -> None:
+    """What they wait for when they end would never come."""
+    event_bed.program.write_text(STEADFAST.format(directory=event_bed.directory))
+    started(event_bed)
+    for ended in ("reload", "stop"):
+        coordinator = event_bed.coordinator
+        (event_bed.directory / "state/coordinator").write_text(str(coordinator))
+        noted = event_bed.directory / "state/slurmctld.ended"
+        noted.unlink(missing_ok=True)
+        assert event_bed.farm is not None
+        if ended == "reload":
+            event_bed.specify_event(charge=True)
+            event_bed.farm.send_signal(signal.SIGHUP)
+            until(lambda coordinator=coordinator: event_bed.is_served() and event_bed.coordinator != coordinator)
+        else:
+            event_bed.farm.terminate()
+            assert event_bed.farm.wait(60) == 0
+            assert not event_bed.coordinator
+        assert noted.exists(), ended
+
+
+def capabilities(pid: int, kind: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(kind)).split()[1], 16)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root, whose capabilities are passed on")
+def test_only_the_coordinator_may_count_by_bpf(event_bed: EventBed) -> None:
+    started(event_bed)
+    state = read_state(event_bed.directory)
+    assert state is not None
+    words = processes.command_line(event_bed.coordinator)
+    assert words[-2] == "--tracepoints"
+    if not words[-1]:
+        assert "counts of runnable threads by BPF" in state["refused"]
+        pytest.skip("skipped: this kernel has no tracefs")
+    assert words[-1] == tracepoints.read()
+    wanted = 1 << isolation.CAP_PERFMON | 1 << isolation.CAP_BPF
+    for kind in ("CapAmb", "CapPrm", "CapEff", "CapInh"):
+        assert capabilities(event_bed.coordinator, kind) == wanted
+    for pid in event_bed.daemons().values():
+        assert [capabilities(pid, kind) for kind in ("CapAmb", "CapPrm", "CapInh")] == [0, 0, 0]
+
+
+FORMAT = """name: {name}
+ID: {number}
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:char {prefix}comm[16];	offset:{at};	size:16;	signed:0;
+	field:pid_t {prefix}pid;	offset:24;	size:4;	signed:1;
+	field:long {prefix}state;	offset:32;	size:8;	signed:1;
+	field:char next_comm[16];	offset:40;	size:16;	signed:0;
+	field:pid_t next_pid;	offset:56;	size:4;	signed:1;
+
+print fmt: "prev_comm=%s", REC->prev_comm
+"""
+
+
+def test_tracepoints_are_told_by_their_ids_and_offsets(tmp_path: Path) -> None:
+    for number, name in enumerate(tracepoints.FIELDS, start=370):
+        folder = tmp_path / f"sched/sched_{name}"
+        folder.mkdir(parents=True)
+        (folder / "id").write_text(f"{number}\n")
+        prefix = "prev_" if name == "switch" else ""
+        (folder / "format").write_text(FORMAT.format(name=name, number=number, prefix=prefix, at=8))
+    text = tracepoints.of_folder(tmp_path)
+    assert text == "switch=370:8:24:32,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
+
+
+def test_a_tracepoint_without_a_field_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "sched/sched_switch"
+    folder.mkdir(parents=True)
+    (folder / "id").write_text("1\n")
+    (folder / "format").write_text("field:pid_t next_pid;	offset:56;	size:4;	signed:1;\n")
+    with pytest.raises(OSError, match="prev_comm"):
+        tracepoints.of_folder(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="skipped: needs root for a mount namespace")
+def test_tracefs_is_mounted_for_the_reader_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracepoints, "TRACEFS", tmp_path)
+    try:
+        text = tracepoints.read()
+    except OSError as error:
+        pytest.skip(f"skipped: {error}")
+    assert text.startswith("switch=")
+    assert list(tmp_path.iterdir()) == []
