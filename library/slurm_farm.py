@@ -230,7 +230,9 @@ def clock_of(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     programs = [instance_clock.library(directory)] if speed != 1 else []
     if speed == SPEED:
         if line is not None or parameters["addresses"]:
-            raise WrongUse("event is for a cluster on one host; on several hosts the speed has to be a number", parameter="speed")
+            raise WrongUse(
+                "is for a cluster on one host; on several hosts the speed has to be a number", parameter="speed", value=SPEED
+            )
         programs.append(instance_clock.coordinator(directory))
     for program in programs:
         if not program.exists():

@@ -25,11 +25,12 @@ enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
 struct page *event_page;
 static char history_path[PATH_SIZE];
 
-/* System calls, because the functions of the C library are replaced by the library itself. */
-static int64_t real_monotonic(void)
+static int (*real_gettime)(clockid_t clock, struct timespec *time);
+
+static int64_t real_ns(clockid_t clock)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    real_gettime(clock, &now);
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
@@ -82,8 +83,9 @@ static bool append(char *path, const char *head, const char *tail)
     return length < PATH_SIZE;
 }
 
-const char *event_map(const char *clock_file)
+const char *event_map(const char *clock_file, int (*gettime)(clockid_t clock, struct timespec *time))
 {
+    real_gettime = gettime;
     char path[PATH_SIZE];
     struct stat status;
     if (!append(path, clock_file, ".page") || !append(history_path, clock_file, ".history"))
@@ -91,6 +93,7 @@ const char *event_map(const char *clock_file)
     int descriptor = open(path, O_RDWR | O_CLOEXEC);
     if (descriptor < 0)
         return "has no page that can be opened (FILE.page)";
+    /* By a system call, because the C library's fstat is replaced. */
     bool is_whole = syscall(SYS_fstat, descriptor, &status) == 0 && status.st_size >= (off_t)sizeof(struct page);
     void *mapped = is_whole ? mmap(NULL, sizeof(struct page), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
     close(descriptor);
@@ -112,7 +115,7 @@ int64_t event_now(void)
         int64_t calendar = atomic_load_explicit(&anchor->calendar, memory_order_relaxed);
         int64_t speed = atomic_load_explicit(&anchor->speed, memory_order_relaxed);
         int64_t limit = atomic_load_explicit(&anchor->limit, memory_order_relaxed);
-        int64_t since = real_monotonic() - mono;
+        int64_t since = real_ns(CLOCK_MONOTONIC) - mono;
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&event_page->latch, memory_order_relaxed) != latch)
             continue;
@@ -467,9 +470,11 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
         after = point_at(history, first);
     if (history >= 0)
         close(history);
-    int64_t since = real - before.real;
-    int64_t found = before.virtual + since;
-    if (after.real > before.real)
-        found = before.virtual + (int64_t)((double)(after.virtual - before.virtual) * ((double)since / (double)(after.real - before.real)));
+    /* Between two points time has mostly jumped; which files were written before a jump is not known, so none is dated too early. */
+    if (first == count)
+        after = (struct point){real_ns(CLOCK_REALTIME), now};
+    int64_t found = after.virtual - (after.real - real);
+    if (found < before.virtual)
+        found = before.virtual;
     return found < now ? found : now;
 }

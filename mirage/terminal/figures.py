@@ -109,7 +109,7 @@ def clock(times: Mapping[str, Any] | None) -> str:
     if times["speed"] != EVENT:
         return f"{told}, SPEED={times['speed']:g}"
     pace = times.get("pace")
-    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast")
+    return f"{told}, SPEED=event" + ("" if pace is None else f", lately {float(f'{pace:.2g}'):g} times as fast as outside")
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:

@@ -76,7 +76,7 @@ class Spawner:
         """Add what only this process knows to the command of an event clock's coordinator in `spec`."""
         for daemon in spec.daemons.values():
             if daemon.kind == CLOCK:
-                daemon.command += ["--tracepoints", self._tracepoints]
+                daemon.command.append(self._tracepoints)
                 if not self._tracepoints:
                     self.refused[COUNTING] = self._no_tracepoints
 

@@ -184,11 +184,11 @@ def test_a_host_that_is_not_the_head_uses_the_heads_clock(call: Caller, params: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"addresses": {"10.0.0.1": "head", "10.0.0.2": "other"}}, "event is for a cluster on one host"),
-        ({"controller": False, "clock": "mirage-clock 1 1 1 20\n"}, "event is for a cluster on one host"),
+        ({"addresses": {"10.0.0.1": "head", "10.0.0.2": "other"}}, "SPEED=event: is for a cluster on one host"),
+        ({"controller": False, "clock": "mirage-clock 1 1 1 20\n"}, "SPEED=event: is for a cluster on one host"),
         ({}, "virtual_clock.so is not there"),
         ({"library": True}, "clock_coordinator is not there"),
-        ({"speed": "fast"}, "may be a number above 0 or event, not fast"),
+        ({"speed": "fast"}, "SPEED: may be a number above 0 or event, not fast"),
         ({"speed": "0"}, "may be a number"),
     ],
 )
@@ -199,7 +199,7 @@ def test_an_event_clock_that_is_not_possible_is_refused_in_one_line(
     if arguments.pop("library", False):
         (directory / "lib/virtual_clock.so").write_bytes(b"")
     text = call("slurm_farm", **{**params, "speed": "event", **arguments})["msg"]
-    assert message in text and text.startswith("wrong use: speed") and "\n" not in text
+    assert message in text and text.startswith("wrong use: SPEED") and "\n" not in text
     assert not (directory / "etc/farm.json").exists()
 
 

@@ -81,7 +81,7 @@ def _munged(directory: Path, layout: Layout) -> Specification:
 
 
 def _clock(directory: Path) -> Specification:
-    """The farm adds --tracepoints, and knows from the clock's page when it is ready."""
+    """The farm adds the kernel's tracepoints, and knows from the clock's page when it is ready."""
     program = instance_clock.coordinator(directory)
     return {
         "kind": "clock",
