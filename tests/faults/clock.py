@@ -16,7 +16,7 @@ from .table import Wrong, fault
 
 COUNT = int(os.environ.get("COUNT") or "50")
 """Kills of the long row."""
-KILLS_OF_A_RUN = 50
+KILLS_OF_A_RUN = 100
 LONGEST_STOP = 5.0
 """Seconds until a stopped process goes on."""
 PAUSE = 0.4
@@ -28,7 +28,7 @@ JOBS = 400
 """Jobs of a run: enough that it lasts longer than its kills."""
 
 COORDINATOR, REPLAY = "clock_coordinator", "replay"
-WEIGHTS = {COORDINATOR: 12, "slurmctld": 5, "slurmd": 8, "slurmstepd": 8, "sigsleep": 10}
+WEIGHTS = {COORDINATOR: 12, "slurmctld": 5, "slurmd": 8, "slurmstepd": 12, "sigsleep": 16}
 """Processes that are killed, and how often in relation to each other."""
 WITH_REPLAY = {**WEIGHTS, REPLAY: 1}
 

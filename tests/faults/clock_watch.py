@@ -105,7 +105,7 @@ class ClockWatch(threading.Thread):
 def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
     """Check the records of sigsleep: whoever completed has executed its run time (s, by number of the job).
 
-    Returns how many completed. Raises Wrong.
+    Returns how many jobs completed. Raises Wrong.
     """
     records, _ = read_log(folder / "sigsleep.log")
     completed = [record for record in records if record.completed]
@@ -114,4 +114,4 @@ def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
         executed = min(record.executed_ns, record.end_ns - record.start_ns - stopped)
         if executed < record.runtime_ns or record.runtime_ns < runtimes[record.id] * 1e9:
             raise Wrong(f"job {record.id} ended after {executed / 1e9:.6f} s of {runtimes[record.id]:g} s")
-    return len(completed)
+    return len({record.id for record in completed})
