@@ -25,11 +25,12 @@ enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
 struct page *event_page;
 static char history_path[PATH_SIZE];
 
-/* System calls, because the functions of the C library are replaced by the library itself. */
+static int (*real_gettime)(clockid_t clock, struct timespec *time);
+
 static int64_t real_monotonic(void)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    real_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
@@ -82,8 +83,9 @@ static bool append(char *path, const char *head, const char *tail)
     return length < PATH_SIZE;
 }
 
-const char *event_map(const char *clock_file)
+const char *event_map(const char *clock_file, int (*gettime)(clockid_t clock, struct timespec *time))
 {
+    real_gettime = gettime;
     char path[PATH_SIZE];
     struct stat status;
     if (!append(path, clock_file, ".page") || !append(history_path, clock_file, ".history"))
@@ -91,6 +93,7 @@ const char *event_map(const char *clock_file)
     int descriptor = open(path, O_RDWR | O_CLOEXEC);
     if (descriptor < 0)
         return "has no page that can be opened (FILE.page)";
+    /* By a system call, because the C library's fstat is replaced. */
     bool is_whole = syscall(SYS_fstat, descriptor, &status) == 0 && status.st_size >= (off_t)sizeof(struct page);
     void *mapped = is_whole ? mmap(NULL, sizeof(struct page), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
     close(descriptor);

@@ -15,8 +15,8 @@
 /* The shared page; null on a constant clock. */
 extern struct page *event_page;
 
-/* Maps FILE.page. Returns null, or why it cannot be used. */
-const char *event_map(const char *clock_file);
+/* Maps FILE.page; `gettime` is the C library's clock_gettime. Returns null, or why the page cannot be used. */
+const char *event_map(const char *clock_file, int (*gettime)(clockid_t clock, struct timespec *time));
 
 /* The virtual calendar's time in ns. */
 int64_t event_now(void);

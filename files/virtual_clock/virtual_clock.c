@@ -399,7 +399,7 @@ __attribute__((constructor)) static void set_up(void)
     RESOLVE_VERSION(pthread_cond_signal, "GLIBC_2.3.2");
     RESOLVE_VERSION(pthread_cond_broadcast, "GLIBC_2.3.2");
     clocks.uptime.real = clocks.uptime.virtual = uptime_at_anchor();
-    const char *trouble = is_event_clock ? event_map(getenv(VARIABLE)) : NULL;
+    const char *trouble = is_event_clock ? event_map(getenv(VARIABLE), real_clock_gettime) : NULL;
     if (trouble)
         die(getenv(VARIABLE), trouble);
     is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
@@ -519,7 +519,7 @@ enum { NAP = 100000, NAPS = 10 };
 
 static bool is_nap_of_controller(useconds_t microseconds)
 {
-    return is_controller && event_page && microseconds == NAP && getpid() == gettid();
+    return is_controller && event_page && microseconds == NAP && gettid() == getpid();
 }
 
 EXPORT int usleep(useconds_t microseconds)
