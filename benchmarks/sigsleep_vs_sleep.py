@@ -23,11 +23,12 @@ QUIET = 0.3  # seconds without a context switch of any process, after which all 
 PATIENCE = 60.0  # time limit for this in seconds
 
 
-def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0) -> Figures:
+def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0, clock: Path | None = None) -> Figures:
     """Run `count` processes of each program and return {"sigsleep": figures, "sleep": figures}.
 
     The figures are pss_kib and private_kib (means over the processes, KiB), wake_ups (of all processes in `seconds`), processes and
-    seconds. `program` is the path of sigsleep; None builds it. Needs /proc/PID/smaps_rollup (Linux 4.14).
+    seconds. `program` is the path of sigsleep; None builds it. `clock` is sigsleep's clock file. Needs /proc/PID/smaps_rollup
+    (Linux 4.14).
     """
     sleep = shutil.which("sleep")
     if sleep is None:
@@ -36,8 +37,9 @@ def measure(program: Path | None = None, count: int = 20, seconds: float = 5.0) 
         if program is None:
             subprocess.run(["make", "-sC", str(SOURCE), f"OUT={directory}", "all"], check=True)
             program = Path(directory) / "sigsleep"
+        options = () if clock is None else ("--clock", str(clock))
         job = "--id 1 --cores 1 --priority normal --submit 0 --runtime 600 --log"
-        commands = {"sigsleep": [str(program), *job.split(), f"{directory}/log"], "sleep": [sleep, "600"]}
+        commands = {"sigsleep": [str(program), *job.split(), f"{directory}/log", *options], "sleep": [sleep, "600"]}
         return {name: _measure_one(command, count, seconds) for name, command in commands.items()}
 
 

@@ -107,7 +107,10 @@ def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
     if result and settings:
         ended = result["ended"]
         until = start["virtual"] + (ended - start["real"]) * settings["speed"]
-    return {"real": start["real"], "virtual": start["virtual"], "until": until, "ended": ended}, start["controller_log_offset"]
+    # On an event clock the replay lives in virtual time, but not the farm.
+    outside = (result or {}).get("outside") or {}
+    real, ended = start.get("outside", start["real"]), outside.get("ended", ended)
+    return {"real": real, "virtual": start["virtual"], "until": until, "ended": ended}, start["controller_log_offset"]
 
 
 def with_full_folders(instance: Path, events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -87,6 +87,8 @@ from ansible.module_utils.slurm_mirage.base import processes, user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
+from ansible.module_utils.slurm_mirage.clock import instance_clock
+from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
 
 LAST_BYTES = 65536  # of a file, of which only the last line is read
 
@@ -126,6 +128,8 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
     user_arguments = identity(params["user"])
     owner = (user_arguments["user"], user_arguments["group"]) if user_arguments else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    settings = user_folders.read_json(directory, f"runs/{params['run']}/run.json") or {}
+    on_event_clock = settings.get("clock_kind") == SPEED
     descriptor = user_folders.open_file(directory, f"runs/{params['run']}/replay.log", flags, 0o644, owner)
     try:
         return subprocess.Popen(
@@ -135,6 +139,7 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
                 "LANG": "C.UTF-8",
                 "PYTHONPATH": params["package_path"] or f"{params['instance']}/lib",
                 INSTANCE_VARIABLE: params["instance"],
+                **(instance_clock.environment(directory) if on_event_clock else {}),
             },
             cwd=params["instance"],
             stdin=subprocess.DEVNULL,

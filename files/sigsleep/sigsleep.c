@@ -10,7 +10,7 @@
  *
  * Based on Algorithm 3.1 of the thesis from which this project originates, with these differences: there are no signal
  * handlers (signals stay blocked and are checked between two waits), sleeping uses CLOCK_MONOTONIC while the record uses
- * CLOCK_REALTIME, and a stop without a SIGTSTP is detected too.
+ * CLOCK_REALTIME, and a stop without a SIGTSTP is detected too. On the event-driven clock (event.h) all of these are its time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,15 +20,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
-#define VERSION "1.0.0"
-#define SECOND INT64_C(1000000000)
-#define MILLISECOND INT64_C(1000000)
+#include "event.h"
+#include "kernel.h"
+
+#define VERSION "1.1.0"
 
 #ifndef MAX_SUSPENSIONS
 #define MAX_SUSPENSIONS 4096
@@ -36,6 +35,9 @@
 
 /* A SIGCONT counts as a resume only if at least this much time is missing: see time_missing(). */
 #define SHORTEST_STOP (10 * MILLISECOND)
+
+/* After this real time a job without a wait slot looks at the event clock again. */
+#define LONGEST_LOOK (10 * MILLISECOND)
 
 /* Longer than any sleep (an int64_t of nanoseconds holds 292 years), so that ppoll never times out. */
 #define POLL_LIMIT_SECONDS INT64_C(10000000000)
@@ -56,7 +58,8 @@ static const char usage[] =
     "  --submit T    time of the job's submission: seconds since the epoch, such as 1700000000.25\n"
     "  --runtime S   execution time in seconds, such as 12 or 0.25\n"
     "  --log FILE    log file, which many processes can share\n"
-    "  --clock FILE  virtual clock, one line: mirage-clock 1 REAL_NS VIRTUAL_NS SPEED\n"
+    "  --clock FILE  virtual clock, one line: mirage-clock 1 REAL_NS VIRTUAL_NS SPEED; where SPEED is the word event,\n"
+    "                the time of FILE.page\n"
     "  --help, --version\n";
 
 struct suspend_period {
@@ -78,10 +81,14 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the log is little-end
 _Static_assert(sizeof(struct job_data) == 112, "the log's layout has no padding");
 _Static_assert(sizeof(struct timespec) == 16, "ppoll is called with the kernel's 64-bit timespec");
 
+/* One instant on several clocks, ns. */
 struct instant {
-    int64_t monotonic, real; /* one instant on both clocks, ns */
+    int64_t monotonic; /* CLOCK_MONOTONIC */
+    int64_t progress;  /* on which execution is measured: CLOCK_MONOTONIC, or the event clock */
+    int64_t calendar;  /* of the record: CLOCK_REALTIME, or the event clock */
 };
 
+/* Converts from an instant's progress and calendar to virtual time. On the event clock nothing is left to convert. */
 struct virtual_clock {
     int64_t real, virtual; /* the anchor: one instant on both clocks, ns */
     int64_t speed;         /* billionths */
@@ -106,37 +113,7 @@ static struct {
 
 static struct virtual_clock virtual_clock = {0, 0, SECOND};
 
-/*
- * ---- the kernel, without a C library ----
- *
- * A static glibc maps 650 kB into every process and dirties 50 kB before main() begins, more than the program itself
- * (figures in README.md). A negative result is -errno.
- */
-
-static long kernel(long number, long a, long b, long c, long d, long e)
-{
-#if defined __x86_64__
-    long result;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
-                     : "rcx", "r11", "memory");
-    return result;
-#elif defined __aarch64__
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-    return x0;
-#else
-#error "sigsleep supports x86_64 and aarch64 only"
-#endif
-}
+/* ---- the program, without a C library ---- */
 
 _Noreturn static void leave(int status)
 {
@@ -337,24 +314,15 @@ static uint32_t environment_number(char **environment, const char *name)
 
 /* ---- clocks ---- */
 
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec t = {0, 0};
-
-    kernel(SYS_clock_gettime, clock, (long)&t, 0, 0, 0);
-    return t.tv_sec * SECOND + t.tv_nsec;
-}
-
 static struct instant now(void)
 {
-    return (struct instant){clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME)};
-}
+    int64_t monotonic = clock_ns(CLOCK_MONOTONIC);
+    int64_t time;
 
-__extension__ typedef __int128 wide;
-
-static int64_t clamp(wide value)
-{
-    return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
+    if (!on_event_clock)
+        return (struct instant){monotonic, monotonic, clock_ns(CLOCK_REALTIME)};
+    time = event_now();
+    return (struct instant){monotonic, time, time};
 }
 
 static int64_t virtual_length(int64_t real)
@@ -373,8 +341,11 @@ static int64_t real_length(int64_t virtual)
     return clamp(((wide)virtual * SECOND + virtual_clock.speed - 1) / virtual_clock.speed);
 }
 
-static bool scan_clock(const char *text)
+/* Parses the line of a clock file. *is_event: its speed is the word `event`. */
+static bool scan_clock(const char *text, bool *is_event)
 {
+    const char *rest;
+
     text = after(text, "mirage-clock 1 ");
     if (!text)
         return false;
@@ -382,16 +353,31 @@ static bool scan_clock(const char *text)
         return false;
     if (!scan_whole(&text, INT64_MAX, &virtual_clock.virtual) || *text++ != ' ')
         return false;
-    if (!scan_decimal(&text, &virtual_clock.speed))
+    rest = after(text, "event");
+    *is_event = rest != NULL;
+    if (rest)
+        text = rest;
+    else if (!scan_decimal(&text, &virtual_clock.speed))
         return false;
     if (*text == '\n')
         text++;
     return *text == '\0' && virtual_clock.speed > 0 && virtual_clock.speed <= 1000000 * SECOND;
 }
 
+static void map_event_clock(const char *path)
+{
+    long error = event_map(path, virtual_clock.real, virtual_clock.virtual);
+
+    if (error)
+        wrong_use("page (FILE.page) of --clock", path,
+                  error == NOT_A_PAGE ? "not the page of a virtual clock" : error_text(error));
+    virtual_clock = (struct virtual_clock){0, 0, SECOND};
+}
+
 static void read_clock_file(const char *path)
 {
     char text[256];
+    bool is_event;
     int file = open_file(path, O_RDONLY);
     long size = file < 0 ? file : kernel(SYS_read, file, (long)text, sizeof text - 1, 0, 0);
 
@@ -399,9 +385,11 @@ static void read_clock_file(const char *path)
         wrong_use(option_names[CLOCK], path, error_text(size));
     kernel(SYS_close, file, 0, 0, 0, 0);
     text[size] = '\0';
-    if (length_of(text) != (size_t)size || !scan_clock(text))
+    if (length_of(text) != (size_t)size || !scan_clock(text, &is_event))
         wrong_use(option_names[CLOCK], path,
-                  "must be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED, SPEED above 0 and up to 1000000");
+                  "must be one line, mirage-clock 1 REAL_NS VIRTUAL_NS SPEED, SPEED above 0 and up to 1000000, or event");
+    if (is_event)
+        map_event_clock(path);
 }
 
 /* ---- signals ---- */
@@ -503,6 +491,24 @@ static void set_timer(int64_t ns)
     kernel(SYS_setitimer, ITIMER_REAL, (long)&timer, 0, 0, 0);
 }
 
+/*
+ * Arranges for a SIGALRM `left` ns after `from`. Returns false if that instant is over on the event clock: then the signal may
+ * have come, and been taken, before.
+ */
+static bool set_alarm(struct instant from, int64_t left)
+{
+    int64_t deadline = clamp((wide)from.progress + left);
+
+    take(SIGALRM); /* from a timer that expired during a stop, or of another process */
+    if (!on_event_clock) {
+        set_timer(left);
+        return true;
+    }
+    if (!event_set_deadline(deadline))
+        set_timer(LONGEST_LOOK);
+    return event_now() < deadline;
+}
+
 /* ---- the job ---- */
 
 static void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
@@ -521,7 +527,7 @@ static void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
 /*
  * Records the stop without a SIGTSTP that ended at `resumed`, if there was one, and returns its length: the time between
  * two clock readings that was not spent waiting. A SIGCONT to a process that was not stopped leaves microseconds, so
- * times shorter than SHORTEST_STOP do not count.
+ * times shorter than SHORTEST_STOP do not count. On the event clock the stop's beginning is converted by the clock's history.
  */
 static int64_t time_missing(struct instant last, int64_t waited, struct instant resumed)
 {
@@ -529,13 +535,20 @@ static int64_t time_missing(struct instant last, int64_t waited, struct instant 
 
     if (missing < SHORTEST_STOP)
         return 0;
-    note_suspension(resumed.real - missing, resumed.real, INFERRED);
+    if (on_event_clock) {
+        int64_t began = event_time_at(clock_ns(CLOCK_REALTIME) - missing);
+
+        began = began < last.calendar ? last.calendar : began > resumed.calendar ? resumed.calendar : began;
+        note_suspension(began, resumed.calendar, INFERRED);
+        return resumed.calendar - began;
+    }
+    note_suspension(resumed.calendar - missing, resumed.calendar, INFERRED);
     return missing;
 }
 
 /*
- * Sleeps until `wanted` ns (real) of execution have passed since `start`, without stops, or a signal ends the job.
- * Returns that signal, or 0. Sets *executed in ns (real).
+ * Sleeps until `wanted` ns of execution have passed since `start`, without stops, or a signal ends the job. Returns that
+ * signal, or 0. Sets *executed in ns. Both lengths are real ones, or on the event clock virtual ones.
  *
  * The order matters. The clock is read before pending_signals(), and after a resume it is read after take(SIGCONT), so
  * that a stop at any point lies between two readings. A signal that ends the job takes precedence over a suspend
@@ -559,20 +572,20 @@ static int play(struct instant start, int64_t wanted, int signals, int64_t *exec
             stopped += time_missing(last, waited, looked);
         }
         last = looked;
-        *executed = looked.monotonic - start.monotonic - stopped;
+        *executed = looked.progress - start.progress - stopped;
 
         int end = ending_signal(pending);
         if (end || *executed >= wanted)
             return end;
         if (suspend) {
+            if (on_event_clock)
+                event_set_deadline(NEVER); /* a stopped job must not hold the clock */
             stop_self();
             last = now();
-            note_suspension(looked.real, last.real, 0);
-            stopped += last.monotonic - looked.monotonic;
+            note_suspension(looked.calendar, last.calendar, 0);
+            stopped += last.progress - looked.progress;
         }
-        take(SIGALRM); /* from a timer that expired during a stop */
-        set_timer(wanted - *executed);
-        waited = wait_for_signal(signals);
+        waited = set_alarm(last, wanted - *executed) ? wait_for_signal(signals) : 0;
     }
 }
 
@@ -637,6 +650,14 @@ static void read_options(int argc, char **argv, const char *values[N_OPTIONS])
             wrong_use(option_names[option], "", "is missing, see sigsleep --help");
 }
 
+static void claim_slot(const char *path)
+{
+    long error = event_claim();
+
+    if (error)
+        wrong_use("page (FILE.page) of --clock", path, error == NO_SLOT ? "all its wait slots are taken" : error_text(error));
+}
+
 static void describe_job(const char *const values[N_OPTIONS], char **environment)
 {
     struct job_data *job = &record.job;
@@ -661,7 +682,7 @@ static void describe_job(const char *const values[N_OPTIONS], char **environment
 int main(int argc, char **argv, char **environment)
 {
     const signal_set watched = block_signals();
-    const struct instant start = now();
+    struct instant start = now();
     const char *values[N_OPTIONS] = {NULL};
     struct job_data *job = &record.job;
     int64_t executed;
@@ -670,6 +691,8 @@ int main(int argc, char **argv, char **environment)
     describe_job(values, environment);
     if (values[CLOCK])
         read_clock_file(values[CLOCK]);
+    if (on_event_clock)
+        start = now();
     int64_t wanted = real_length(job->runtime);
     if (wanted > INT64_MAX - SECOND)
         wrong_use(option_names[RUNTIME], values[RUNTIME], "too long at the speed of the clock file");
@@ -682,11 +705,16 @@ int main(int argc, char **argv, char **environment)
         return EXIT_NO_RECORD;
     }
 
+    if (values[CLOCK] && on_event_clock)
+        claim_slot(values[CLOCK]);
+
     int end = play(start, wanted, signals, &executed);
     if (end == 0)
         job->flags |= COMPLETED;
-    job->start = virtual_instant(start.real);
-    job->end = virtual_instant(clock_ns(CLOCK_REALTIME));
+    job->start = virtual_instant(start.calendar);
+    job->end = virtual_instant(now().calendar);
+    if (on_event_clock)
+        event_release();
     job->executed = virtual_length(executed);
     if (!append_record(log, values[LOG]))
         return EXIT_NO_RECORD;

@@ -43,9 +43,6 @@ FIGURES = (
     "charged_ns",
 )
 """What the coordinator counts (files/virtual_clock/README.md)."""
-MODES = {1: "bpf", 2: "proc"}
-"""How the coordinator knows what is busy: from the kernel's scheduler, or by looking through /proc."""
-
 _ATTEMPTS = 1000
 _MAX_NS = 2**63 - 1
 _LATCH_AT, _ANCHORS_AT, _FIGURES_AT = 16, (32, 64), 128

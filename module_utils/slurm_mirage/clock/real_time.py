@@ -8,6 +8,7 @@ by their name.
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,12 @@ def real_time() -> Iterator[None]:
         yield
     finally:
         _set(False)
+
+
+def pause(over: threading.Event, seconds: float) -> bool:
+    """Wait for so many real seconds, or until `over` is set; returns whether it is."""
+    with real_time():
+        return over.wait(seconds)
 
 
 def now() -> float:

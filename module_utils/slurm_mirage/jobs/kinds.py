@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ..base.run_settings import RunSettings
+from ..clock.event_clock import SPEED
+from ..clock.instance_clock import clock_file
 from .plan import PlanRow
 from .sigsleep_log import Record, scan
 
@@ -67,8 +69,11 @@ class Sigsleep(JobKind):
 
     @classmethod
     def of_run(cls, settings: RunSettings) -> Sigsleep:
-        """As run.json says by sigsleep, sigsleep_log and clock. Raises WrongUse."""
-        return cls(settings.text("sigsleep"), settings.text("sigsleep_log"), settings.text_or_none("clock"))
+        """As run.json says by sigsleep, sigsleep_log, clock and clock_kind. Raises WrongUse."""
+        clock = settings.text_or_none("clock")
+        if settings.text("clock_kind", "constant") == SPEED:
+            clock = str(clock_file(Path(settings.text("instance"))))
+        return cls(settings.text("sigsleep"), settings.text("sigsleep_log"), clock)
 
     @property
     def record(self) -> Path:

@@ -90,6 +90,13 @@ class Halts:
                 self._noticed.append(Halt(REPLAY, self._beat, now))
             self._beat = now
 
+    def missed(self, due: float, now: float) -> None:
+        """The replay woke up at `now` from a wait until `due`, on an event clock, which does not pass a deadline before its waiter
+        has looked: what is more than a moment was a halt."""
+        if now - due > BEAT_MISSED_AFTER:
+            with self._lock:
+                self._noticed.append(Halt(REPLAY, due, now))
+
     def take(self, until: float) -> list[Halt]:
         """The halts that ended before an instant, each once. Those of the replay come first: they delay what it sees."""
         with self._lock:

@@ -15,10 +15,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..base.files import write_json
+from ..clock import real_time
 from ..clock.clock import Clock
 from ..jobs.plan import PlanRow
 from ..rm.api import (
@@ -39,6 +41,13 @@ log = logging.getLogger("replay")
 
 POLL_INTERVAL = 1.0
 """Real seconds between two queries of the queue, at least."""
+EVENT_POLL_INTERVAL = 5.0
+"""The same on an event clock, which such a look from outside holds up."""
+EVENT_LOOK_INTERVAL = 0.2
+"""Real seconds between two looks at the record of ended jobs meanwhile, which costs the cluster nothing."""
+EVENT_DESCRIBED_WITHIN = 40_000.0
+"""Virtual seconds after the last look at the queue, if jobs have ended since, until the next one: what the manager knows of them it
+forgets some time later (EVENT_MIN_JOB_AGE of rm/slurm/clock_settings.py)."""
 POLL_SHARE = 0.05
 """Part of the time that these queries may take: a long queue is queried less often."""
 LONGEST_POLL_INTERVAL = 30.0
@@ -63,7 +72,8 @@ MAX_RELEASES = 5
 @dataclass
 class Status:
     """The content of progress.json. Lengths are real seconds; `real` is the instant at which it was written, `virtual` that instant
-    on the cluster's clock.
+    on the cluster's clock. On an event clock lengths are virtual seconds, and `pace` is the number of these in a real second since
+    the replay began; it is null otherwise.
 
     `running` is the number of jobs that have started and not ended, whatever their state. `states` counts the jobs that have not
     ended by state, `ended` the others. The time left is a range, and why it became longer (time_left.py). Nodes, scheduler and host
@@ -74,6 +84,7 @@ class Status:
     jobs: int
     cluster: str = ""
     speed: float = 1.0
+    pace: float | None = None
     pid: int = field(default_factory=os.getpid)
     phase: str = "waiting"
     submitted: int = 0
@@ -102,13 +113,13 @@ class Status:
 
     def write(self, path: Path, clock: Clock) -> None:
         """Rewrite progress.json."""
-        now = time.time_ns()
-        self.real, self.virtual = now / 1e9, clock.virtual_at(now) / 1e9
+        self.virtual = clock.virtual_now() / 1e9
+        self.real = real_time.now()
         write_json(path, asdict(self))
 
 
 class Heartbeat(threading.Thread):
-    """Writes the status once a second until it is stopped, and a last time then."""
+    """Writes the status once a second (of real time) until it is stopped, and a last time then."""
 
     def __init__(
         self,
@@ -124,18 +135,24 @@ class Heartbeat(threading.Thread):
         self._status, self._clock, self._began = status, clock, began
         self._path, self._metrics = folder / "progress.json", folder / prometheus.NAME
         self._over = threading.Event()
+        self._first = (real_time.now(), time.time()) if real_time.is_preloaded() else None
 
     def run(self) -> None:
         """The thread's work."""
+        real_time.become_observer()
         beats = 0
         while not self._over.is_set():
             self.beat(beats % prometheus.EVERY == 0)
             beats += 1
-            self._over.wait(1.0)
+            real_time.pause(self._over, 1.0)
 
     def beat(self, with_metrics: bool) -> None:
         """Write the status now."""
-        self._halts.beat()
+        if self._first is None:
+            self._halts.beat()
+        else:
+            real, virtual = self._first
+            self._status.pace = round((time.time() - virtual) / max(real_time.now() - real, 1e-3), 3)
         began = self._began()
         self._status.elapsed = round(time.time() - began, 3) if began else 0.0
         try:
@@ -186,6 +203,7 @@ class Monitor(threading.Thread):
         self._estimate_at = 0.0
         self._seen: dict[int, str] = {}
         self._runs: Counter[int] = Counter()
+        self._lines = 0
         end_torn_line(folder)
         self._described = Counter(job.job_id for job in kept_details(folder, manager.records))
         self._described_at = time.monotonic()
@@ -206,6 +224,7 @@ class Monitor(threading.Thread):
 
     def run(self) -> None:
         """The thread's work."""
+        real_time.become_observer()
         while not self._over.is_set():
             began, real, took = time.monotonic(), time.time(), 0.0
             try:
@@ -216,7 +235,22 @@ class Monitor(threading.Thread):
             except OSError as error:
                 log.error("monitor: %s", error)
             self._poke()
-            self._over.wait(pause_after(took))
+            if real_time.is_preloaded():
+                self._pause_beside_event_clock()
+            else:
+                self._over.wait(pause_after(took))
+
+    def _pause_beside_event_clock(self) -> None:
+        """Wait for the next round: some real seconds, until all jobs have ended, or until the manager may forget some that have."""
+        looked, lines = time.time(), self._lines
+        for _ in range(round(EVENT_POLL_INTERVAL / EVENT_LOOK_INTERVAL)):
+            if real_time.pause(self._over, EVENT_LOOK_INTERVAL):
+                return
+            with suppress(OSError):
+                self._read_completions()
+            all_ended = len(self._seen) == len(self._plan)
+            if self._lines > lines and (all_ended or time.time() - looked > EVENT_DESCRIBED_WITHIN):
+                return
 
     def stop(self) -> None:
         """End the thread after the present round."""
@@ -230,10 +264,7 @@ class Monitor(threading.Thread):
         self.controller = self._halts.ask("controller", self._manager.controller)
         self._answered[self.controller.boot_time] = now
         active = [job for job in self._halts.ask("queue", self._manager.queue) if job.name in self._indices]
-        for job in self._completions.read():
-            if job.name in self._indices:
-                self._seen[self._indices[job.name]] = job.state
-                self._runs[job.job_id] += 1
+        self._read_completions()
         queued = {self._indices[job.name] for job in active}
         self.ended = frozenset(self._seen.keys() - queued)
         self._note_gone(known - self._seen.keys() - queued, now)
@@ -246,6 +277,13 @@ class Monitor(threading.Thread):
         if now >= self._next_sample:
             self._next_sample = now + self._sample_interval
             self._sample(now, active)
+
+    def _read_completions(self) -> None:
+        for job in self._completions.read():
+            if job.name in self._indices:
+                self._lines += 1
+                self._seen[self._indices[job.name]] = job.state
+                self._runs[job.job_id] += 1
 
     def _note_gone(self, gone: Set[int], now: float) -> None:
         self._gone = {index: self._gone.get(index, now) for index in gone}
@@ -307,7 +345,7 @@ class Monitor(threading.Thread):
         """Keep the details of each run of a job that has ended. Each is asked for once, whatever the answer."""
         wanted = sorted(job_id for job_id, runs in self._runs.items() if self._described[job_id] < runs and job_id not in active)
         known = self._status.submitted
-        is_urgent = not active or time.monotonic() > self._described_at + DESCRIBED_WITHIN
+        is_urgent = not active or real_time.is_preloaded() or time.monotonic() > self._described_at + DESCRIBED_WITHIN
         if not wanted or not (is_urgent or len(wanted) * MANY >= known):
             return
         self._described_at = time.monotonic()

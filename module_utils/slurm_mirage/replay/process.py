@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +19,12 @@ from ..base.errors import WrongUse
 from ..base.processes import start_time
 from ..base.run_lock import signed_by
 from ..base.run_settings import RunSettings
+from ..clock import real_time
+from ..clock.event_clock import SPEED
 from ..rm.api import SUBMIT_TIMEOUT
+
+LONGEST_WAIT = 3600.0
+"""Seconds of one wait for a file: longer ones are made of several."""
 
 
 class Stopped(Exception):
@@ -40,6 +47,9 @@ class Settings:
     sample_interval: float
     launch_cost: Mapping[str, Any] | None = None
     """What a launch costs, as another run of the campaign measured it (launch_cost.py); None: this run measures it."""
+    event_clock: bool = False
+    """Whether the cluster has an event clock. The replay then lives in virtual time, except where it says otherwise, and what is
+    called real here is virtual."""
 
     @classmethod
     def of(cls, settings: RunSettings) -> Settings:
@@ -51,15 +61,22 @@ class Settings:
             clock=settings.text_or_none("clock"),
             speed=settings.positive("speed"),
             sample_interval=settings.positive("sample_interval"),
+            event_clock=settings.text("clock_kind", "constant") == SPEED,
             launch_cost=settings.mapping_or_none("launch_cost"),
         )
 
 
 class Waker:
-    """Lets signals and other threads interrupt a wait of the main thread, without losing a wake-up."""
+    """Lets signals and other threads interrupt a wait of the main thread, without losing a wake-up.
+
+    On an event clock a wait with a limit and a file would look at the clock every few milliseconds, and time would stand until it
+    has. So the main thread waits without a limit, and other threads, which only sleep, wake it up to the nanosecond.
+    """
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._alarms: set[float] = set()
+        """Instants (monotonic seconds) at which a thread wakes the main thread."""
         self.stopping = False
 
     def install(self) -> None:
@@ -85,10 +102,26 @@ class Waker:
         """Wait for this time, or until `wake` is called. Raises Stopped."""
         self.check()
         if seconds > 0:
-            ready, _, _ = select.select([self._reader], [], [], min(seconds, 3600.0))
+            limit: float | None = min(seconds, LONGEST_WAIT)
+            if real_time.is_preloaded():
+                self._set_alarm(time.monotonic() + min(seconds, LONGEST_WAIT))
+                limit = None
+            ready, _, _ = select.select([self._reader], [], [], limit)
             if ready:
                 os.read(self._reader, 4096)
         self.check()
+
+    def _set_alarm(self, instant: float) -> None:
+        """Have the main thread woken up at an instant, or earlier: then it waits again."""
+        if min(self._alarms, default=math.inf) > instant:
+            self._alarms.add(instant)
+            threading.Thread(target=self._sleep_until, args=(instant,), name="alarm", daemon=True).start()
+
+    def _sleep_until(self, instant: float) -> None:
+        # A microsecond more: a number of seconds is not exact.
+        time.sleep(max(0.0, instant - time.monotonic()) + 1e-6)
+        self._alarms.discard(instant)
+        self.wake()
 
     def sleep(self, seconds: float) -> None:
         """Wait for this time, also if `wake` is called. Raises Stopped."""

@@ -25,10 +25,12 @@ from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
 from ..base.processes import INSTANCE_VARIABLE
 from ..base.run_settings import RunSettings
+from ..clock import clock_page, real_time
 from ..clock.clock import Clock
 from ..jobs.kinds import kind_of
 from ..jobs.plan import read_plan
 from ..rm.api import CompletedJob, ResourceManager, ResourceManagerError
+from .driver import drive, figures_since
 from .journal import Journal
 from .monitor import Heartbeat, Monitor, Status
 from .process import Failed, Settings, Stopped, Waker, sign_lock, take_lock
@@ -40,7 +42,8 @@ log = logging.getLogger("replay")
 Connect = Callable[[RunSettings, int], ResourceManager]
 """Makes the resource manager of a run from its run.json and the locked file descriptor that a running submission shares."""
 ENDS_INTERVAL = 0.02
-"""Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds."""
+"""Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds. On an event
+clock it is a virtual second, which is as exact as the log."""
 
 
 class Replay:
@@ -55,6 +58,7 @@ class Replay:
         digest = hashlib.sha256((folder / "plan.csv").read_bytes()).hexdigest()
         if digest != settings.plan_sha256:
             raise WrongUse(f"{folder}/plan.csv: is not the plan of run.json (its sha256 is {digest})")
+        self.instance = Path(settings.instance)
         self.clock = Clock.read(settings.clock) if settings.clock else Clock()
         if not math.isclose(self.clock.speed, settings.speed, rel_tol=1e-6):
             raise WrongUse(f"{settings.speed} in run.json, {self.clock.speed} in {settings.clock}", parameter="speed")
@@ -68,6 +72,7 @@ class Replay:
     def run(self) -> None:
         """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse."""
         last_sign = self._last_sign()
+        driver = drive(self.instance) if self.settings.event_clock else None
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
         diagnostics = self.manager.records.diagnostic_metrics
@@ -95,6 +100,8 @@ class Replay:
                 monitor.stop()
             heartbeat.stop()
             self.journal.close()
+            if driver is not None:
+                os.close(driver)
 
     def _end(self, phase: str, message: str) -> None:
         """Leave a run that is not finished."""
@@ -145,8 +152,13 @@ class Replay:
             controller_log_offset=self.manager.log_size(),
             launch_cost=launch_cost.record(),
             earlier_ids=[job.job_id for job in earlier],
+            **self._clock_at_start(),
         )
         log.info("started: %d jobs, resource manager %s", len(self.plan), controller.version)
+
+    def _clock_at_start(self) -> dict[str, Any]:
+        """What the journal's start event has of an event clock: the real instant, and the coordinator's figures."""
+        return {"outside": real_time.now(), "clock": clock_page.figures(self.instance)} if self.settings.event_clock else {}
 
     def _resume(self, last_sign: float) -> None:
         """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
@@ -164,7 +176,8 @@ class Replay:
     def _last_sign(self) -> float:
         """The last instant at which this run is known to have been alive: the journal's last line, or the progress."""
         try:
-            seen = json.loads((self.folder / "progress.json").read_text())["real"]
+            progress = json.loads((self.folder / "progress.json").read_text())
+            seen = progress["virtual" if self.settings.event_clock else "real"]
         except (OSError, ValueError, KeyError):
             seen = 0.0
         return max(self.history.last_sign, float(seen))
@@ -189,8 +202,16 @@ class Replay:
             elif self._all_ended(monitor) and recovery.compare():
                 return
             else:
-                look = ENDS_INTERVAL if submitter.awaits_ends() else 1.0
-                self.waker.wait(min(submission, cancel, recovery.again_at, now + look) - now)
+                self._wait(min(submission, cancel, recovery.again_at), now)
+
+    def _wait(self, until: float, now: float) -> None:
+        """Wait until something is due, until the monitor has looked, or until it is time to look for ends of jobs."""
+        on_event_clock, awaits_ends = self.settings.event_clock, self.submitter.awaits_ends()
+        if not on_event_clock or awaits_ends:
+            until = min(until, now + (1.0 if on_event_clock or not awaits_ends else ENDS_INTERVAL))
+        self.waker.wait(until - now)
+        if on_event_clock:
+            self.submitter.halts.missed(until, time.time())
 
     def _doubts(self, monitor: Monitor) -> bool:
         """Whether journal and controller may disagree."""
@@ -282,7 +303,16 @@ class Replay:
             "began": self.submitter.began(),
             "last_submission": max(history.submitted_at.values(), default=None),
             "ended": time.time(),
+            **self._clock_at_end(),
         }
+
+    def _clock_at_end(self) -> dict[str, Any]:
+        """What result.json has of an event clock: its figures, and the real instants of the run's start and end."""
+        start = self.history.start
+        if not self.settings.event_clock or start is None:
+            return {}
+        outside = {"began": start["outside"], "ended": real_time.now()}
+        return {"event_clock": figures_since(self.instance, start["clock"]), "outside": outside}
 
     def _complaints(self) -> dict[str, int]:
         """Number of the daemons' complaints during the run, by kind."""

@@ -1,0 +1,1 @@
+../virtual_clock/page.h
