@@ -110,6 +110,11 @@ options:
         that they do not change in real time.
     type: float
     default: 1.0
+  event_clock:
+    description:
+      - Whether the cluster has the event clock. C(SlurmdTimeout) and C(MinJobAge) are then long enough for it.
+    type: bool
+    default: false
   version:
     description:
       - Release of Slurm that reads the files, as printed by C(slurmctld -V). Settings get the names that they have in this release,
@@ -189,7 +194,7 @@ from ansible.module_utils.slurm_mirage.base.files import differs, write_atomical
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.instance.placement import Block, place, place_on_hosts, placed_in
 from ansible.module_utils.slurm_mirage.rm.slurm import front_end, release_change
-from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow
+from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow, on_event_clock
 from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
@@ -213,6 +218,8 @@ def wanted_files(
     """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
     types = gres_types(node_class.extra for node_class in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
+    if parameters["event_clock"]:
+        settings = on_event_clock(settings)
     settings = translated(settings, parameters["version"])
     common = directory / "etc/common.conf"
     lines = front_end.lines(nodes, classes) if parameters["front_ends"] else nodes
@@ -311,6 +318,7 @@ def main() -> None:
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
             "speed": {"type": "float", "default": 1.0},
+            "event_clock": {"type": "bool", "default": False},
             "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,

@@ -27,10 +27,10 @@ static char history_path[PATH_SIZE];
 
 static int (*real_gettime)(clockid_t clock, struct timespec *time);
 
-static int64_t real_monotonic(void)
+static int64_t real_ns(clockid_t clock)
 {
     struct timespec now;
-    real_gettime(CLOCK_MONOTONIC, &now);
+    real_gettime(clock, &now);
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
@@ -115,7 +115,7 @@ int64_t event_now(void)
         int64_t calendar = atomic_load_explicit(&anchor->calendar, memory_order_relaxed);
         int64_t speed = atomic_load_explicit(&anchor->speed, memory_order_relaxed);
         int64_t limit = atomic_load_explicit(&anchor->limit, memory_order_relaxed);
-        int64_t since = real_monotonic() - mono;
+        int64_t since = real_ns(CLOCK_MONOTONIC) - mono;
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&event_page->latch, memory_order_relaxed) != latch)
             continue;
@@ -470,9 +470,11 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
         after = point_at(history, first);
     if (history >= 0)
         close(history);
-    int64_t since = real - before.real;
-    int64_t found = before.virtual + since;
-    if (after.real > before.real)
-        found = before.virtual + (int64_t)((double)(after.virtual - before.virtual) * ((double)since / (double)(after.real - before.real)));
+    /* Between two points time has mostly jumped; which files were written before a jump is not known, so none is dated too early. */
+    if (first == count)
+        after = (struct point){real_ns(CLOCK_REALTIME), now};
+    int64_t found = after.virtual - (after.real - real);
+    if (found < before.virtual)
+        found = before.virtual;
     return found < now ? found : now;
 }

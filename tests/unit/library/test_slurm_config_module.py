@@ -293,6 +293,15 @@ def test_time_outs_of_the_role_follow_the_speed(tmp_path: Path) -> None:
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
 
 
+def test_two_settings_are_long_enough_for_the_event_clock(tmp_path: Path) -> None:
+    """Those that are longer, or switched off, stay; all others are as in real time."""
+    plain = converge(tmp_path, slurm_controller_settings={"MinJobAge": 90_000})
+    event = converge(tmp_path, slurm_controller_settings={"MinJobAge": 90_000}, slurm_controller_event_clock=True)
+    off = converge(tmp_path, slurm_controller_settings={"SlurmdTimeout": 0}, slurm_controller_event_clock=True)
+    assert set(event) - set(plain) == {"SlurmdTimeout=60000"}
+    assert {"SlurmdTimeout=0", "MinJobAge=36000"} <= set(off)
+
+
 def test_settings_and_files_depend_on_the_release(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     params["settings"] |= {"SlurmctldHost": "here(127.0.0.1)", "SlurmdParameters": "config_overrides"}
     call("slurm_config", **params, version="16.05.6")

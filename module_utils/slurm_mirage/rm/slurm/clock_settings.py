@@ -112,6 +112,24 @@ def follow(settings: Mapping[str, Any], speed: float) -> dict[str, Any]:
     return followed
 
 
+EVENT_CLOCK_LEAST = {"SlurmdTimeout": 60_000, "MinJobAge": 36_000}
+"""The least values on the event clock, in seconds, which pass by the thousand in a second of real time: slurmctld pings all nodes
+in each third of SlurmdTimeout, and the replay has to ask for an ended job within MinJobAge."""
+
+
+def on_event_clock(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a cluster on the event clock, from those that it has in real time. Nothing else has to follow that clock,
+    because it almost stands while the host works. 0 (off) stays. Raises WrongUse if a value is not a number."""
+    changed = dict(settings)
+    keys = {key.lower(): key for key in settings}
+    for setting, least in EVENT_CLOCK_LEAST.items():
+        key = keys.get(setting.lower(), setting)
+        given = changed.get(key, OMIT)
+        if given == OMIT or 0 < _number(key, given) < least:
+            changed[key] = least
+    return changed
+
+
 def over_time_minutes(speed: float) -> int:
     """What is added to OverTimeLimit for launches, in minutes."""
     return round(LAUNCH * Decimal(str(speed)) / 60)
