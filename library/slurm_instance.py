@@ -60,6 +60,12 @@ options:
     description: Whether the instance has accounting. Its slurmdbd needs a permanent port, and memory.
     type: bool
     default: false
+  belongs_to:
+    description:
+      - Name of the instance whose campaigns also use this one, and with which C(make teardown) removes this one. Empty for none.
+      - An instance that exists and does not belong to that one is refused.
+    type: str
+    default: ""
   port:
     description:
       - First port of the block. If omitted, the instance keeps its earlier block or gets the first free one.
@@ -281,6 +287,13 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)
     kept = read_instance(directory)
+    belongs_to = parameters["belongs_to"]
+    if belongs_to and kept is not None and kept.get("belongs_to") != belongs_to:
+        raise WrongUse(
+            f"it is there already and does not belong to {belongs_to}; take another CLUSTER, or AT_ONCE=1",
+            parameter="cluster",
+            value=directory.name,
+        )
     # Daemons of a killed farm still use the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)
@@ -301,6 +314,8 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     }
     if several:
         content["here"] = parameters["nodes"]
+    if belongs_to:
+        content["belongs_to"] = belongs_to
     if parameters["database"]:
         content["database_port"] = database_port(block, kept, claimed, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
@@ -358,6 +373,7 @@ def main() -> None:
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
             "database": {"type": "bool", "default": False},
+            "belongs_to": {"type": "str", "default": ""},
             "port": {"type": "int"},
             "address": {"type": "str", "default": "127.0.0.1"},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

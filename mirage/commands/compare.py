@@ -12,88 +12,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any
 
-from mirage.experiment import clock_choice, configuration, launch_costs, preflight, run_length, runs
+from mirage.experiment import clock_choice, configuration, lanes, launch_costs, preflight, run_length, runs
+from mirage.experiment.at_once import CONSTANT, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
-from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
+from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, ending_of, labels, shift_of
+from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.lanes import Lane
 from mirage.experiment.prepare import Prepared, Source, machine_of, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
-from mirage.records.verdict import VALID, verdict_of
+from mirage.records.run_clock import EVENT
+from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
-# Virtual seconds over which the first submissions of replicas are spread: the interval of Slurm's backfill scheduler (bf_interval)
-# and of its check of time limits, so that replicas sample all phases of these intervals.
-PHASE = 30.0
 # Real seconds that a run takes in addition to its workload (stop and start of daemons, collection), in all and for each node.
 # Measured with 100 nodes on 2 idle cores; a busy host takes three times as long.
 OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
-LONGEST_NAME = 98  # of a run on the head: 100 in roles/experiment, less the suffix of another attempt
 REPLICAS = 3  # of each configuration, unless they would take longer than `WITHIN`
 WITHIN = 3600.0  # real seconds
-ATTEMPTS = 3  # for a run that is invalid because it was interrupted on the head
-
-
-@dataclass(frozen=True)
-class Part:
-    """One run of a campaign.
-
-    on_head: name of its first attempt on the head. shift: virtual seconds that are added to all submissions.
-    """
-
-    member: Member
-    config: str
-    folder: Path
-    on_head: str
-    shift: float
-
-    def attempt(self) -> int:
-        """Number of the attempt that the folder holds, from 1 on."""
-        return int((read_json(self.folder / "experiment.json") or {}).get("attempt", 1))
-
-    def name(self) -> str:
-        """Name on the head. Each attempt has its own name, so that the instance is cleared for it."""
-        return self.on_head if (attempt := self.attempt()) == 1 else f"{self.on_head}.{attempt}"
-
-    def ending(self) -> Ending | None:
-        """The ending of a finished run; None if it is unfinished or will be attempted again."""
-        ending = Ending.load(self.folder)
-        return ending if ending is not None and ending.is_final and not self.is_spoiled() else None
-
-    def is_spoiled(self) -> bool:
-        """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
-        validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
-        was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
-        return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
-
-    def begin_anew(self) -> None:
-        """Prepare the folder for the next attempt. If interrupted, the folder belongs to the old or to the new attempt."""
-        (self.folder / "status.json").unlink(missing_ok=True)
-        for path in self.folder.iterdir():
-            if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
-                path.unlink()
-        experiment = read_json(self.folder / "experiment.json")
-        attempt = self.attempt() + 1
-        write_json(self.folder / "experiment.json", experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
-
-
-class RunScreen(Screen):
-    """A screen whose live line begins with the run of the campaign."""
-
-    def __init__(self, screen: Screen, which: str) -> None:
-        super().__init__(screen.stream, screen.between_lines)
-        self.which = which
-
-    def _titled(self, text: str) -> str:
-        return f"{self.which}: {text.strip()}"
 
 
 def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
@@ -120,20 +64,6 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
             f"results/{folder.name} is not finished ({unfinished[0]} is not); give all that it was begun with", parameter="configs"
         )
     return conclude(folder, members, int(content["inputs"]["SEED"]), screen, number_of(knobs["MARGIN"]))
-
-
-def labels(names: Sequence[str]) -> list[str]:
-    """A unique label for each configuration of a campaign: its name, and `backfill-b`, `backfill-c`, ... for repetitions."""
-    found: list[str] = []
-    for name in names:
-        other = (f"{name}-{letter}" for letter in ascii_lowercase[1:])
-        found.append(name if name not in found else next(one for one in other if one not in {*found, *names}))
-    return found
-
-
-def shift_of(seed: int, replica: int) -> float:
-    """Virtual seconds, up to PHASE, that are added to the submissions of a replica: equal for all configurations."""
-    return round(random.Random(f"phase {seed} {replica}").uniform(0, PHASE), 3)
 
 
 def _estimate(prepared: Prepared) -> float | None:
@@ -277,21 +207,24 @@ class Campaign:
         }
 
     def _left(self) -> list[Part]:
-        return [part for part in self.parts if part.ending() is None]
+        """The runs that are not finished, in the order in which they are played."""
+        return [part for part in self.played() if part.ending() is None]
 
     def _announce(self, screen: Screen) -> None:
         base = next(iter(self.prepared.values()))
         for remark in remarks(base):
             screen.say(remark)
         screen.say(f"each run: {base.announcement()}")
-        done = len(self.parts) - len(self._left())
-        one = _estimate(base)
-        left = len(self._left())
-        takes = run_length.in_words(AUTO, base.estimate() * left, 0) if one is None else f"about {about(one * left)}"
-        each = "" if one is None else f" of about {about(one)}"
+        left, speed = len(self._left()), base.knobs["SPEED"]
+        done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
+        rounds = -(-left // count)
+        takes = run_length.in_words(AUTO, base.estimate() * rounds, 0) if one is None else f"about {about(one * rounds)}"
+        each = ("" if one is None else f" of about {about(one)}") + (f", {count} at once" if count > 1 else "")
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
-        rest = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
-        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{rest} if no job waits for others")
+        all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
+        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it} if no job waits for others")
+        if count > 1 and speed != EVENT:
+            screen.say(CONSTANT)
         replicas = whole_of(self.knobs["REPLICAS"])
         if self.is_default:
             why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"
@@ -310,26 +243,60 @@ class Campaign:
         """Run what is not finished. Returns the ending of a run that did not finish, or None."""
         try:
             speed = self._speed(use, screen)
+            prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
+            return self._play_left(prepared, speed, use, screen)
         except (WrongUse, Failed, Interrupted) as error:
-            return self._ending_of(error, self.folder.name)
-        prepared = {name: replace(one, knobs={**one.knobs, "SPEED": speed}) for name, one in self.prepared.items()}
+            return self._ending_of(error, self.folder.name, self.knobs)
+
+    def _play_left(self, prepared: Mapping[str, Prepared], speed: Value, use: InstanceUse, screen: Screen) -> Ending | None:
+        parts, count = self.played(), len(self.parts)
+        titles = {part: f"run {number} of {count}, {part.folder.name}" for number, part in enumerate(parts, 1)}
+        left = self._left()
         took: dict[str, float] = {}
-        for number, part in enumerate(self.played(), 1):
-            which = f"run {number} of {len(self.parts)}, {part.folder.name}"
-            if (ending := part.ending()) is not None:
-                screen.say(f"{which}: {ending.word}, finished before")
-                continue
-            estimates = {name: took.get(name) or _estimate(one) or 0.0 for name, one in prepared.items()}
-            rest = sum(estimates[one.config] for one in self._left())
-            screen.say(f"{which}: about {about(estimates[part.config])}, all that is left about {about(rest)}")
+        unfinished: list[Ending] = []
+
+        def estimate(config: str) -> float:
+            return took.get(config) or _estimate(prepared[config]) or 0.0
+
+        def rest() -> str:
+            return about(sum(estimate(part.config) for part in left) / at_once)
+
+        def play(part: Part, lane: Lane) -> bool:
+            lane.screen.tell(f"about {about(estimate(part.config))}, all that is left about {rest()}")
             while part.ending() is None:
                 began = time.monotonic()
-                ending = self._play(part, prepared[part.config], use, RunScreen(screen, which))
+                ending = self._play(part, prepared[part.config], lane)
                 took[part.config] = time.monotonic() - began
-                screen.say(f"{which}: {ending.line} ({about(took[part.config])})")
+                lane.screen.tell(f"{ending.line} ({about(took[part.config])})")
                 if not ending.is_final:
-                    return Ending(ending.word, f"{part.folder.name}: {ending.message}")
-        return None
+                    unfinished.append(Ending(ending.word, f"{part.folder.name}: {ending.message}"))
+                    return False
+            left.remove(part)
+            return True
+
+        for part in parts:
+            if (ending := part.ending()) is not None:
+                screen.say(f"{titles[part]}: {ending.word}, finished before")
+        campaign = lanes.RunsLeft(
+            self.knobs,
+            self.inventory,
+            speed,
+            self.folder,
+            use,
+            on_head=[part.name() for part in self.parts],
+            left=tuple(left),
+            play=play,
+            which=lambda part: titles[part],
+            name=Part.name,
+            folder_of=lambda part: part.folder,
+            home=lambda part: part.home(self.knobs),
+            foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
+        )
+        at_once = campaign.at_once()
+        is_complete = campaign.run([used for part in parts if (used := runs.instance_of(part.folder))], screen)
+        if unfinished or is_complete:
+            return unfinished[0] if unfinished else None
+        raise Interrupted
 
     def _speed(self, use: InstanceUse, screen: Screen) -> Value:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
@@ -344,31 +311,33 @@ class Campaign:
 
         return speed_for(prepared, self.folder, replay, screen)
 
-    def _play(self, part: Part, prepared: Prepared, use: InstanceUse, screen: Screen) -> Ending:
+    def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         if is_new:
             inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
             what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)
-            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift}, part.name())
+            instance = {"instance": lane.name}
+            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **instance}, part.name())
         else:
             if part.is_spoiled():
                 part.begin_anew()
-                screen.say(
+                lane.screen.say(
                     f"{part.folder.name} was interrupted for too long: it is played anew, attempt {part.attempt()} of {ATTEMPTS}"
                 )
-            elif not preflight.has_journal(self.knobs, part.name()):
-                screen.say(f"{part.folder.name} begins again: its cluster is gone")
+            elif not preflight.has_journal(lane.knobs, part.name()):
+                lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")
+            runs.set_instance(part.folder, lane.name)
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **launch_costs.variables(self.folder)}
-            use.play("compare", variables, self.inventory, screen, part.folder / "ansible.log")
+            lane.play("compare", variables, self.inventory, part.folder / "ansible.log")
             launch_costs.keep(self.folder, part.folder)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
-            ending = self._ending_of(error, part.name())
+            ending = self._ending_of(error, part.name(), lane.knobs)
         if is_new and ending.word == "wrong use":
             shutil.rmtree(part.folder)
             return ending
@@ -376,25 +345,12 @@ class Campaign:
         ending.store(part.folder)
         return ending
 
-    def _ending_of(self, error: Exception, run: str) -> Ending:
+    def _ending_of(self, error: Exception, run: str, knobs: dict[str, Value]) -> Ending:
         if isinstance(error, WrongUse):
             return Ending("wrong use", user_message(error))
         if isinstance(error, Failed):
             return Ending("failed", str(error))
         goes_on = f"the same command (with RUN={self.folder.name})"
-        if preflight.running(self.knobs) != run:
+        if preflight.running(knobs) != run:
             return Ending("failed", f"interrupted; {goes_on} goes on")
         return Ending("failed", f"interrupted; the replay itself goes on: {goes_on} follows it, make teardown ends it")
-
-
-def ending_of(folder: Path) -> Ending:
-    """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
-    metrics = read_json(folder / "metrics.json")
-    if metrics is None:
-        raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
-    validity = metrics["validity"]
-    if (found := verdict_of(validity)) != VALID:
-        return Ending(OF_VERDICT[found], "; ".join(validity["reasons"]))
-    wait = metrics["metrics"]["wait_mean"]
-    told = "" if wait is None else f", mean wait {about(wait)}"
-    return Ending("ok", f"{metrics['jobs']['submitted']} jobs{told}")

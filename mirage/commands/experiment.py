@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,14 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from mirage.experiment import clock_choice, launch_costs, preflight, report, run_length, runs, site, sweep
+from mirage.experiment.at_once import CONSTANT, home_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.lanes import Lane, RunsLeft
 from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
+from mirage.records.run_clock import EVENT
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
@@ -67,7 +72,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
         if not folder.exists():
             preflight.before_2038(order.knobs, prepared.estimate())
         _announce(prepared, screen)
-        return _execute(order, prepared, folder, screen, use)
+        return _execute(order, prepared, folder, Lane.only(order.knobs, use, screen))
 
 
 def _announce(prepared: Prepared, screen: Screen) -> None:
@@ -118,37 +123,78 @@ def _play_sweep(
     preflight.has_room(order.knobs)
     for _, folder in parts:
         preflight.no_leftover(order.knobs, folder)
-    left = sum(run.estimate() for (run, _), end in zip(parts, done, strict=True) if end is None)
+    results = {folder: end for (_, folder), end in zip(parts, done, strict=True) if end is not None}
+    left = [part for part in parts if part[1] not in results]
+    speed = parts[0][0].knobs["SPEED"]
+    count = runs_at_once(order.knobs, speed, len(left))
+    if count > 1:
+        random.Random(f"order {order.knobs['SEED']}").shuffle(left)
+    takes = sum(run.estimate() for run, _ in left) / count
     if not parent.exists():
-        preflight.before_2038(order.knobs, left)
-    jobs = sum(run.workload.jobs.height for (run, _), end in zip(parts, done, strict=True) if end is None)
-    takes = run_length.in_words(parts[0][0].knobs["SPEED"], left, jobs)
+        preflight.before_2038(order.knobs, sum(run.estimate() for run, _ in left))
+    words = run_length.in_words(speed, takes, sum(run.workload.jobs.height for run, _ in left) // count)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
-    screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs, {takes}")
+    screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
+    if count > 1 and speed != EVENT:
+        screen.say(CONSTANT)
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / "experiment.json", _description(order, wanted))
     (parent / "status.json").unlink(missing_ok=True)
-    results: list[tuple[Decimal, Path, Ending]] = []
-    for (run, folder), end in zip(parts, done, strict=True):
-        screen.say(f"results/{folder.name}: {run.announcement()}")
-        ending = _shown(folder, end, screen) if end is not None else _execute(order, run, folder, screen, use, parent)
-        screen.say(f"results/{folder.name}: {ending.line}")
-        results.append((run.shrink, folder, ending))
-        sweep.write(parent, results)
-        if not ending.is_final:
-            break
+    writing = threading.Lock()
+
+    def ended() -> list[tuple[Decimal, Path, Ending]]:
+        return [(run.shrink, folder, results[folder]) for run, folder in parts if folder in results]
+
+    def play(part: tuple[Prepared, Path], lane: Lane) -> bool:
+        run, folder = part
+        lane.screen.tell(run.announcement())
+        ending = _execute(order, run, folder, lane, parent)
+        lane.screen.tell(ending.line)
+        with writing:
+            results[folder] = ending
+            sweep.write(parent, ended())
+        return ending.is_final
+
+    for _, folder in parts:
+        if folder in results:
+            _shown(folder, results[folder], screen)
+            screen.say(f"results/{folder.name}: {results[folder].line}")
+    rest = RunsLeft(
+        order.knobs,
+        order.inventory,
+        speed,
+        parent,
+        use,
+        on_head=[one for name in names for one in (name, runs.calibration_of(name))],
+        left=left,
+        play=play,
+        which=lambda part: f"results/{part[1].name}",
+        name=lambda part: part[1].name,
+        folder_of=lambda part: part[1],
+        home=lambda part: home_of(order.knobs, part[1], part[1].name),
+        foot=lambda: f"{len(results)} of {len(parts)} runs finished",
+    )
+    try:
+        is_complete = rest.run([used for _, folder in parts if (used := runs.instance_of(folder))], screen)
+    except WrongUse:
+        if not any(folder.exists() for _, folder in parts):
+            shutil.rmtree(parent)
+        raise
+    if not is_complete and all(ending.is_final for ending in results.values()):
+        raise Interrupted
+    sweep.write(parent, ended())
     sweep.show(parent, screen)
-    total = _sweep_ending(parent, results, len(parts))
+    total = _sweep_ending(parent, ended(), len(parts))
     total.store(parent)
     report.write(parent, screen)
     return total
 
 
 def _sweep_ending(parent: Path, results: list[tuple[Decimal, Path, Ending]], wanted: int) -> Ending:
-    last = results[-1][2]
-    if not last.is_final:
-        return Ending(last.word, f"{results[-1][1].name}: {last.message}")
+    for _, folder, ending in results:
+        if not ending.is_final:
+            return Ending(ending.word, f"{folder.name}: {ending.message}")
     for word in ("invalid", "inconclusive"):
         if named := [folder.name for _, folder, ending in results if ending.word == word]:
             return Ending(word, f"{len(named)} of {wanted} runs ({', '.join(named)}), results/{parent.name}/sweep.csv")
@@ -159,20 +205,19 @@ def _description(order: Order, wanted: dict[str, str]) -> dict[str, Any]:
     return runs.describe(order.knobs, wanted, order.source.description)
 
 
-def _execute(
-    order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse, campaign: Path | None = None
-) -> Ending:
+def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None = None) -> Ending:
     """Start or continue the run, and write status.json. campaign: folder of the sweep that the run is part of."""
     is_new = not (folder / "experiment.json").exists()
     if is_new:
         wanted = order.inputs((prepared.shrink,))
-        prepared.write(folder, {"run": folder.name} | _description(order, wanted))
+        prepared.write(folder, {"run": folder.name, "instance": lane.name} | _description(order, wanted))
     with runs.only_one(folder):
         if not is_new:
-            where = "where it was" if preflight.has_journal(order.knobs, folder.name) else "from its beginning: its cluster is gone"
-            screen.say(f"results/{folder.name} goes on {where}")
+            where = "where it was" if preflight.has_journal(lane.knobs, folder.name) else "from its beginning: its cluster is gone"
+            runs.set_instance(folder, lane.name)
+            lane.screen.say(f"results/{folder.name} goes on {where}")
         (folder / "status.json").unlink(missing_ok=True)
-        ending = _ending(order, prepared, folder, screen, use, campaign)
+        ending = _ending(order, prepared, folder, lane, campaign)
         if is_new and ending.word == "wrong use":
             # A role refused an input, such as a port that is in use: nothing was changed, so the folder is removed.
             shutil.rmtree(folder)
@@ -180,14 +225,16 @@ def _execute(
         runs.complete(folder)
         ending.store(folder)
         if ending.is_final:
-            report.write(folder, screen)
+            report.write(folder, lane.screen)
     return ending
 
 
-def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use: InstanceUse, campaign: Path | None) -> Ending:
+def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None) -> Ending:
+    screen = lane.screen
+
     def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
-        use.play("experiment", {**variables, **more}, order.inventory, screen, folder / "ansible.log")
+        lane.play("experiment", {**variables, **more}, order.inventory, folder / "ansible.log")
 
     try:
         speed = speed_for(prepared, folder, replay, screen)
@@ -210,7 +257,7 @@ def _ending(order: Order, prepared: Prepared, folder: Path, screen: Screen, use:
     except Failed as error:
         return Ending("failed", str(error))
     except Interrupted:
-        if preflight.running(order.knobs) != folder.name:
+        if preflight.running(lane.knobs) != folder.name:
             return Ending("failed", f"interrupted; the same command (with RUN={folder.name}) goes on")
         words = f"the same command (with RUN={folder.name}) follows it, make teardown ends it"
         return Ending("failed", f"interrupted; the replay itself goes on: {words}")

@@ -5,17 +5,23 @@ from __future__ import annotations
 from mirage.commands.logs import new_log
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
+from mirage.experiment.lanes import remove
 from mirage.experiment.playbook import run_playbook
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 
 
 def teardown(values: dict[str, Value], screen: Screen) -> Ending:
-    """Run the playbook, which stops and removes only what the instance CLUSTER has started."""
-    inventory = preflight.inventory(values)
+    """Run the playbook, which stops and removes only what the instance CLUSTER has started; then for those that belong to it."""
+    inventory, cluster = preflight.inventory(values), str(values["CLUSTER"])
     preflight.privileges(values)
-    variables = {"mirage_cluster": values["CLUSTER"]}
-    watcher = run_playbook("teardown", variables, inventory, screen, new_log("teardown", values))
-    if not watcher.changed:
-        return Ending("ok", f"no host has a cluster {values['CLUSTER']}, changed=0; results stay")
-    return Ending("ok", f"cluster {values['CLUSTER']} is gone, changed={watcher.changed}; results stay")
+    log = new_log("teardown", values)
+    watcher = run_playbook("teardown", {"mirage_cluster": cluster}, inventory, screen, log)
+    found = watcher.of_hosts.get("slurm_instance_info", {}).values()
+    further = list(dict.fromkeys(name for host in found for name in host["belonging"]))
+    changed = watcher.changed + sum(remove(name, inventory, screen, log) for name in further)
+    if not changed:
+        return Ending("ok", f"no host has a cluster {cluster}, changed=0; results stay")
+    if further:
+        return Ending("ok", f"clusters {', '.join([cluster, *further])} are gone, changed={changed}; results stay")
+    return Ending("ok", f"cluster {cluster} is gone, changed={changed}; results stay")

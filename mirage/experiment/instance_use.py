@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,8 @@ class InstanceUse:
 
     def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], folders: Sequence[Path], screen: Screen) -> None:
         """order: name of the order in results/; own: names of its runs on the head; folders: those of its runs."""
+        self.interrupted: threading.Event | None = None
+        """Set when the user asks to stop, where threads use instances (see `run_playbook`)."""
         self._knobs, self._order, self._own, self._folders, self._screen = knobs, order, own, folders, screen
         self._directory = preflight.instance_directory(knobs)
         self._holder = Holder.of_process(os.getpid(), order, str(ROOT))
@@ -67,7 +70,7 @@ class InstanceUse:
         def once() -> None:
             before, self._inventory = self._inventory, inventory
             try:
-                run_playbook(playbook, {**variables, **self._as_variable()}, inventory, screen, log)
+                run_playbook(playbook, {**variables, **self._as_variable()}, inventory, screen, log, interrupted=self.interrupted)
             except Busy:
                 self._inventory = before
                 raise
@@ -85,6 +88,8 @@ class InstanceUse:
             except Busy as busy:
                 if self._knobs["BUSY"] == "refuse":
                     raise
+                if self.interrupted is not None and self.interrupted.is_set():
+                    raise Interrupted from None
                 self._screen.live(f"waiting for cluster {self._knobs['CLUSTER']}: {busy.message.split(';')[0]}")
             time.sleep(LOOK)
 

@@ -5,12 +5,21 @@ It is kept in experiment.json of the campaign as `launch_cost`, a record of `Lau
 
 from __future__ import annotations
 
+import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mirage.experiment.runs import began
+from slurm_mirage.base import user_folders
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
+
+_LONGEST_START = 1 << 20  # bytes of the start event of a journal
+_writing = threading.Lock()
 
 
 def variables(campaign: Path) -> dict[str, Any]:
@@ -19,11 +28,32 @@ def variables(campaign: Path) -> dict[str, Any]:
     return {} if known is None else {"experiment_launch_cost": known}
 
 
+def is_known(campaign: Path) -> bool:
+    """Whether a run has measured the launch cost."""
+    return bool(variables(campaign))
+
+
 def keep(campaign: Path, run: Path) -> None:
     """Keep what the run in folder `run` has measured, unless an earlier run has. What it could not measure in full is not kept."""
-    start, experiment = began(run / "journal.jsonl"), read_json(campaign / "experiment.json")
-    if start is None or experiment is None or "launch_cost" in experiment:
+    _keep(campaign, began(run / "journal.jsonl"))
+
+
+def keep_from_head(campaign: Path, instance: Path, run: str) -> None:
+    """Keep what `run`, which goes on in the instance in the folder `instance` on this machine, has measured at its start."""
+    with suppress(OSError, WrongUse):
+        descriptor = user_folders.open_file(instance, f"runs/{run}/journal.jsonl")
+        try:
+            lines = os.pread(descriptor, _LONGEST_START, 0)
+        finally:
+            os.close(descriptor)
+        _keep(campaign, replay_lines(lines[: lines.find(b"\n") + 1])[0].start)
+
+
+def _keep(campaign: Path, start: dict[str, Any] | None) -> None:
+    if start is None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
-    if cost.narrow is not None and not cost.reason:
-        write_json(campaign / "experiment.json", experiment | {"launch_cost": cost.record()})
+    with _writing:
+        experiment = read_json(campaign / "experiment.json")
+        if cost.narrow is not None and not cost.reason and experiment is not None and "launch_cost" not in experiment:
+            write_json(campaign / "experiment.json", experiment | {"launch_cost": cost.record()})

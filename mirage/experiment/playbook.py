@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -221,8 +221,12 @@ def run_playbook(
     log: Path,
     *,
     shows_tasks: bool = True,
+    interrupted: threading.Event | None = None,
 ) -> Watcher:
     """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
+
+    interrupted: set when the user asks to stop, by a caller that handles the signals. Without it they are handled here, which only
+    the main thread can do.
 
     Raises WrongUse when a task failed with a `wrong use:` message (Busy if another run has the lock of the instance), Failed when
     it failed otherwise, and Interrupted when the user asked to stop.
@@ -236,7 +240,7 @@ def run_playbook(
         del os.environ[variable]
     with (
         tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
-        interruptible() as interrupted,
+        nullcontext(interrupted) if interrupted is not None else interruptible() as interrupted,
         local_progress(instance, screen, results) as local,
     ):
         watcher = Watcher(screen, shows_tasks, local, results)

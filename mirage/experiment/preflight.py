@@ -139,16 +139,20 @@ def has_room(knobs: dict[str, Value]) -> None:
     """Check that this host can hold the nodes. For other hosts the role `instance` checks."""
     if not is_here(knobs):
         return
+    directory = instance_directory(knobs)
+    sizing.check(load_of(knobs), capacity.running_load(directory), capacity.look(directory))
+
+
+def load_of(knobs: dict[str, Value]) -> sizing.Load:
+    """The load of the cluster on a host that has all of its nodes."""
     nodes = knobs["NODES"]
     assert isinstance(nodes, int)
     front_ends = knobs["FRONT_END"]
     assert isinstance(front_ends, int)
     wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)
-    directory = instance_directory(knobs)
     configurations = (configuration.of(knobs | {"CONFIG": name}) for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split())
     database = any(one.has_accounting(knobs) for one in configurations)
-    load = sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
-    sizing.check(load, capacity.running_load(directory), capacity.look(directory))
+    return sizing.Load(nodes, wide_steps, front_ends=front_ends, database=database)
 
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:

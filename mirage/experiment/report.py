@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 
 NAME = "report.html"
+_drawing = threading.Lock()  # runs side by side end at any time, and one program draws all pictures
 
 
 def folder_of(values: Mapping[str, Any]) -> Path:
@@ -36,7 +38,8 @@ def write(folder: Path, screen: Screen) -> None:
     A page that cannot be made is reported. It is not a failure of the run, whose results are complete.
     """
     try:
-        make(folder)
+        with _drawing:
+            make(folder)
     except Exception as error:
         reason = user_message(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
         screen.say(f"{NAME} could not be made: {reason}")

@@ -182,6 +182,18 @@ def complete(folder: Path) -> None:
     write_json(path, experiment | {"slurm": slurm, "clock": clock})
 
 
+def instance_of(folder: Path) -> str | None:
+    """The instance on which the run in the folder was begun; None for a new run, or one of an earlier release."""
+    return (read_json(folder / "experiment.json") or {}).get("instance")
+
+
+def set_instance(folder: Path, name: str) -> None:
+    """Note in experiment.json the instance on which the run goes on."""
+    experiment = read_json(folder / "experiment.json") or {}
+    if experiment.get("instance") != name:
+        write_json(folder / "experiment.json", experiment | {"instance": name})
+
+
 def began(journal: Path) -> dict[str, Any] | None:
     """Start event of a journal; None without a journal."""
     if not journal.exists():

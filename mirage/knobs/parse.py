@@ -21,7 +21,9 @@ MAX_SHRINK = 10_000
 MAX_SPEED = 100_000
 # Per cent of the baseline's mean. Half of it or twice it is no equivalence.
 MAX_MARGIN = 50
-# Value of SPEED: the clock is chosen for the run.
+# Instances side by side: their names have at most two digits more than CLUSTER.
+MAX_AT_ONCE = 64
+# Value of SPEED and AT_ONCE: what is best for the run is chosen.
 AUTO = "auto"
 # Runs of one sweep.
 MAX_SWEEP = 1000
@@ -164,6 +166,11 @@ def speed(text: str) -> Decimal | str:
     if not 0 < factor <= MAX_SPEED or factor != round(factor, 9):
         raise InvalidValue
     return factor
+
+
+def at_once(text: str) -> Value:
+    """Parse a number of instances from 1 to MAX_AT_ONCE, or `auto`."""
+    return text if text == AUTO else at_least(1, most=MAX_AT_ONCE)(text)
 
 
 def format_number(value: Decimal) -> str:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from mirage.knobs import slurm_source
 from mirage.knobs.parse import (
     CONFIG_NAME,
+    MAX_AT_ONCE,
     MAX_SHRINK,
     MAX_SPEED,
     Parser,
     at_least,
+    at_once,
     classes,
     configs,
     cut,
@@ -425,6 +427,16 @@ TABLE = (
         "per cent of the baseline's mean, above 0 and at most 50",
         "compare: configurations that differ by less are equivalent",
         _COMPARE,
+        group=COMPARISON,
+    ),
+    Knob(
+        "AT_ONCE",
+        "auto",
+        at_once,
+        f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
+        "compare, sweeps: runs side by side, each on an instance of its own (auto: with SPEED=event as many as the host can do, "
+        "otherwise 1)",
+        _RUN,
         group=COMPARISON,
     ),
     Knob(

@@ -33,6 +33,10 @@ class Screen:
         self._write(f"{text}\n")
         self._begin_interval(self.between_lines)
 
+    def tell(self, text: str) -> None:
+        """Write a permanent line with the title, where there is one."""
+        self.say(self._titled(text))
+
     def say_in_log(self, text: str) -> None:
         """Write a permanent line if there is no terminal. A terminal has shown its content as live lines."""
         if not self.is_terminal:

@@ -15,7 +15,8 @@ Folders and files of its directory ROOT/NAME:
 - transfer: files on their way to and from the control machine
 - cleared_for: the run that the instance was cleared for
 - instance.json: {"name", "user", "nodes", "port", "ports", "addresses"}: the instance and its block of ports (placement.py);
-  "database_port": slurmdbd's port, with accounting; "here": number of nodes on this host, in a cluster of several hosts
+  "database_port": slurmdbd's port, with accounting; "here": number of nodes on this host, in a cluster of several hosts;
+  "belongs_to": the instance whose campaign also uses this one, unless it is an instance of its own
 
 The folders OWNED_BY_USER and database belong to the instance's user, all else to root.
 """
@@ -69,6 +70,13 @@ def read_instance(directory: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or not all(isinstance(content.get(name), int) for name in ("port", "ports")):
         return None
     return content
+
+
+def belonging_to(root: Path, name: str) -> list[str]:
+    """Return the names of the instances below `root` that belong to the instance `name`, sorted by number (NAME-2, NAME-10)."""
+    found = [path.parent for path in root.glob(f"{name}-*/instance.json")]
+    names = [path.name for path in found if (read_instance(path) or {}).get("belongs_to") == name]
+    return sorted(names, key=lambda one: (len(one), one))
 
 
 def claimed_blocks(root: Path, except_name: str) -> list[tuple[int, int]]:

@@ -5,8 +5,8 @@ Pure functions; `capacity` reads the host. Memory and disk space are in MiB.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
 
 from ..base.errors import WrongUse
 
@@ -135,11 +135,10 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
     `running` is the part of the load that runs already; the capacity of `host` is what is left beside it. A load that is not larger
     than the running one always fits.
     """
-    runs_already = load.slurmd <= running.slurmd and load.nodes <= running.nodes
-    if runs_already and load.wide_steps <= running.wide_steps and load.database <= running.database and running.nodes:
+    if _runs(load, running):
         return None
     wanted = needs(load, host.merges)
-    if (need := wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)) > host.memory:
+    if (need := _memory_left_to_take(wanted, running, host)) > host.memory:
         note = "" if host.merges else " (this host merges no pages: docs/scale.md)"
         more = " more" if running.nodes else ""
         return f"needs about {_gib(need)}{more} of memory, {_gib(host.memory)} are available{note}"
@@ -153,6 +152,17 @@ def lacking(load: Load, running: Load, host: Capacity) -> str | None:
         if count > left:
             return f"needs about {count} {what}, {max(left, 0)} are left"
     return None
+
+
+def _runs(load: Load, running: Load) -> bool:
+    """Return whether `load` is not larger than the running one."""
+    is_as_large = load.slurmd <= running.slurmd and load.nodes <= running.nodes and running.nodes > 0
+    return is_as_large and load.wide_steps <= running.wide_steps and load.database <= running.database
+
+
+def _memory_left_to_take(wanted: Needs, running: Load, host: Capacity) -> float:
+    """Return the MiB that are needed beside those that the running load has already."""
+    return wanted.memory - (at_rest(running, host.merges) if running.nodes else 0)
 
 
 def check(load: Load, running: Load, host: Capacity) -> None:
@@ -174,6 +184,23 @@ def largest(load: Load, running: Load, host: Capacity) -> int:
     A smaller load needs less of everything.
     """
     return _bisect(lambda nodes: lacking(replace(load, nodes=nodes), running, host) is None, load.nodes)
+
+
+def instances(load: Load, running: Sequence[Load], host: Capacity, most: int) -> int:
+    """Return how many instances of `load` fit on the host side by side, at most `most`.
+
+    running: the load of each of these instances that runs already, in the order in which they are used; the others do not exist
+    """
+    left = [host.memory, host.tasks, host.files, host.inodes, host.disk]
+    wanted = needs(load, host.merges)
+    for count in range(most):
+        here = running[count] if count < len(running) else Load(0, jobs=0)
+        if not _runs(load, here):
+            more = replace(wanted, memory=_memory_left_to_take(wanted, here, host))
+            left = [have - need for have, need in zip(left, astuple(more))]
+        if min(left) < 0:
+            return count
+    return most
 
 
 def _bisect(fits: Callable[[int], bool], most: int) -> int:

@@ -13,12 +13,14 @@ import pytest
 from campaigns import campaign
 
 from mirage.commands import compare
-from mirage.experiment import configuration, report, runs
+from mirage.experiment import comparison_runs, configuration, report, runs
 from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import OF_VERDICT, Ending
+from mirage.experiment.lanes import Lane
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
 from mirage.records.verdict import verdict_of
+from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -72,17 +74,17 @@ def finished(folder: Path, labels: str = "ab", replicas: int = 2) -> list[Member
     ],
 )
 def test_a_configuration_that_is_there_again_has_a_letter(names: list[str], expected: list[str]) -> None:
-    assert compare.labels(names) == expected
+    assert comparison_runs.labels(names) == expected
 
 
 def test_the_phase_varies_by_replica_and_seed_only() -> None:
-    shifts = [compare.shift_of(seed, replica) for seed in (1, 2) for replica in range(1, 30)]
-    assert len(set(shifts)) == len(shifts) and all(0 <= shift <= compare.PHASE for shift in shifts)
+    shifts = [comparison_runs.shift_of(seed, replica) for seed in (1, 2) for replica in range(1, 30)]
+    assert len(set(shifts)) == len(shifts) and all(0 <= shift <= comparison_runs.PHASE for shift in shifts)
     assert max(shifts) > 25 and min(shifts) < 5
-    assert shifts[0] == compare.shift_of(1, 1)
+    assert shifts[0] == comparison_runs.shift_of(1, 1)
 
 
-def names_of(parts: Iterable[compare.Part]) -> list[str]:
+def names_of(parts: Iterable[comparison_runs.Part]) -> list[str]:
     return [part.folder.name for part in parts]
 
 
@@ -187,7 +189,8 @@ def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
     planned.folder.mkdir()
     write_json(planned.folder / "experiment.json", {"inputs": planned.inputs})
     for part in planned.parts:
-        planned._play(part, planned.prepared[part.config], Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
+        lane = Lane.only(planned.knobs, Played(), Screen(io.StringIO()))  # type: ignore[arg-type]
+        planned._play(part, planned.prepared[part.config], lane)
     first = LaunchCost(Width(1, 0.02, 0.001, 25)).record()
     assert Played.given == [None, first, first, first]
 
@@ -273,13 +276,13 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
     part = compare.Campaign.of(values(results)).parts[0]
     part.folder.mkdir(parents=True)
     write_json(part.folder / "experiment.json", {"run": "r.fifo-1", "inputs": {"SEED": "1"}})
-    for attempt in range(1, compare.ATTEMPTS + 1):
+    for attempt in range(1, comparison_runs.ATTEMPTS + 1):
         assert part.ending() is None
         (part.folder / "jobs.csv").write_text("id")
         (part.folder / "ansible.log").write_text("what was done")
         write_json(part.folder / "metrics.json", {"validity": validity})
         Ending(OF_VERDICT[verdict_of(validity)], "done").store(part.folder)
-        if not (anew and attempt < compare.ATTEMPTS):
+        if not (anew and attempt < comparison_runs.ATTEMPTS):
             assert part.ending() is not None and not part.is_spoiled()
             break
         assert part.ending() is None and part.is_spoiled()
@@ -288,7 +291,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
         experiment = {"run": f"r.fifo-1.{attempt + 1}", "attempt": attempt + 1, "inputs": {"SEED": "1"}}
         assert read_json(part.folder / "experiment.json") == experiment
         assert part.name() == f"r.fifo-1.{attempt + 1}"
-    assert part.attempt() == (compare.ATTEMPTS if anew else 1)
+    assert part.attempt() == (comparison_runs.ATTEMPTS if anew else 1)
 
 
 def test_an_invalid_run_makes_the_comparison_invalid(results: Path) -> None:
@@ -331,7 +334,7 @@ def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
 
 def test_the_live_line_tells_which_run_it_is_about() -> None:
     stream = io.StringIO()
-    screen = compare.RunScreen(Screen(stream, between_lines=0), "run 3 of 6, backfill-1")
+    screen = RunScreen(Screen(stream, between_lines=0), "run 3 of 6, backfill-1")
     screen.live("  experiment: Replay the workload")
     screen.say_in_log("  Replay: 24 tasks")
     screen.say("as it is")

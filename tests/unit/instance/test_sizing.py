@@ -172,3 +172,21 @@ def test_an_instance_without_a_farm_runs_no_nodes(tmp_path: Path) -> None:
     assert capacity.running_load(tmp_path / "none").nodes == 0
     (tmp_path / "run").mkdir()
     assert capacity.running_load(tmp_path).nodes == 0
+
+
+@given(st.integers(1, 20_000), hosts, st.integers(1, 64))
+def test_as_many_instances_fit_as_their_sum(nodes: int, host: Capacity, most: int) -> None:
+    load = Load(nodes)
+    count = sizing.instances(load, [], host, most)
+    one, has = astuple(needs(load, host.merges)), (host.memory, host.tasks, host.files, host.inodes, host.disk)
+    assert all(count * need <= have * (1 + 1e-9) + 1e-6 for need, have in zip(one, has, strict=True)) or count == 0
+    if count < most:
+        assert any((count + 1) * need > have * (1 - 1e-9) - 1e-6 for need, have in zip(one, has, strict=True))
+
+
+def test_instances_that_run_already_need_only_what_is_added() -> None:
+    load, small = Load(100), replace(PLENTY, memory=needs(Load(100), merges=True).memory * 1.5)
+    running = Load(100, jobs=0)
+    assert [sizing.instances(load, [running] * count, small, 8) for count in range(4)] == [1, 2, 3, 4]
+    assert sizing.instances(load, [Load(50, jobs=0)], small, 8) == 1
+    assert sizing.instances(load, [NOTHING, running], small, 8) == 2

@@ -208,3 +208,23 @@ def test_removal_is_refused_with_an_account_of_others(call: Caller, params: dict
     result = call("slurm_instance", name="one", root=params["root"], user="nobody", state="absent")
     assert result["msg"].startswith("wrong use: instance_user=nobody: this account is not the instance's")
     assert (tmp_path / "root/one/instance.json").exists()
+
+
+def test_an_instance_belongs_to_another_until_it_is_made_without(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
+    root, further = str(tmp_path / "root"), {**params, "belongs_to": "one"}
+    call("slurm_instance", **params)
+    for name in ("one-2", "one-10"):
+        assert call("slurm_instance", **{**further, "name": name})["changed"] is True
+    assert call("slurm_instance", **{**further, "name": "one-2"})["changed"] is False
+    call("slurm_instance", **{**params, "name": "one-3"})
+    call("slurm_instance", **{**params, "name": "one-2-2", "belongs_to": "one-2"})
+    assert call("slurm_instance_info", root=root, name="one")["belonging"] == ["one-2", "one-10"]
+    refused = call("slurm_instance", **{**further, "name": "one-3"})
+    assert refused["failed"] and refused["msg"] == (
+        "wrong use: CLUSTER=one-3: it is there already and does not belong to one; take another CLUSTER, or AT_ONCE=1"
+    )
+    assert call("slurm_instance", **{**params, "name": "one-2"})["changed"] is True
+    assert call("slurm_instance_info", root=root, name="one")["belonging"] == ["one-10"]
+    (tmp_path / "root/one-10/instance.json").write_text("half a fi")
+    assert call("slurm_instance_info", root=root, name="one")["belonging"] == []
+    assert call("slurm_instance_info", root=str(tmp_path / "none"), name="one")["belonging"] == []

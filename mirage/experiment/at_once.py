@@ -1,0 +1,86 @@
+"""AT_ONCE: how many runs of a campaign go on side by side, each on an instance of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mirage.experiment import preflight, runs
+from mirage.knobs.parse import AUTO, Value
+from mirage.records.run_clock import EVENT
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.instance import capacity, sizing
+from slurm_mirage.instance.instance import NAME_PATTERN, read_instance
+
+CONSTANT = (
+    "note: with a constant speed, runs side by side share the host's processors, so each run is less exact than alone; its verdict "
+    "tells; SPEED=event has no such loss"
+)
+
+
+def instances(knobs: dict[str, Value], count: int) -> list[str]:
+    """Names of the instances of a campaign: CLUSTER, and CLUSTER-2, CLUSTER-3, ... without those that somebody else has made.
+
+    On other hosts the role `instance` refuses such an instance. Raises WrongUse for a name that is too long.
+    """
+    first, names, number = str(knobs["CLUSTER"]), [str(knobs["CLUSTER"])], 2
+    while len(names) < count:
+        name = f"{first}-{number}"
+        if not NAME_PATTERN.match(name):
+            raise WrongUse(f"{name!r} is too long for an instance; it may be 18 letters with AT_ONCE", "cluster", first)
+        if not preflight.is_here(knobs) or belongs(name, first):
+            names.append(name)
+        number += 1
+    return names
+
+
+def belongs(name: str, first: str) -> bool:
+    """Whether the instance `name` of this machine does not exist or belongs to the instance `first`."""
+    directory = preflight.INSTANCES / name
+    return not directory.exists() or (read_instance(directory) or {"belongs_to": first}).get("belongs_to") == first
+
+
+def home_of(knobs: dict[str, Value], folder: Path, run: str) -> str | None:
+    """The instance on which the run in `folder` has begun and can go on; None if it may begin on any.
+
+    knobs: those of the campaign. run: its name on the head.
+    """
+    first = str(knobs["CLUSTER"])
+    name = runs.instance_of(folder) or first
+    own = knobs | {"CLUSTER": name}
+    is_foreign = preflight.is_here(knobs) and name != first and not belongs(name, first)
+    if not folder.exists() or is_foreign:
+        return None
+    return name if preflight.running(own) == run or preflight.has_journal(own, run) else None
+
+
+def runs_at_once(knobs: dict[str, Value], speed: Value, left: int) -> int:
+    """Number of runs that go on side by side, at most the number `left`, at least 1.
+
+    `auto`: 1 unless `speed` is `event`, because with a constant speed the runs would delay each other; otherwise as many as this
+    machine has processors and memory for, and 1 on other machines. Raises WrongUse for a number that does not fit into the memory.
+    """
+    asked = knobs["AT_ONCE"]
+    wanted = _processors() if asked == AUTO else asked
+    assert isinstance(wanted, int)
+    if left <= 1 or (asked == AUTO and (speed != EVENT or not preflight.is_here(knobs))):
+        return 1
+    most = min(wanted, left)
+    if not preflight.is_here(knobs):
+        return most
+    fits = _fits(knobs, most)
+    if fits < most and asked != AUTO:
+        raise WrongUse(f"for so many clusters this host has too little memory; the largest that fits is {fits}", "at_once", asked)
+    return max(1, fits)
+
+
+def _fits(knobs: dict[str, Value], most: int) -> int:
+    """Number of instances that this machine can hold, at most `most`."""
+    directories = [preflight.INSTANCES / name for name in instances(knobs, most)]
+    running = [capacity.running_load(directory) for directory in directories]
+    return sizing.instances(preflight.load_of(knobs), running, capacity.look(preflight.INSTANCES), most)
+
+
+def _processors() -> int:
+    """Number of processors that this program may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,228 @@
+"""The instances on which the runs of a campaign go on side by side: their locks, the threads that play on them, their removal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from mirage.experiment import launch_costs, preflight
+from mirage.experiment.at_once import belongs, instances, runs_at_once
+from mirage.experiment.endings import Failed, Interrupted
+from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.playbook import interruptible, run_playbook
+from mirage.experiment.run_queue import RunQueue
+from mirage.knobs.parse import Value
+from mirage.records.run_clock import EVENT
+from mirage.terminal.campaign_screen import RunScreen, SharedScreen
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+
+LOOK = 0.5
+"""Seconds between two looks at the campaign while its runs go on."""
+
+Run = TypeVar("Run")
+
+
+@dataclass(frozen=True)
+class RunsLeft(Generic[Run]):
+    """The runs that are left of a campaign, and how they are played.
+
+    knobs, inventory: as given. speed: SPEED as chosen. folder: in results/, with its experiment.json. use: the use of CLUSTER.
+    on_head: names of all runs on the head. left: the runs that are left, in order.
+    """
+
+    knobs: dict[str, Value]
+    inventory: Path
+    speed: Value
+    folder: Path
+    use: InstanceUse
+    on_head: Collection[str]
+    left: Sequence[Run]
+    play: Callable[[Run, Lane], bool]
+    """Plays a run and returns whether further runs may begin."""
+    which: Callable[[Run], str]
+    """The title of a run on the screen."""
+    name: Callable[[Run], str]
+    """The name of a run on the head."""
+    folder_of: Callable[[Run], Path]
+    home: Callable[[Run], str | None]
+    """The instance on which a run has begun and can go on; None if it may begin on any."""
+    foot: Callable[[], str]
+    """How far the campaign is."""
+
+    def at_once(self) -> int:
+        """Number of runs that go on side by side. Raises WrongUse."""
+        return runs_at_once(self.knobs, self.speed, len(self.left))
+
+    def run(self, used: Collection[str], screen: Screen) -> bool:
+        """Play all runs that are left, and remove the instances beside CLUSTER; returns whether all were played.
+
+        If a run fails, no further run begins, those that go on are waited for, and all instances stay.
+        used: instances on which runs of the campaign have begun before
+        """
+        count = self.at_once()
+        names = instances(self.knobs, count)
+        homes = {self.name(run): self.home(run) for run in self.left}
+        order = self.folder.name
+        with Lanes(self.knobs, order, [order, *self.on_head], self.use, screen) as lanes:
+            lanes.open([*names, *(name for name in sorted(set(used)) if self._is_ours(name))])
+            for name in names:
+                for run in self.left:
+                    preflight.no_leftover(lanes.knobs(name), self.folder_of(run), self.name(run))
+            # With a constant speed above 1 the first run measures what a launch costs, for all runs.
+            measures = self.speed not in (EVENT, Decimal(1)) and not launch_costs.is_known(self.folder)
+            queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, first_alone=count > 1 and measures)
+            is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
+            if is_complete:
+                lanes.remove(self.inventory, self.folder / "ansible.log")
+            return is_complete
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether an instance on which runs have begun may still be used, and removed. On other hosts this is assumed."""
+        first = str(self.knobs["CLUSTER"])
+        return not preflight.is_here(self.knobs) or ((preflight.INSTANCES / name).exists() and belongs(name, first))
+
+
+@dataclass(frozen=True)
+class Lane:
+    """An instance of an order, and the screen of the run on it.
+
+    knobs: those of the order, with this instance as CLUSTER. first: the CLUSTER of the order.
+    """
+
+    name: str
+    knobs: dict[str, Value]
+    use: InstanceUse
+    screen: Screen
+    first: str
+
+    @classmethod
+    def only(cls, knobs: dict[str, Value], use: InstanceUse, screen: Screen) -> Lane:
+        """The instance of an order that uses no other."""
+        return cls(str(knobs["CLUSTER"]), knobs, use, screen, str(knobs["CLUSTER"]))
+
+    def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
+        """Run the playbook of a run on this instance. Raises as `run_playbook`."""
+        self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
+
+    def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """PORT is that of the first instance; the others take the first free block."""
+        if self.name == self.first:
+            return {}
+        port = {"mirage_port": 0} if "mirage_port" in variables else {}
+        return {"mirage_cluster": self.name, "instance_belongs_to": self.first, **port}
+
+
+class Lanes:
+    """The instances of a campaign. In its context it holds the locks of those beside CLUSTER, whose lock `use` holds."""
+
+    def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
+        """order, own: as of InstanceUse."""
+        self._knobs, self._order, self._own, self._screen = knobs, order, own, screen
+        self._first = str(knobs["CLUSTER"])
+        self._uses = {self._first: use}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Lanes:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def open(self, names: Sequence[str]) -> None:
+        """Take the locks of these instances. Raises Busy if another order has one."""
+        for name in names:
+            if name not in self._uses:
+                use = InstanceUse(self.knobs(name), self._order, self._own, [], self._screen)
+                self._uses[name] = self._stack.enter_context(use)
+
+    def knobs(self, name: str) -> dict[str, Value]:
+        """The campaign's knobs with this instance as CLUSTER."""
+        return self._knobs | {"CLUSTER": name} | ({} if name == self._first else {"PORT": None})
+
+    def play(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> bool:
+        """Play the runs of the queue one after another; returns whether all were played."""
+        while (taken := queue.take()) is not None:
+            run, name = taken
+            if not campaign.play(run, self._lane(name, RunScreen(self._screen, campaign.which(run)))):
+                return False
+            queue.give_back(name)
+        return True
+
+    def play_side_by_side(self, campaign: RunsLeft[Run], queue: RunQueue[Run], count: int) -> bool:
+        """Play the runs of the queue, `count` at once; returns whether all were played. See `RunsLeft.run`.
+
+        After an unexpected exception no further run begins either; it is raised when the others have ended.
+        """
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                while (taken := queue.take()) is not None:
+                    run, name = taken
+                    try:
+                        lane = self._lane(name, shared.of_run(name, campaign.which(run)))
+                        if interrupted.is_set() or not campaign.play(run, lane):
+                            queue.close()
+                            if (others := sorted(set(queue.going) - {name})) and not interrupted.is_set():
+                                shared.say(f"no other run begins; those on {', '.join(others)} go on to their ends, unless Ctrl-C")
+                    finally:
+                        queue.give_back(name)
+            except BaseException as error:
+                errors.append(error)
+                queue.close()
+
+        with interruptible() as interrupted, SharedScreen(self._screen, campaign.foot) as shared:
+            for use in self._uses.values():
+                use.interrupted = interrupted
+            threads = [threading.Thread(target=work) for _ in range(count)]
+            for thread in threads:
+                thread.start()
+            while alive := [thread for thread in threads if thread.is_alive()]:
+                alive[0].join(LOOK)
+                self._look(campaign, queue)
+                if interrupted.is_set():
+                    queue.close()
+            for use in self._uses.values():
+                use.interrupted = None
+        if errors:
+            raise errors[0]
+        return not queue.is_closed
+
+    def _look(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> None:
+        """Let the other runs begin when the first one, on this machine, has measured what a launch costs."""
+        if queue.waits:
+            for name, run in queue.going.items():
+                launch_costs.keep_from_head(campaign.folder, preflight.instance_directory(self.knobs(name)), campaign.name(run))
+            if launch_costs.is_known(campaign.folder):
+                queue.open()
+
+    def _lane(self, name: str, screen: Screen) -> Lane:
+        return Lane(name, self.knobs(name), self._uses[name], screen, self._first)
+
+    def remove(self, inventory: Path, log: Path) -> None:
+        """Remove the instances beside CLUSTER, side by side. What cannot be removed is said."""
+        names = [name for name in self._uses if name != self._first]
+        if not names:
+            return
+        self._screen.live(f"removing {', '.join(names)}")
+        with interruptible() as interrupted, ThreadPoolExecutor(len(names)) as pool:
+            jobs = {name: pool.submit(remove, name, inventory, self._screen, log, interrupted) for name in names}
+        for name, job in jobs.items():
+            try:
+                job.result()
+            except (WrongUse, Failed, Interrupted) as error:
+                self._screen.say(f"{name} is left ({str(error) or 'interrupted'}): make teardown CLUSTER={self._first} removes it")
+
+
+def remove(name: str, inventory: Path, screen: Screen, log: Path, interrupted: threading.Event | None = None) -> int:
+    """Stop and remove the instance `name`; returns the number of changes. Raises as `run_playbook`."""
+    variables = {"mirage_cluster": name}
+    return run_playbook("teardown", variables, inventory, screen, log, shows_tasks=False, interrupted=interrupted).changed

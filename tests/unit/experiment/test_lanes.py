@@ -1,0 +1,243 @@
+"""Runs side by side on several instances: real locks, threads and signals, and a playbook that removes an instance's folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from mirage.experiment import instance_use, lanes, launch_costs, playbook, preflight
+from mirage.experiment.instance_use import InstanceUse
+from mirage.experiment.lanes import Lane, RunsLeft
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import resolve
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.instance.instance_lock import Busy, Holder, exists, take, work_in
+from slurm_mirage.replay.launch_cost import LaunchCost, Width
+
+TEARDOWN = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Remove
+      ansible.builtin.file:
+        path: "{folder}/{{{{ mirage_cluster }}}}"
+        state: absent
+"""
+INVENTORY = (
+    "all:\n  hosts:\n    localhost: {ansible_connection: local, ansible_python_interpreter: '{{ ansible_playbook_python }}'}\n"
+)
+WITHIN = 30.0
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all instances, which is empty; the caller counts as root."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks/teardown.yml").write_text(TEARDOWN.format(folder=tmp_path / "instances"))
+    (tmp_path / "ansible.cfg").write_text("")
+    for inventory in ("common", "local"):
+        (tmp_path / "inventories" / inventory).mkdir(parents=True)
+        (tmp_path / "inventories" / inventory / "hosts.yml").write_text(INVENTORY)
+    monkeypatch.setattr(playbook, "ROOT", tmp_path)
+    monkeypatch.setattr(preflight, "INSTANCES", tmp_path / "instances")
+    monkeypatch.setattr(playbook, "INSTANCES", tmp_path / "instances")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(instance_use, "LOOK", 0.05)
+    monkeypatch.setattr(lanes, "LOOK", 0.05)
+    (tmp_path / "r").mkdir()
+    write_json(tmp_path / "r/experiment.json", {})
+    return tmp_path / "instances"
+
+
+def values(**given: str) -> dict[str, Value]:
+    return resolve({"CLUSTER": "c", "NODES": "4", "CPUS": "4", "AT_ONCE": "2", "PORT": "17000", **given})
+
+
+def run(
+    root: Path,
+    runs: str,
+    play: Callable[[str, Lane], bool],
+    *,
+    homes: dict[str, str] | None = None,
+    used: tuple[str, ...] = (),
+    speed: Value = Decimal(1),
+    knobs: dict[str, Value] | None = None,
+) -> bool:
+    """Play runs with names of one letter."""
+    knobs, folder, screen = knobs or values(), root.parent / "r", Screen(io.StringIO())
+    with InstanceUse(knobs, "r", ["r"], [], screen) as use:
+        return RunsLeft(
+            knobs,
+            root.parent / "inventories/local",
+            speed,
+            folder,
+            use,
+            on_head=[f"r.{one}" for one in runs],
+            left=list(runs),
+            play=play,
+            which=lambda one: f"run {one}",
+            name=lambda one: f"r.{one}",
+            folder_of=lambda one: folder / one,
+            home=lambda one: (homes or {}).get(one),
+            foot=lambda: "",
+        ).run(used, screen)
+
+
+def test_runs_go_on_side_by_side_under_locks_and_further_instances_are_removed(root: Path) -> None:
+    together, held = threading.Barrier(2, timeout=WITHIN), {}
+
+    def play(one: str, lane: Lane) -> bool:
+        together.wait()
+        held[lane.name] = work_in(root / lane.name)
+        for name in ("c", "c-2"):
+            (root / name).mkdir(exist_ok=True)
+        return True
+
+    assert run(root, "abcd", play)
+    assert {name: work is not None and work.order for name, work in held.items()} == {"c": "r", "c-2": "r"}
+    assert (root / "c").exists() and not (root / "c-2").exists()
+    assert not exists(root / "c") and not exists(root / "c-2")
+
+
+def test_further_instances_have_their_own_names_and_ports(root: Path) -> None:
+    given: dict[str, object] = {}
+
+    class Noted(InstanceUse):
+        """Notes the variables that the playbook would get."""
+
+        def play(self, playbook: str, variables: object, *_: object) -> None:
+            given[str(self._knobs["CLUSTER"])] = variables
+
+    knobs = values()
+    for name in ("c", "c-2"):
+        own = knobs | {"CLUSTER": name}
+        use = Noted(own, "r", [], [], Screen(io.StringIO()))
+        Lane(name, own, use, Screen(io.StringIO()), "c").play("compare", {"mirage_cluster": "c", "mirage_port": 17000}, root, root)
+    assert given == {
+        "c": {"mirage_cluster": "c", "mirage_port": 17000},
+        "c-2": {"mirage_cluster": "c-2", "mirage_port": 0, "instance_belongs_to": "c"},
+    }
+
+
+def test_after_a_failed_run_no_other_begins_and_those_that_go_on_end(root: Path) -> None:
+    together, ended = threading.Barrier(2, timeout=WITHIN), []
+
+    def play(one: str, lane: Lane) -> bool:
+        (root / lane.name).mkdir(parents=True, exist_ok=True)
+        together.wait()
+        if one == "a":
+            return False
+        time.sleep(0.2)
+        ended.append(one)
+        return True
+
+    assert not run(root, "abcd", play)
+    assert ended == ["b"]
+    assert (root / "c-2").exists(), "the same command goes on there"
+    assert not exists(root / "c") and not exists(root / "c-2")
+
+
+def test_an_unexpected_error_is_raised_when_the_others_have_ended(root: Path) -> None:
+    together, ended = threading.Barrier(2, timeout=WITHIN), []
+
+    def play(one: str, lane: Lane) -> bool:
+        together.wait()
+        if one == "b":
+            raise OSError("disk")
+        time.sleep(0.2)
+        ended.append(one)
+        return True
+
+    with pytest.raises(OSError, match="disk"):
+        run(root, "abcd", play)
+    assert ended == ["a"]
+    assert not exists(root / "c-2")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_reaches_all_runs(root: Path, number: signal.Signals) -> None:
+    together, interrupted = threading.Barrier(2, timeout=WITHIN), []
+
+    def play(one: str, lane: Lane) -> bool:
+        if together.wait() == 0:
+            signal.raise_signal(number)
+        assert lane.use.interrupted is not None
+        interrupted.append(lane.use.interrupted.wait(WITHIN))
+        return False
+
+    before = signal.getsignal(number)
+    assert not run(root, "abcd", play)
+    assert interrupted == [True, True]
+    assert signal.getsignal(number) is before
+
+
+def test_one_at_a_time_uses_no_thread(root: Path) -> None:
+    played = []
+
+    def play(one: str, lane: Lane) -> bool:
+        played.append((one, lane.name, threading.current_thread() is threading.main_thread()))
+        return one != "b"
+
+    assert not run(root, "abc", play, knobs=values(AT_ONCE="1"))
+    assert played == [("a", "c", True), ("b", "c", True)]
+
+
+def test_a_run_goes_on_where_it_began_also_with_fewer_at_once(root: Path) -> None:
+    (root / "c-3").mkdir(parents=True)
+    write_json(root / "c-3/instance.json", {"port": 17000, "ports": 5, "belongs_to": "c"})
+    played = []
+
+    def play(one: str, lane: Lane) -> bool:
+        played.append((one, lane.name))
+        return True
+
+    assert run(root, "ab", play, homes={"b": "c-3"}, used=("c-3", "c"), knobs=values(AT_ONCE="1"))
+    assert played == [("b", "c-3"), ("a", "c")]
+    assert not (root / "c-3").exists() and not exists(root / "c-3")
+
+
+def test_an_instance_that_somebody_has_made_his_own_is_not_removed(root: Path) -> None:
+    (root / "c-2").mkdir(parents=True)
+    write_json(root / "c-2/instance.json", {"port": 17000, "ports": 5})
+    assert run(root, "ab", lambda one, lane: lane.name in ("c", "c-3"), used=("c-2",))
+    assert (root / "c-2").exists()
+
+
+def test_an_instance_with_another_order_is_refused_before_any_run(root: Path) -> None:
+    take(root / "c-2", Holder.of_process(os.getppid(), "other", "/clone"), "other")
+    with pytest.raises(Busy, match="run other goes on in it"):
+        run(root, "ab", lambda one, lane: True)
+    assert exists(root / "c-2") and not exists(root / "c")
+
+
+def test_the_first_run_is_alone_until_it_has_measured_what_a_launch_costs(root: Path) -> None:
+    cost, order = LaunchCost(Width(1, 0.02, 0.001, 25)).record(), []
+    others = threading.Event()
+
+    def play(one: str, lane: Lane) -> bool:
+        order.append((one, launch_costs.variables(root.parent / "r")))
+        if one != "a":
+            others.set()
+            return True
+        time.sleep(0.2)
+        order.append(("measured", {}))
+        journal = root / lane.name / "runs/r.a/journal.jsonl"
+        journal.parent.mkdir(parents=True)
+        start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": cost}
+        journal.write_text(json.dumps(start) + "\nhalf a li")
+        return others.wait(WITHIN)
+
+    assert run(root, "ab", play, speed=Decimal(20))
+    given = {"experiment_launch_cost": cost}
+    assert order == [("a", {}), ("measured", {}), ("b", given)]
+    assert (read_json(root.parent / "r/experiment.json") or {})["launch_cost"] == cost
