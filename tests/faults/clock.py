@@ -14,8 +14,8 @@ from .clock_watch import ClockWatch, driver_pid, none_early
 from .lane import CPUS, ENDED, Command, Ended, Lane, expect
 from .table import Wrong, fault
 
-COUNT = int(os.environ.get("COUNT") or "50")
-"""Kills of the long row."""
+USUAL_COUNT = "50"
+"""Kills of the long row without COUNT."""
 KILLS_OF_A_RUN = 100
 LONGEST_STOP = 5.0
 """Seconds until a stopped process goes on."""
@@ -161,4 +161,7 @@ def clock_kills(lane: Lane) -> None:
     "the same",
 )
 def clock_many_kills(lane: Lane) -> None:
-    _kill_in_runs(lane, COUNT, KILLS_OF_A_RUN, JOBS, WITH_REPLAY)
+    count = os.environ.get("COUNT") or USUAL_COUNT
+    if not count.isdecimal():
+        raise Wrong(f"COUNT={count}: must be a whole number of kills")
+    _kill_in_runs(lane, int(count), KILLS_OF_A_RUN, JOBS, WITH_REPLAY)
