@@ -17,7 +17,7 @@ from slurm_mirage.clock import clock_page
 from slurm_mirage.clock.event_clock import DRIVER
 from slurm_mirage.jobs.sigsleep_log import read_log
 
-from .lane import Lane
+from .lane import Lane, read_rows
 from .table import Wrong
 
 LONGEST_HALT = 30.0
@@ -26,6 +26,8 @@ PERIOD = 0.002
 """Real seconds between two readings of the clock."""
 LOOK_EACH = 100
 """Readings of the clock between two looks at the run's progress."""
+SLURMS_SECOND = 1.01
+"""Seconds by which a length of Slurm's record, whose instants are whole seconds, may be too short."""
 _LOCK = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, pid."""
 
@@ -103,7 +105,7 @@ class ClockWatch(threading.Thread):
 
 
 def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
-    """Check the records of sigsleep: whoever completed has executed its run time (s, by number of the job).
+    """Check the records of sigsleep and of Slurm: whoever completed has executed its run time (s, by number of the job).
 
     Returns how many jobs completed. Raises Wrong.
     """
@@ -114,4 +116,8 @@ def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
         executed = min(record.executed_ns, record.end_ns - record.start_ns - stopped)
         if executed < record.runtime_ns or record.runtime_ns < runtimes[record.id] * 1e9:
             raise Wrong(f"job {record.id} ended after {executed / 1e9:.6f} s of {runtimes[record.id]:g} s")
+    for row in read_rows(folder / "jobs.csv"):
+        lasted = float(row["end"]) - float(row["start"]) if row["state"] == "COMPLETED" else float("inf")
+        if lasted < runtimes[int(row["id"])] - SLURMS_SECOND:
+            raise Wrong(f"job {row['id']} lasted {lasted:g} s of {runtimes[int(row['id'])]:g} s by Slurm's record")
     return len({record.id for record in completed})
