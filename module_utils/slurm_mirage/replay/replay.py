@@ -169,8 +169,8 @@ class Replay:
         self.recovery.compare()
 
     def _gap(self) -> float:
-        """For how long this run was interrupted: since the last instant at which it is known to have been alive, by the journal or by
-        the progress."""
+        """For how long this run was interrupted: since the last instant at which it is known to have been alive, by the journal or
+        by the progress."""
         now, outside = time.time(), real_time.now()
         try:
             progress = json.loads((self.folder / "progress.json").read_text())
