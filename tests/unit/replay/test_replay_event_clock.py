@@ -213,7 +213,7 @@ def test_a_wait_ends_at_its_instant_although_others_wake_the_replay(instance: In
         "from slurm_mirage.replay.process import Waker\n"
         f"import os; os.setgid({USER}); os.setuid({USER})\n"
         "driver, waker, late = drive(Path(sys.argv[1])), Waker(), []\n"
-        "for length in [0.001, 1.0, 3000.0, 86400.0, 0.5] * 20:\n"
+        "for length in [0.001, 1.0, 3000.0, 7500.0, 0.5] * 4:\n"
         "    until = time.monotonic() + length\n"
         "    while (left := until - time.monotonic()) > 0: waker.wait(left)\n"
         "    late.append(time.monotonic() - until)\n"
