@@ -70,8 +70,8 @@ class Kept:
         self.clock.close()
 
     def drive(self) -> None:
-        """Lock the driver's file: from now on time jumps."""
-        fcntl.lockf(self.driver, fcntl.LOCK_EX)
+        """Lock the first byte of the driver's file: from now on time jumps."""
+        fcntl.lockf(self.driver, fcntl.LOCK_EX, 1)
 
     def figure(self, offset: int) -> int:
         return int.from_bytes(self.clock.page[offset : offset + 8], "little", signed=True)
