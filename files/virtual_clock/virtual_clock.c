@@ -843,7 +843,7 @@ EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struc
 {
     if (is_real() || !is_valid(deadline))
         return real_sem_clockwait(semaphore, clock, deadline);
-    if (event_page && kind_of(clock) != OTHER)
+    if (event_page && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC))
         return sem_wait_in_parts(semaphore, event_deadline_on(clock, deadline));
     struct timespec real = real_deadline(clock, deadline);
     return real_sem_clockwait(semaphore, clock, &real);

@@ -65,7 +65,7 @@ class Kept:
 
     def close(self) -> None:
         self.driver.close()
-        self.coordinator.terminate()
+        self.coordinator.kill()  # it ignores SIGTERM
         assert self.coordinator.wait(PATIENCE) == 0
         self.clock.close()
 
