@@ -145,6 +145,13 @@ static bool send_alarm(int number)
     return true;
 }
 
+/* Whether a process holds time with this slot. */
+static bool is_locked(int number)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+    return fcntl(page_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
 static void free_slot(struct slot *slot, uint64_t token)
 {
     atomic_compare_exchange_strong(&slot->token, &token, 0);
@@ -172,6 +179,13 @@ static void tell(struct slot *slot, int number, uint64_t token)
 /* Handles a slot whose deadline is reached. */
 static void serve(struct slot *slot, int number, uint64_t token, int64_t deadline, int64_t mono)
 {
+    if (slot->kind == HOLDS_TIME) {
+        if (is_locked(number))
+            held_since = mono;
+        else
+            free_slot(slot, token);
+        return;
+    }
     if (reached[number].token != token || reached[number].deadline != deadline) {
         reached[number].token = token;
         reached[number].deadline = deadline;
@@ -276,16 +290,20 @@ static void verify(bool works, int64_t mono)
 {
     static int64_t working_since;
     static int64_t verified;
+    static bool is_stopped_ignored;
     if (!works) {
         working_since = 0;
-        runnable.verify(false);
+        if (is_stopped_ignored) /* wait for the next one that is stopped */
+            runnable.verify(false);
+        is_stopped_ignored = false;
         return;
     }
     if (working_since == 0)
         working_since = verified = mono;
     if (mono - verified < VERIFY_AFTER)
         return;
-    runnable.verify(mono - working_since > STOPPED_AFTER);
+    is_stopped_ignored = mono - working_since > STOPPED_AFTER;
+    runnable.verify(is_stopped_ignored);
     verified = read_clock(CLOCK_MONOTONIC);
 }
 

@@ -23,6 +23,7 @@ __extension__ typedef __int128 wide;
 enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
 
 struct page *event_page;
+static char page_path[PATH_SIZE];
 static char history_path[PATH_SIZE];
 
 static int (*real_gettime)(clockid_t clock, struct timespec *time);
@@ -86,11 +87,10 @@ static bool append(char *path, const char *head, const char *tail)
 const char *event_map(const char *clock_file, int (*gettime)(clockid_t clock, struct timespec *time))
 {
     real_gettime = gettime;
-    char path[PATH_SIZE];
     struct stat status;
-    if (!append(path, clock_file, ".page") || !append(history_path, clock_file, ".history"))
+    if (!append(page_path, clock_file, ".page") || !append(history_path, clock_file, ".history"))
         return "has too long a name";
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = open(page_path, O_RDWR | O_CLOEXEC);
     if (descriptor < 0)
         return "has no page that can be opened (FILE.page)";
     /* By a system call, because the C library's fstat is replaced. */
@@ -184,6 +184,34 @@ bool event_goes_on(struct event_wait *wait)
         return false;
     atomic_fetch_add_explicit(&event_page->looks, 1, memory_order_relaxed);
     return true;
+}
+
+/* ---- holding time ---- */
+
+void event_hold_begin(struct event_hold *hold)
+{
+    hold->file = event_page ? open(page_path, O_RDWR | O_CLOEXEC) : -1;
+    if (hold->file < 0)
+        return;
+    event_begin(&hold->slot, INT64_MAX, HOLDS_TIME);
+    if (!hold->slot.slot)
+        return;
+    /* The lock ends with the process, so a killed one holds nothing. */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = hold->slot.slot - event_page->slots, .l_len = 1};
+    (void)fcntl(hold->file, F_OFD_SETLK, &lock);
+    hold->slot.slot->deadline = 1;
+    note_change(hold->slot.slot);
+}
+
+void event_hold_end(void *given)
+{
+    struct event_hold *hold = given;
+    int error = errno;
+    if (hold->file < 0)
+        return;
+    event_end(&hold->slot);
+    close(hold->file);
+    errno = error;
 }
 
 /* Waits until `wake` is not 0, for LONGEST_SLEEP at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */

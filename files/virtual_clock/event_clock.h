@@ -42,6 +42,14 @@ void event_cancel(void *wait);
 /* Sleeps until the deadline; returns 0, or EINTR after a signal handler. A cancellation point. */
 int event_sleep(int64_t deadline);
 
+/* From begin to end time does not jump, also while this thread waits. `end` may be a pthread_cleanup_push function. */
+struct event_hold {
+    struct event_wait slot;
+    int file;
+};
+void event_hold_begin(struct event_hold *hold);
+void event_hold_end(void *hold);
+
 /* As pthread_cond_timedwait, with a deadline on the virtual calendar. */
 int event_wait_on(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline);
 

@@ -20,6 +20,9 @@ enum {
     GETS_SIGALRM = 3,   /* the coordinator sends SIGALRM to the process that has a write lock (fcntl(2)) on byte SLOT of the file */
 };
 
+/* Not a wait: time does not jump while a process has a lock of an open file description (F_OFD_SETLK) on byte SLOT of the file. */
+enum { HOLDS_TIME = 4 };
+
 /* Values of `wake`. */
 enum { ASLEEP = 0, TIME_IS_UP = 1, SIGNALLED = 2 };
 

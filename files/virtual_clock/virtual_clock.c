@@ -1092,7 +1092,7 @@ static void *in_libmunge(const char *name)
  * When munged is busy, libmunge fails with EMUNGE_SOCKET after 2 s, and Slurm retries 20 times at intervals of 0.1 s of virtual
  * time. So the wrapper first retries in real time.
  */
-static bool once_more(int error, int *attempts)
+static bool once_more(int error, volatile int *attempts)
 {
     if (error != EMUNGE_SOCKET || ++*attempts > MUNGE_ATTEMPTS)
         return false;
@@ -1101,34 +1101,51 @@ static bool once_more(int error, int *attempts)
     return true;
 }
 
+/* The calling thread is inside libmunge: in real time, for which the virtual clock waits. */
+static void enter_munge(struct event_hold *hold)
+{
+    event_hold_begin(hold);
+    in_real_time = true;
+}
+
+static void leave_munge(void *hold)
+{
+    in_real_time = false;
+    event_hold_end(hold);
+}
+
 EXPORT int munge_encode(char **credential, void *context, const void *payload, int length)
 {
     static _Atomic(__typeof__(&munge_encode)) real;
-    int attempts = 0;
-    int error;
+    struct event_hold hold;
+    volatile int attempts = 0; /* pthread_cleanup_push may be a setjmp(3) */
+    volatile int error;
     is_real();
     if (!real)
         real = (__typeof__(&munge_encode))in_libmunge("munge_encode");
-    in_real_time = true;
+    enter_munge(&hold);
+    pthread_cleanup_push(leave_munge, &hold);
     do
         error = real(credential, context, payload, length);
     while (once_more(error, &attempts));
-    in_real_time = false;
+    pthread_cleanup_pop(1);
     return error;
 }
 
 EXPORT int munge_decode(const char *credential, void *context, void **payload, int *length, uid_t *uid, gid_t *gid)
 {
     static _Atomic(__typeof__(&munge_decode)) real;
-    int attempts = 0;
-    int error;
+    struct event_hold hold;
+    volatile int attempts = 0; /* pthread_cleanup_push may be a setjmp(3) */
+    volatile int error;
     is_real();
     if (!real)
         real = (__typeof__(&munge_decode))in_libmunge("munge_decode");
-    in_real_time = true;
+    enter_munge(&hold);
+    pthread_cleanup_push(leave_munge, &hold);
     do
         error = real(credential, context, payload, length, uid, gid);
     while (once_more(error, &attempts));
-    in_real_time = false;
+    pthread_cleanup_pop(1);
     return error;
 }

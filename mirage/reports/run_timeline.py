@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from mirage.records.run_clock import speed_of_records
+from mirage.records.event_clock import charges
+from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
@@ -100,6 +101,11 @@ def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
             f"Length of the last backfill cycle in each of {diagnostics.height} samples of sdiag, in seconds of the trace; the "
             f"longest cycle of the run took {duration(longest)}."
         )
+        if (run.experiment.get("clock") or {}).get("speed") == EVENT:
+            counts = charges(run.metrics["validity"])
+            words += (
+                " Slurm's computing counts in them (CHARGE=yes)." if counts else " Slurm's computing takes nearly no time in them."
+            )
         if speed * second != 1:
             words += f" In real time cycles are {number(speed * second)} times shorter."
         yield frame.lines("cycle", "Backfill cycles, seconds", words, [_sampled(cycles, "cycle", "last cycle")], "s")

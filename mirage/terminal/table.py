@@ -66,7 +66,7 @@ EVENT_CLOCK = (
     ("false_quiets", "jumps while something still worked", ""),
     ("false_quiet_seconds", "what passed in them, at most", "s"),
     ("given_up", "waits that did not end at their instant", ""),
-    ("coordinator_starts", "starts of the program that keeps the clock", ""),
+    ("coordinator_starts", "times that the program that keeps the clock was started again", ""),
     ("charged_seconds", "slurmctld's own processor time that counted (CHARGE)", "s"),
     ("mode", "how the clock learns who works", ""),
 )

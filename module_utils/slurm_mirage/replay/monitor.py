@@ -45,9 +45,9 @@ EVENT_POLL_INTERVAL = 5.0
 """The same on an event clock, which such a look from outside holds up."""
 EVENT_LOOK_INTERVAL = 0.2
 """Real seconds between two looks at the record of ended jobs meanwhile, which costs the cluster nothing."""
-EVENT_DESCRIBED_WITHIN = 40_000.0
+EVENT_DESCRIBED_WITHIN = 10_000.0
 """Virtual seconds after the last look at the queue, if jobs have ended since, until the next one: what the manager knows of them it
-forgets some time later (EVENT_MIN_JOB_AGE of rm/slurm/clock_settings.py)."""
+forgets some time later (EVENT_CLOCK_LEAST of rm/slurm/clock_settings.py)."""
 POLL_SHARE = 0.05
 """Part of the time that these queries may take: a long queue is queried less often."""
 LONGEST_POLL_INTERVAL = 30.0

@@ -25,6 +25,8 @@ from ..rm.api import SUBMIT_TIMEOUT
 
 LONGEST_WAIT = 3600.0
 """Seconds of one wait for a file: longer ones are made of several."""
+ALARM_SLACK = 1e-3
+"""By so many seconds a thread may wake the main thread late: what remains of an interrupted wait is never computed the same."""
 
 
 class Stopped(Exception):
@@ -113,7 +115,7 @@ class Waker:
 
     def _set_alarm(self, instant: float) -> None:
         """Have the main thread woken up at an instant, or earlier: then it waits again."""
-        if min(self._alarms, default=math.inf) > instant:
+        if min(self._alarms, default=math.inf) > instant + ALARM_SLACK:
             self._alarms.add(instant)
             threading.Thread(target=self._sleep_until, args=(instant,), name="alarm", daemon=True).start()
 

@@ -75,6 +75,11 @@ def render(progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric])
     """The text. Metrics whose values are missing in `progress` are left out."""
     labels = {"cluster": str(progress.get("cluster", "")), "run": str(progress.get("run", ""))}
     scheduler = [Metric(one.name, "gauge", one.help, f"scheduler.{one.key}", one.unit) for one in diagnostics]
+    if pace := progress.get("pace"):
+        # On an event clock lengths in progress.json are virtual.
+        lengths = {name: progress.get(name) for name in ("elapsed", "time_left_least", "time_left_most")}
+        real = {name: None if value is None else value / pace for name, value in lengths.items()}
+        progress = {**progress, **real, "speed": pace}
     return "".join(_families((*REPLAY_METRICS, *scheduler, *CLOCK_AND_HOST_METRICS), progress, labels))
 
 

@@ -71,8 +71,7 @@ class Replay:
 
     def run(self) -> None:
         """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse."""
-        last_sign = self._last_sign()
-        driver = drive(self.instance) if self.settings.event_clock else None
+        gap = self._gap()
         if self.history.start and self.history.start["plan_sha256"] != self.settings.plan_sha256:
             raise WrongUse(f"{self.folder}/plan.csv: is not the plan that this run was started with")
         diagnostics = self.manager.records.diagnostic_metrics
@@ -83,7 +82,7 @@ class Replay:
             if self.history.start is None:
                 self._start()
             else:
-                self._resume(last_sign)
+                self._resume(gap)
             monitor = self._monitor()
             monitor.start()
             self._play(monitor)
@@ -100,8 +99,6 @@ class Replay:
                 monitor.stop()
             heartbeat.stop()
             self.journal.close()
-            if driver is not None:
-                os.close(driver)
 
     def _end(self, phase: str, message: str) -> None:
         """Leave a run that is not finished."""
@@ -160,12 +157,10 @@ class Replay:
         """What the journal's start event has of an event clock: the real instant, and the coordinator's figures."""
         return {"outside": real_time.now(), "clock": clock_page.figures(self.instance)} if self.settings.event_clock else {}
 
-    def _resume(self, last_sign: float) -> None:
+    def _resume(self, gap: float) -> None:
         """Go on after an interruption: the rest of the schedule moves by its length, so that the gaps between the jobs
         stay. Jobs that were overdue when it began are submitted at once, in order."""
-        now = time.time()
-        gap = max(0.0, now - last_sign)
-        self.journal.append("resumed", real=now, gap=gap, submitted=len(self.history.job_ids))
+        self.journal.append("resumed", real=time.time(), gap=gap, submitted=len(self.history.job_ids))
         log.info("resumed after %.1f s: %d of %d submitted", gap, len(self.history.job_ids), len(self.plan))
         for index in self.history.submitted_at:
             self.submitter.plan_cancel(index)
@@ -173,14 +168,18 @@ class Replay:
         self.recovery.unsettle()
         self.recovery.compare()
 
-    def _last_sign(self) -> float:
-        """The last instant at which this run is known to have been alive: the journal's last line, or the progress."""
+    def _gap(self) -> float:
+        """For how long this run was interrupted: since the last instant at which it is known to have been alive, by the journal or
+        by the progress."""
+        now, outside = time.time(), real_time.now()
         try:
             progress = json.loads((self.folder / "progress.json").read_text())
-            seen = progress["virtual" if self.settings.event_clock else "real"]
+            real, virtual = float(progress["real"]), float(progress["virtual"])
         except (OSError, ValueError, KeyError):
-            seen = 0.0
-        return max(self.history.last_sign, float(seen))
+            real = virtual = 0.0
+        gap = max(0.0, now - max(self.history.last_sign, virtual if self.settings.event_clock else real))
+        # An event clock has gone on by days since the last progress was written, but without a replay no faster than real time.
+        return min(gap, max(0.0, outside - real)) if self.settings.event_clock else gap
 
     def _play(self, monitor: Monitor) -> None:
         """Submit and cancel at the due instants, until all jobs have ended and a comparison finds no difference."""
@@ -328,9 +327,11 @@ def replay(folder: Path, connect: Connect) -> None:
     waker = Waker()
     waker.install()
     lock = take_lock(folder / "replay.lock", waker)
+    driver = None
     try:
         logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         run = Replay(folder, lock, waker, connect)
+        driver = drive(run.instance) if run.settings.event_clock and not run.history.finished else None
         sign_lock(lock)
         os.environ[INSTANCE_VARIABLE] = run.settings.instance
         if run.history.finished:
@@ -338,4 +339,6 @@ def replay(folder: Path, connect: Connect) -> None:
         else:
             run.run()
     finally:
+        if driver is not None:
+            os.close(driver)
         os.close(lock)

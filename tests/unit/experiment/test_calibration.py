@@ -123,7 +123,7 @@ def never(run: str, speed: Decimal, folder: Path, more: Mapping[str, Any]) -> No
     raise AssertionError("it is not calibrated again")
 
 
-def speed_of(folder: Path, run: prepare.Prepared, replay: Replay) -> tuple[Decimal, list[str]]:
+def speed_of(folder: Path, run: prepare.Prepared, replay: Replay) -> tuple[Any, list[str]]:
     told = io.StringIO()
     speed = speed_for(run, folder, replay, Screen(told))
     return speed, told.getvalue().splitlines()
@@ -164,6 +164,9 @@ def test_auto_calibrates_once_and_keeps_what_it_picked(tmp_path: Path) -> None:
     again, said = speed_of(folder, run, never)
     assert again == speed
     assert said == [f"SPEED={speed}, which was picked for this run before"]
+    on_event_clock = prepared(tmp_path, SPEED="event")
+    assert speed_of(folder, on_event_clock, never)[0] == speed, "a run that an earlier release began with SPEED=auto"
+    assert speed_of(tmp_path, on_event_clock, never) == ("event", [])
 
 
 def test_an_interrupted_calibration_leaves_nothing_that_would_be_believed(tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_values_are_in_base_units() -> None:
     assert told['jobs_ended_totalstate="completed"'] == 78
 
 
+def test_lengths_are_real_on_the_event_clock() -> None:
+    """There progress.json has virtual ones, and how many virtual seconds a real one has."""
+    told = values(
+        prometheus.render({**full(), "speed": 1.0, "pace": 2000.0, "elapsed": 50_000.0, "time_left_most": None}, DIAGNOSTICS)
+    )
+    assert told["clock_speed_ratio"] == 2000.0
+    assert told["run_elapsed_seconds"] == 25.0
+    assert told["run_left_least_seconds"] == 41.5 / 2000
+    assert "run_left_most_seconds" not in told
+
+
 def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:
     text = prometheus.render(full(), DIAGNOSTICS)
     assert text.endswith("\n")
