@@ -268,12 +268,14 @@ static bool has_driver(void)
     return driver_file >= 0 && fcntl(driver_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* Counts wake-ups that the last jump did not foresee. */
-static void count_false_quiets(int64_t last_jump)
+/*
+ * Counts wake-ups that the last jump did not foresee: of `surprises`, those that are not a waiter's look at the clock. Called when
+ * nothing works, because a waiter counts its look only when it has a processor.
+ */
+static void count_false_quiets(uint64_t surprises, int64_t last_jump)
 {
     static uint64_t surprises_before;
     static uint64_t looks_before;
-    uint64_t surprises = runnable.surprises();
     uint64_t looks = page->looks;
     uint64_t expected = looks - looks_before;
     uint64_t seen = surprises - surprises_before;
@@ -337,7 +339,8 @@ static void coordinate(void)
             note_history(now);
             last_noted = mono;
         }
-        count_false_quiets(is_driven && was_driven ? last_jump : 0);
+        if (!works)
+            count_false_quiets(surprises, is_driven && was_driven ? last_jump : 0);
         last_mono = mono;
         last_calendar = now;
         was_driven = is_driven;
