@@ -167,7 +167,7 @@ molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, veri
 	$(call need,$(MOLECULE_TOOLS))
 	@tests/run_scenarios.sh
 
-# One fault or some of them: make faults FAULTS="replay-killed key-short"
+# One fault or some of them: make faults FAULTS="replay-killed key-short". COUNT: how many kills clock-many-kills injects.
 .PHONY: faults
 faults: $(STAMP) ## inject faults into small real clusters, judge how the commands end, write docs/faults.md (as root)
 	@$(BIN)/python -m tests.faults

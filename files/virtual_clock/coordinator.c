@@ -262,9 +262,12 @@ static int64_t scheduler_time(void)
 
 /* ---- the loop ---- */
 
-static bool has_driver(void)
+/* Bytes of FILE.driver that a process locks: the driver, and one for which time has to wait although nothing works. */
+enum { DRIVER, HOLDER };
+
+static bool has(int which)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
     return driver_file >= 0 && fcntl(driver_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
@@ -321,7 +324,7 @@ static void coordinate(void)
     while (!is_ending) {
         int64_t mono = read_clock(CLOCK_MONOTONIC);
         int64_t now = calendar_at(mono);
-        bool is_driven = has_driver();
+        bool is_driven = has(DRIVER);
         int64_t charged = scheduler_time();
         if (is_driven && was_driven) {
             if (page->charge) {
@@ -335,6 +338,8 @@ static void coordinate(void)
         bool works = runnable.any();
         publish(mono, now, is_driven ? CRAWL : AT_REST);
         int64_t earliest = serve_all(now, mono);
+        if (has(HOLDER))
+            held_since = mono;
         if (is_driven != was_driven || (is_driven && mono - last_noted >= HISTORY_STEP)) {
             note_history(now);
             last_noted = mono;

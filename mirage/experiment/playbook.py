@@ -237,7 +237,7 @@ def run_playbook(
     results = Path(str(variables["experiment_results_dir"])) if "experiment_results_dir" in variables else None
     instance = INSTANCES / str(variables.get("mirage_cluster")) if is_local else None
     for variable in [name for name in os.environ if name in MAKE_ENVIRONMENT or name.startswith(SLURM_ENVIRONMENT)]:
-        del os.environ[variable]
+        os.environ.pop(variable, None)  # another thread may have removed it
     with (
         tempfile.TemporaryDirectory(prefix="slurm-mirage-") as folder,
         nullcontext(interrupted) if interrupted is not None else interruptible() as interrupted,

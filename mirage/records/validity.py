@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.records import clock_speed, incidents
+from mirage.records import clock_speed, event_clock, incidents
 from mirage.records.advice import counted, with_one_speed
 from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
@@ -152,9 +152,6 @@ def _not_measured(
             f"{enough:.0%}",
         ),
         ("ended" in result and figures["messages"] is None, "the daemons' error messages were not counted"),
-        (
-            collected.on_event_clock and figures["false_quiet_share"] is None,
-            "what the event clock let pass while the host worked is not known: its figures are not in result.json",
-        ),
+        (collected.on_event_clock, event_clock.not_known(figures) if collected.on_event_clock else ""),
     ]
-    return [words for applies, words in rules if applies]
+    return [words for applies, words in rules if applies and words]

@@ -345,15 +345,15 @@ class Lane:
         self.complete(run)
         return ended
 
-    def complete(self, run: str = "") -> None:
-        """Check that each job of the plan is in jobs.csv exactly once, that none is lost, and that none ran to its end twice."""
+    def complete(self, run: str = "", jobs: int = JOBS) -> None:
+        """Check that each of the `jobs` is in jobs.csv exactly once, that none is lost, and that none ran to its end twice."""
         folder = self.results(run)
         missing = [name for name in ("plan.csv", "jobs.csv", "metrics.json", "status.json") if not (folder / name).exists()]
         if missing:
             raise Wrong(f"the run left no {' and no '.join(missing)}")
-        planned = Counter(row["id"] for row in _rows(folder / "plan.csv"))
-        found = Counter(row["id"] for row in _rows(folder / "jobs.csv"))
-        if planned != found or len(planned) != JOBS:
+        planned = Counter(row["id"] for row in read_rows(folder / "plan.csv"))
+        found = Counter(row["id"] for row in read_rows(folder / "jobs.csv"))
+        if planned != found or len(planned) != jobs:
             raise Wrong(f"{planned.total()} jobs planned, in jobs.csv: lost {planned - found}, doubled {found - planned}")
         lost = read_json(folder / "metrics.json")["jobs"]["lost"]
         if lost:
@@ -364,14 +364,14 @@ class Lane:
             if fields.get("JobState") == "COMPLETED":
                 ran.setdefault(fields.get("Name", ""), set()).add(fields.get("JobId", ""))
         # The jobs that measure what a launch costs have one name.
-        names = {row["name"] for row in _rows(folder / "plan.csv")}
+        names = {row["name"] for row in read_rows(folder / "plan.csv")}
         doubled = sorted(name for name, ids in ran.items() if len(ids) > 1 and name in names)
         if doubled:
             raise Wrong(f"jobs that completed under two job ids: {', '.join(doubled)}")
 
     def states(self, run: str = "") -> Counter[str]:
         """Number of jobs by state in jobs.csv."""
-        return Counter(row["state"] for row in _rows(self.results(run) / "jobs.csv"))
+        return Counter(row["state"] for row in read_rows(self.results(run) / "jobs.csv"))
 
     def validity(self, run: str = "") -> dict[str, Any]:
         content: dict[str, Any] = read_json(self.results(run) / "metrics.json")["validity"]
@@ -477,7 +477,8 @@ def checked(command: Sequence[str]) -> str:
     return result.stdout
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by the names of its head."""
     with path.open(newline="") as stream:
         return list(csv.DictReader(stream))
 

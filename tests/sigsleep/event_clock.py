@@ -8,10 +8,12 @@ import os
 import signal
 import struct
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from conftest import wait_until
 
 SECOND = 10**9
@@ -19,8 +21,8 @@ NEVER = 2**63 - 1
 MAGIC = b"mirageP1"
 LATCH, ANCHORS, TICKETS, FIRST_SLOT = 16, (32, 64), 96, 4096
 SLOTS, OF_A_BLOCK = 65536, 64
-SLOT = struct.Struct("<QqIIQ")  # token, deadline, wake, kind, spare
-SIZE = FIRST_SLOT + SLOTS * SLOT.size + SLOTS // OF_A_BLOCK * 4
+SLOT = np.dtype([("token", "<u8"), ("deadline", "<i8"), ("wake", "<u4"), ("kind", "<u4"), ("spare", "<u8")])
+SIZE = FIRST_SLOT + SLOTS * SLOT.itemsize + SLOTS // OF_A_BLOCK * 4
 GETS_SIGALRM = 3
 LOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 
@@ -66,12 +68,19 @@ class EventClock:
 
     def slots(self) -> list[Slot]:
         """The slots that have an owner."""
+        slots = np.frombuffer(self.page[FIRST_SLOT : FIRST_SLOT + SLOTS * SLOT.itemsize], SLOT)
         found = []
-        for index in range(SLOTS):
-            token, deadline, _, kind, _ = SLOT.unpack_from(self.page, FIRST_SLOT + index * SLOT.size)
-            if token:
-                found.append(Slot(index, token, deadline, kind, self._holder(index)))
+        for index in np.flatnonzero(slots["token"]).tolist():
+            token, deadline, _, kind, _ = slots[index].tolist()
+            found.append(Slot(index, token, deadline, kind, self._holder(index)))
         return found
+
+    def occupy(self, indices: Iterable[int], token: int, deadline: int) -> None:
+        """Give slots to other owners, which wait on a futex."""
+        content = np.array((token, deadline, 0, 1, 0), SLOT).tobytes()
+        for index in indices:
+            begin = FIRST_SLOT + index * SLOT.itemsize
+            self.page[begin : begin + SLOT.itemsize] = content
 
     def _holder(self, index: int) -> int:
         asked = struct.pack(LOCK, fcntl.F_WRLCK, os.SEEK_SET, index, 1, 0)
@@ -80,7 +89,7 @@ class EventClock:
 
     def version(self, index: int) -> int:
         """The version of the block of a slot."""
-        (value,) = struct.unpack_from("<I", self.page, FIRST_SLOT + SLOTS * SLOT.size + index // OF_A_BLOCK * 4)
+        (value,) = struct.unpack_from("<I", self.page, FIRST_SLOT + SLOTS * SLOT.itemsize + index // OF_A_BLOCK * 4)
         return int(value)
 
     def advance(self, seconds: float, alarms: bool = True) -> None:

@@ -12,7 +12,7 @@ from signal import SIGALRM, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, Signals
 
 import pytest
 from conftest import SOURCE, Job, wait_until
-from event_clock import ANCHORS, FIRST_SLOT, GETS_SIGALRM, LATCH, MAGIC, NEVER, SECOND, SLOT, SLOTS, TICKETS, EventClock
+from event_clock import ANCHORS, FIRST_SLOT, GETS_SIGALRM, LATCH, MAGIC, NEVER, SECOND, SLOTS, TICKETS, EventClock
 
 from benchmarks.sigsleep_vs_sleep import measure
 
@@ -208,9 +208,7 @@ def test_many_jobs_have_a_slot_each(start: Start, clock: EventClock) -> None:
 
 
 def test_the_last_free_slot_is_found(start: Start, clock: EventClock) -> None:
-    for index in range(SLOTS):
-        if index != 5:
-            SLOT.pack_into(clock.page, FIRST_SLOT + index * SLOT.size, 7, NEVER, 0, 1, 0)
+    clock.occupy((index for index in range(SLOTS) if index != 5), 7, NEVER)
     job = start(RUNTIME, clock=clock.file)
     assert clock.await_deadline(clock.now + RUNTIME * SECOND).index == 5
     refused = start(RUNTIME, clock=clock.file)
@@ -226,8 +224,7 @@ def test_a_slot_that_was_given_to_others_while_the_job_was_stopped(start: Start,
     job.send(SIGSTOP).await_state(STOPPED)
     time.sleep(0.05)
     clock.advance(RUNTIME)
-    for index in range(SLOTS) if is_full else [slot.index]:
-        SLOT.pack_into(clock.page, FIRST_SLOT + index * SLOT.size, 77, 5, 0, 1, 0)
+    clock.occupy(range(SLOTS) if is_full else [slot.index], 77, 5)
     job.send(SIGCONT).await_state(RUNNING)
     if is_full:
         clock.advance(RUNTIME)
@@ -238,8 +235,8 @@ def test_a_slot_that_was_given_to_others_while_the_job_was_stopped(start: Start,
         clock.advance(RUNTIME)
     assert job.end() == (0, "")
     assert job.only_record().executed_ns == RUNTIME * SECOND
-    token, deadline, *_ = SLOT.unpack_from(clock.page, FIRST_SLOT + slot.index * SLOT.size)
-    assert (token, deadline) == (77, 5)
+    (left,) = [one for one in clock.slots() if one.index == slot.index]
+    assert (left.token, left.deadline) == (77, 5)
 
 
 # ---- the page ----

@@ -172,7 +172,7 @@ def test_a_cancelled_job_ends_while_time_stands(kept: Kept) -> None:
 def test_time_stands_without_a_coordinator_and_goes_on_with_the_next(kept: Kept) -> None:
     """Killed at ten random instants while jobs end one after another."""
     chance = random.Random(1)
-    runtimes = [float(number) for number in range(1, 2001, 50)]
+    runtimes = [float(number) for number in range(1000, 5000, 200)]
     jobs = kept.start_all(runtimes)
     kept.drive()
     for _ in range(10):

@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBSERVER = "observer"
-"""The name of threads (comm in /proc) whose wake-ups the coordinator does not count."""
+OBSERVER = "mirage-observer"
+"""The name of threads (comm in /proc) whose wake-ups the coordinator does not count as false quiets, because of its beginning."""
+REPLAY = "slurm-replay"
+"""The name of the replay's main thread: while it is stopped, the coordinator holds time up, because of the name's beginning."""
 _PR_SET_NAME = 15  # prctl(2)
 
 _libc = ctypes.CDLL(None)
@@ -28,7 +30,12 @@ def is_preloaded() -> bool:
 def become_observer() -> None:
     """Name the calling thread OBSERVER, if this program lives on an event clock."""
     if is_preloaded():
-        _libc.prctl(_PR_SET_NAME, OBSERVER.encode(), 0, 0, 0)
+        name_thread(OBSERVER)
+
+
+def name_thread(name: str) -> None:
+    """Give the calling thread a name of up to 15 bytes."""
+    _libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
 from ..base.files import write_json
 from . import isolation
+from .clock_hold import ClockHold
 from .daemons import CLOCK, KIND_ORDER, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
 from .last_words import NO_WORDS, advice, last_words
@@ -94,6 +95,7 @@ class Farm:
         self.trouble = ""  # why no daemon can be started
         self.stopped_since: dict[int, float] = {}  # by process id, of stopped daemons other than slurmd (monotonic)
         self.clock_stopped_since = math.inf  # monotonic seconds
+        self.clock_hold = ClockHold(directory)
         self.events = EventLog(directory)
         self.full_folders = FullFolders(directory)
         self.out_of_memory = OutOfMemory()
@@ -120,6 +122,7 @@ class Farm:
             self._update_readiness()
             self._stop_departing()
             self._start_queued()
+            self.clock_hold.update(CLOCK in self.daemons and bool(self.unready or self.later or any(self.queues.values())))
             self._write_state()
             info = signal.sigtimedwait(SIGNALS, self._poll_interval())
             self._kill_stopped_clock()

@@ -20,6 +20,8 @@ from ..clock.event_clock import DRIVER, EventClock
 def drive(instance: Path) -> int:
     """Become the driver of the instance's clock; the open descriptor returned keeps it so. Raises WrongUse.
 
+    The calling thread should be the main one: it gets the name by which the coordinator knows the replay.
+
     The lock is one of fcntl(2): it ends with this process, and with the first descriptor of the file that it closes.
     """
     if not isinstance(instance_clock.current(instance), EventClock):
@@ -32,6 +34,7 @@ def drive(instance: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         raise WrongUse(f"{instance}/{DRIVER}: another process drives the clock") from error
+    real_time.name_thread(real_time.REPLAY)
     return descriptor
 
 

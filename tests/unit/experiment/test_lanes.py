@@ -36,7 +36,7 @@ TEARDOWN = """
 INVENTORY = (
     "all:\n  hosts:\n    localhost: {ansible_connection: local, ansible_python_interpreter: '{{ ansible_playbook_python }}'}\n"
 )
-WITHIN = 30.0
+WITHIN = 120.0
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_others_wait_until_the_first_run_lets_them_begin(how: str) -> None:
     time.sleep(0.05)
     assert not taken
     {"open": left.open, "close": left.close, "give_back": lambda: left.give_back("c")}[how]()
-    other.join(5)
+    other.join(60)
     assert taken == {"open": [("b", "c-2")], "give_back": [("b", "c")], "close": [None]}[how]
     assert not left.waits
 
@@ -93,7 +93,7 @@ def test_threads_play_each_run_once_and_never_two_on_an_instance(seed: int) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert sorted(run for run, _ in played) == sorted(runs)
     assert not overlaps
     assert all(homes.get(run, name) == name for run, name in played)

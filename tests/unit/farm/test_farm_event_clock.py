@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from test_farm import Bed, bed, until
 from slurm_mirage.base import processes
 from slurm_mirage.clock import clock_page, instance_clock
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.clock.event_clock import EventClock
-from slurm_mirage.farm import isolation, tracepoints
+from slurm_mirage.clock.event_clock import DRIVER, EventClock
+from slurm_mirage.farm import clock_hold, isolation, tracepoints
+from slurm_mirage.farm.clock_hold import ClockHold
 from slurm_mirage.farm.farm import read_state
 
 __all__ = ["bed"]
@@ -34,6 +36,27 @@ trap 'test -d /proc/$(cat {directory}/state/coordinator) && touch {directory}/st
 sleep 300 &
 wait
 """
+
+
+def test_the_clock_waits_while_a_daemon_is_down_but_not_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").mkdir()
+    hold = ClockHold(tmp_path)
+
+    def is_held() -> bool:
+        """Another process asks, as the coordinator does: the locks of this one do not disturb it."""
+        ask = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1)"
+        return subprocess.run([sys.executable, "-c", ask, str(tmp_path / DRIVER)], capture_output=True).returncode != 0
+
+    hold.update(True)
+    hold.update(True)
+    assert is_held()
+    hold.update(False)
+    assert not is_held()
+    hold.update(True)
+    assert is_held()
+    monkeypatch.setattr(clock_hold, "LONGEST", 0.0)
+    hold.update(True)
+    assert not is_held()
 
 
 class EventBed(Bed):

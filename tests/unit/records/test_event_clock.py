@@ -78,7 +78,7 @@ def test_too_many_false_quiets_make_a_run_invalid(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("clock", [{}, {"false_quiet_seconds": 1.0}, {"virtual_seconds": 9.0}, CLOCK | {"virtual_seconds": 0.0}])
+@pytest.mark.parametrize("clock", [{}, {"false_quiet_seconds": 1.0}, CLOCK | {"virtual_seconds": 0.0}])
 def test_unknown_false_quiets_are_inconclusive(tmp_path: Path, clock: dict[str, Any]) -> None:
     run = event_run(tmp_path).collect()
     found = judge(
@@ -91,6 +91,15 @@ def test_unknown_false_quiets_are_inconclusive(tmp_path: Path, clock: dict[str, 
     assert (found["verdict"], found["false_quiet_share"]) == ("inconclusive", None)
     [reason] = found["reasons"]
     assert reason == "what the event clock let pass while the host worked is not known: its figures are not in result.json"
+
+
+@pytest.mark.parametrize("mode", [2, None])
+def test_a_clock_without_bpf_does_not_see_its_false_quiets(tmp_path: Path, mode: int | None) -> None:
+    found = verdict(event_run(tmp_path).collect(), CLOCK | {"mode": mode, "false_quiets": 0, "false_quiet_seconds": 0.0})
+    assert (found["verdict"], found["false_quiet_share"]) == ("inconclusive", None)
+    assert (found["event_clock"]["false_quiets"], found["event_clock"]["jumps"]) == (None, 9000)
+    [reason] = found["reasons"]
+    assert reason.endswith(" is not known: it had no BPF here (docs/event-clock.md); a constant SPEED needs none")
 
 
 @pytest.mark.parametrize("told", [None, [], "many", {"virtual_seconds": "9", "false_quiet_seconds": True, "jumps": 1e999}])

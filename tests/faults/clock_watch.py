@@ -1,0 +1,123 @@
+"""Watches the event clock of a lane's cluster: that it never goes back, and that a driven run never stands still."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.clock import clock_page
+from slurm_mirage.clock.event_clock import DRIVER
+from slurm_mirage.jobs.sigsleep_log import read_log
+
+from .lane import Lane, read_rows
+from .table import Wrong
+
+LONGEST_HALT = 30.0
+"""Real seconds without progress of a driven run after which it counts as hanging."""
+PERIOD = 0.002
+"""Real seconds between two readings of the clock."""
+LOOK_EACH = 100
+"""Readings of the clock between two looks at the run's progress."""
+SLURMS_SECOND = 1.01
+"""Seconds by which a length of Slurm's record, whose instants are whole seconds, may be too short."""
+_LOCK = struct.Struct("hhqqi4x")
+"""struct flock of 64-bit Linux: type, whence, start, length, pid."""
+
+
+def driver_pid(lane: Lane) -> int | None:
+    """The process that drives the clock: the one that holds the lock of the driver's file. None without one."""
+    try:
+        descriptor = os.open(lane.directory / DRIVER, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        kind, _, _, _, pid = _LOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    finally:
+        os.close(descriptor)
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+class ClockWatch(threading.Thread):
+    """Reads the clock all the time until `stop`. `run` is the run whose progress is looked at.
+
+    readings: number of readings; largest_step_back: ns by which the clock went back, 0: never; longest_halt: real seconds without
+    progress of the run (a jump of the clock and a change of the counts of jobs) while it was driven
+    """
+
+    def __init__(self, lane: Lane, run: str) -> None:
+        super().__init__(name="clock-watch", daemon=True)
+        self.run_name = run
+        self.readings = 0
+        self.largest_step_back = 0
+        self.longest_halt = 0.0
+        self._lane = lane
+        self._ends = threading.Event()
+        self._counts: tuple[Any, ...] = ()
+        self._jumps = 0
+        self._since = {"jump": time.monotonic(), "job": time.monotonic()}
+
+    def run(self) -> None:
+        latest = 0
+        while not self._ends.wait(PERIOD):
+            with suppress(OSError, WrongUse):
+                now = clock_page.now(self._lane.directory)
+                self.largest_step_back = max(self.largest_step_back, latest - now)
+                latest = max(latest, now)
+                self.readings += 1
+                if self.readings % LOOK_EACH == 0:
+                    self._look()
+
+    def _look(self) -> None:
+        """Note for how long neither the clock has jumped nor a job has begun or ended."""
+        now = time.monotonic()
+        jumps = clock_page.figures(self._lane.directory)["jumps"]
+        progress: Mapping[str, Any] = self._lane.progress(self.run_name)
+        counts = tuple(progress.get(name) for name in ("submitted", "running", "pending", "done"))
+        is_driven = driver_pid(self._lane) is not None
+        if jumps != self._jumps or not is_driven:
+            self._since["jump"] = now
+        if counts != self._counts or not is_driven:
+            self._since["job"] = now
+        self._jumps, self._counts = jumps, counts
+        self.longest_halt = max(self.longest_halt, *(now - since for since in self._since.values()))
+
+    def stop(self) -> None:
+        self._ends.set()
+        self.join()
+
+    def judge(self) -> None:
+        """Raises Wrong if the clock went back or the run stood still."""
+        if self.readings == 0:
+            raise Wrong("the clock could not be read")
+        if self.largest_step_back > 0:
+            raise Wrong(f"the clock went back by {self.largest_step_back / 1e9:.9f} s")
+        if self.longest_halt > LONGEST_HALT:
+            raise Wrong(f"the run made no progress for {self.longest_halt:.0f} s, wanted at most {LONGEST_HALT:.0f} s")
+
+
+def none_early(folder: Path, runtimes: Mapping[int, float]) -> int:
+    """Check the records of sigsleep and of Slurm: whoever completed has executed its run time (s, by number of the job).
+
+    Returns how many jobs completed. Raises Wrong.
+    """
+    records, _ = read_log(folder / "sigsleep.log")
+    completed = [record for record in records if record.completed]
+    for record in completed:
+        stopped = sum(one.resume_ns - one.suspend_ns for one in record.suspensions)
+        executed = min(record.executed_ns, record.end_ns - record.start_ns - stopped)
+        if executed < record.runtime_ns or record.runtime_ns < runtimes[record.id] * 1e9:
+            raise Wrong(f"job {record.id} ended after {executed / 1e9:.6f} s of {runtimes[record.id]:g} s")
+    for row in read_rows(folder / "jobs.csv"):
+        lasted = float(row["end"]) - float(row["start"]) if row["state"] == "COMPLETED" else float("inf")
+        if lasted < runtimes[int(row["id"])] - SLURMS_SECOND:
+            raise Wrong(f"job {row['id']} lasted {lasted:g} s of {runtimes[int(row['id'])]:g} s by Slurm's record")
+    return len({record.id for record in completed})
