@@ -617,21 +617,22 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 }
 
 /*
- * From 24.11.6 on slurmstepd polls for messages for 60 s at a time (common/eio.c, _poll_internal), only to close connections that
- * are left over; before, it polled without a limit. With a hundred jobs that would be two wake-ups in each second, each with a look
- * at the clock before. On the event-driven clock such a poll, which always has a pipe beside its connections, lasts LONGEST_IDLE.
+ * From 24.11.6 on slurmstepd, slurmctld and slurmscriptd (a slurmctld, too) poll for messages for 60 s at a time (common/eio.c,
+ * _poll_internal), only to close connections that are left over; before, they polled without a limit. With a hundred jobs that would
+ * be two wake-ups in each second, and many looks at the clock before each. On the event-driven clock such a poll, which always has a
+ * pipe beside its connections, lasts LONGEST_IDLE.
  */
-enum { POLL_OF_STEP = 60000 };
+enum { IDLE_POLL = 60000 };
 
-static bool is_poll_of_step(nfds_t count, int timeout)
+static bool is_idle_poll(nfds_t count, int timeout)
 {
-    return is_step && event_page && count > 1 && timeout == POLL_OF_STEP;
+    return (is_step || is_controller) && event_page && count > 1 && timeout == IDLE_POLL;
 }
 
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
     struct timespec room = timespec_of((wide)timeout * (SECOND / 1000));
-    if (!is_real() && is_poll_of_step(count, timeout)) {
+    if (!is_real() && is_idle_poll(count, timeout)) {
         room = timespec_of(LONGEST_IDLE);
         return real_ppoll(fds, count, &room, NULL);
     }
