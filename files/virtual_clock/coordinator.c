@@ -11,8 +11,9 @@
  * wait when none does. Without a driver it runs as fast as real time. This process alone writes the clock. If it is killed, time
  * stops within LEASE of real time, and the next coordinator goes on from there.
  *
- * It runs as the instance's user and trusts nothing in the page but to belong to that user. Exit codes: 0 ended by SIGTERM or
- * SIGINT, 1 failed, 2 wrong use.
+ * It runs as the instance's user and trusts nothing in the page but to belong to that user. It ignores SIGTERM, which
+ * a service manager sends to all processes at a time: those that are about to end still need the clock. Exit codes: 0 ended by SIGINT,
+ * 1 failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,8 +44,13 @@
 #define PATIENCE (20 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
 #define HISTORY_STEP (50 * MILLISECOND)
 #define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
+#define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
 #define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
-#define FORGET_AFTER (60 * SECOND)    /* real time after which the slot of a waiter that has ended is free */
+#ifndef FORGET_AFTER
+#define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
+#endif
+
+enum { POINT_SIZE = 16 }; /* of the history */
 
 static struct page *page;
 static struct runnable runnable;
@@ -114,6 +120,7 @@ static int64_t last_instant(void)
 static void note_history(int64_t calendar)
 {
     int64_t point[2] = {read_clock(CLOCK_REALTIME), calendar};
+    _Static_assert(sizeof point == POINT_SIZE, "the format is fixed");
     (void)!write(history_file, point, sizeof point);
 }
 
@@ -134,15 +141,13 @@ static struct {
 } reached[SLOTS];
 
 static int64_t held_since; /* since when a waiter has not looked at the clock, 0: none */
+static bool has_told;      /* a waiter was told in this pass of the loop, and may have registered another deadline since */
 
-/* Sends SIGALRM to the process that has locked the byte of this slot; returns false if there is none. */
-static bool send_alarm(int number)
+/* Returns the process that has locked the byte of this slot, 0: none. */
+static pid_t holder(int number)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
-    if (fcntl(page_file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0)
-        return false;
-    (void)kill(lock.l_pid, SIGALRM);
-    return true;
+    return fcntl(page_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid : 0;
 }
 
 /* Whether a process holds time with this slot. */
@@ -152,24 +157,32 @@ static bool is_locked(int number)
     return fcntl(page_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-static void free_slot(struct slot *slot, uint64_t token)
+/* The next owner's deadline is not this one's. */
+static void free_slot(struct slot *slot, uint64_t token, int64_t deadline)
 {
-    atomic_compare_exchange_strong(&slot->token, &token, 0);
+    if (slot->token == token && atomic_compare_exchange_strong(&slot->deadline, &deadline, INT64_MAX))
+        atomic_compare_exchange_strong(&slot->token, &token, 0);
 }
 
 /* Tells the waiter of a slot that its deadline is reached. */
-static void tell(struct slot *slot, int number, uint64_t token)
+static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline)
 {
-    uint32_t asleep = ASLEEP;
+    uint32_t sleeping = asleep(token);
     uint32_t kind = slot->kind;
+    pid_t process;
+    has_told = true;
     switch (kind) {
     case WAITS_ON_FUTEX:
-        if (atomic_compare_exchange_strong(&slot->wake, &asleep, TIME_IS_UP))
-            (void)syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+        /* The system call in any case: a former coordinator may have been killed before it. */
+        atomic_compare_exchange_strong(&slot->wake, &sleeping, TIME_IS_UP);
+        (void)syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
         break;
     case GETS_SIGALRM:
-        if (!send_alarm(number))
-            free_slot(slot, token);
+        process = holder(number);
+        if (process)
+            (void)kill(process, SIGALRM);
+        else
+            free_slot(slot, token, deadline);
         break;
     default:
         break;
@@ -183,7 +196,7 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
         if (is_locked(number))
             held_since = mono;
         else
-            free_slot(slot, token);
+            free_slot(slot, token, deadline);
         return;
     }
     if (reached[number].token != token || reached[number].deadline != deadline) {
@@ -194,10 +207,10 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     }
     if (!reached[number].is_told) {
         reached[number].is_told = true;
-        tell(slot, number, token);
+        tell(slot, number, token, deadline);
     }
-    if (mono - reached[number].since > FORGET_AFTER)
-        free_slot(slot, token);
+    if (mono - reached[number].since > FORGET_AFTER && (slot->kind != GETS_SIGALRM || !holder(number)))
+        free_slot(slot, token, deadline);
     if (slot->kind != LOOKS_ITSELF || reached[number].is_given_up)
         return;
     if (mono - reached[number].since > PATIENCE && !runnable.any()) { /* it is stopped, or has been killed */
@@ -222,7 +235,8 @@ static bool read_block(int block, int64_t now, int64_t mono)
         if (token == 0)
             continue;
         if (deadline > now) {
-            blocks[block].earliest = earlier(blocks[block].earliest, deadline);
+            if (deadline - now < NEVER_AFTER)
+                blocks[block].earliest = earlier(blocks[block].earliest, deadline);
             continue;
         }
         serve(slot, number, token, deadline, mono);
@@ -237,6 +251,7 @@ static int64_t serve_all(int64_t now, int64_t mono)
     static bool has_reached[BLOCKS];
     int64_t earliest = INT64_MAX;
     held_since = 0;
+    has_told = false;
     for (int block = 0; block < BLOCKS; block++) {
         if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now || has_reached[block])
             has_reached[block] = read_block(block, now, mono);
@@ -272,19 +287,19 @@ static bool has(int which)
 }
 
 /*
- * Counts wake-ups that the last jump did not foresee: of `surprises`, those that are not a waiter's look at the clock. Called when
- * nothing works, because a waiter counts its look only when it has a processor.
+ * Counts wake-ups that the last jump did not foresee, when nothing works any more: a waiter that looks itself has then counted its
+ * look, which explains its wake-up.
  */
-static void count_false_quiets(uint64_t surprises, int64_t last_jump)
+static void count_false_quiets(uint64_t surprises, uint64_t looks, int64_t *last_jump)
 {
     static uint64_t surprises_before;
     static uint64_t looks_before;
-    uint64_t looks = page->looks;
     uint64_t expected = looks - looks_before;
     uint64_t seen = surprises - surprises_before;
-    if (seen > expected) {
+    if (seen > expected && *last_jump > 0) {
         page->figures.false_quiets += (int64_t)(seen - expected);
-        page->figures.false_jumped += last_jump;
+        page->figures.false_jumped += *last_jump;
+        *last_jump = 0;
     }
     surprises_before = surprises;
     looks_before = looks;
@@ -322,9 +337,11 @@ static void coordinate(void)
     publish(last_mono, last_calendar, AT_REST);
     note_history(last_calendar);
     while (!is_ending) {
-        int64_t mono = read_clock(CLOCK_MONOTONIC);
-        int64_t now = calendar_at(mono);
         bool is_driven = has(DRIVER);
+        uint64_t surprises = runnable.surprises();
+        bool works = is_driven && runnable.any();
+        int64_t mono = read_clock(CLOCK_MONOTONIC); /* after what may take long */
+        int64_t now = calendar_at(mono);
         int64_t charged = scheduler_time();
         if (is_driven && was_driven) {
             if (page->charge) {
@@ -334,8 +351,8 @@ static void coordinate(void)
             page->figures.driven += now - last_calendar;
             page->figures.driven_real += mono - last_mono;
         }
-        uint64_t surprises = runnable.surprises();
-        bool works = runnable.any();
+        if (is_driven && clock_now.speed > CRAWL) /* somebody may have read as much: a slower clock must not show less */
+            now = page->anchors[atomic_load(&page->latch) & 1].limit;
         publish(mono, now, is_driven ? CRAWL : AT_REST);
         int64_t earliest = serve_all(now, mono);
         if (has(HOLDER))
@@ -344,20 +361,31 @@ static void coordinate(void)
             note_history(now);
             last_noted = mono;
         }
-        if (!works)
-            count_false_quiets(surprises, is_driven && was_driven ? last_jump : 0);
+        uint64_t looks = page->looks;
         last_mono = mono;
         last_calendar = now;
         was_driven = is_driven;
-        /* The deadlines are complete: what has been waiting since before they were read still waits. */
-        if (is_driven && !works && held_since == 0 && earliest != INT64_MAX && !runnable.any() && runnable.surprises() == surprises) {
-            last_jump = earliest - now;
+        if (has_told)
+            continue;
+        /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
+        bool is_quiet = !is_driven || (!works && !runnable.any() && runnable.surprises() == surprises);
+        if (!is_driven)
+            last_jump = 0;
+        if (is_quiet)
+            count_false_quiets(surprises, looks, &last_jump);
+        if (is_quiet && is_driven && held_since == 0 && earliest != INT64_MAX) {
+            /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
+            int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
+            int64_t jump = earliest - calendar_at(jumps_at);
+            if (jump <= 0)
+                continue;
+            last_jump = jump;
             page->figures.jumps++;
-            page->figures.jumped += last_jump;
-            publish(mono, earliest, CRAWL);
+            page->figures.jumped += jump;
+            publish(jumps_at, earliest, CRAWL);
             continue;
         }
-        works = works || runnable.any();
+        works = works || (is_driven && runnable.any());
         verify(works, mono);
         int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
         runnable.wait(earlier(LONGEST_WAIT, held_since ? MILLISECOND : until_deadline));
@@ -403,18 +431,25 @@ static bool map_page(void)
 int main(int argc, char **argv)
 {
     struct sigaction ends = {.sa_handler = end};
+    struct stat status;
     if (argc < 2 || argc > 3) {
         (void)fprintf(stderr, "usage: clock_coordinator FILE [TRACEPOINTS]\n");
         return 2;
     }
-    (void)sigaction(SIGTERM, &ends, NULL);
+    (void)signal(SIGTERM, SIG_IGN);
     (void)sigaction(SIGINT, &ends, NULL);
     (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     page_file = open_beside(argv[1], ".page", O_RDWR);
     if (page_file < 0 || !map_page())
         return fail("page", argv[1]);
     history_file = open_beside(argv[1], ".history", O_WRONLY | O_APPEND | O_CREAT);
-    if (history_file < 0 || flock(history_file, LOCK_EX | LOCK_NB) != 0)
+    if (history_file < 0)
+        return fail("history", argv[1]);
+    if (flock(history_file, LOCK_EX | LOCK_NB) != 0) {
+        (void)fprintf(stderr, "clock coordinator: %s: another coordinator serves this clock\n", argv[1]);
+        return 1;
+    }
+    if (fstat(history_file, &status) != 0 || ftruncate(history_file, status.st_size / POINT_SIZE * POINT_SIZE) != 0)
         return fail("history", argv[1]);
     driver_file = open_beside(argv[1], ".driver", O_RDWR | O_CREAT);
     if (driver_file < 0)

@@ -17,10 +17,14 @@ __extension__ typedef __int128 wide;
 #define SECOND INT64_C(1000000000)
 #define FIRST_LOOK (SECOND / 4000)
 
+#define FILE_TICK (SECOND / 100)     /* times of files are up to so much too early */
+#define STEP_OF_JUMPS (SECOND / 10) /* points of the history are less apart while time jumps */
+
 /* A wait without a signal or a coordinator ends after this real time, to look again. */
 #define LONGEST_SLEEP (3600 * SECOND)
 
 enum { PATH_SIZE = 4096, CONDITION_WAITERS = 1024, BUCKETS = 256, TIMERS = 64 };
+enum { KEY_RESERVED = 1 }; /* of an entry of `timers` that is being changed */
 
 struct page *event_page;
 static char page_path[PATH_SIZE];
@@ -56,6 +60,7 @@ static struct {
     void (*_Atomic fire)(uintptr_t key);
 } timers[TIMERS];
 static struct slot *_Atomic timer_slot;
+static _Atomic uint32_t timers_changed; /* a futex */
 static _Atomic bool has_timer_thread;
 
 /* The threads of the parent do not exist in a child. */
@@ -146,7 +151,7 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
             continue;
         last = (last + tried) % SLOTS;
         wait->slot = slot;
-        slot->wake = ASLEEP;
+        slot->wake = asleep(wait->token);
         slot->kind = kind;
         slot->deadline = deadline;
         note_change(slot);
@@ -214,15 +219,17 @@ void event_hold_end(void *given)
     errno = error;
 }
 
-/* Waits until `wake` is not 0, for LONGEST_SLEEP at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */
-static int sleep_on(_Atomic uint32_t *wake, int64_t longest)
+/* Waits while `wake` has this value, for `longest` at most. Returns 0 or EINTR. A cancellation point, as the waits it stands for. */
+static int sleep_on(_Atomic uint32_t *wake, uint32_t value, int64_t longest)
 {
     struct timespec limit = timespec_of_ns(longest);
+    int kept = errno;
     int type;
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    long result = syscall(SYS_futex, wake, FUTEX_WAIT, ASLEEP, &limit, NULL, 0);
+    long result = syscall(SYS_futex, wake, FUTEX_WAIT, value, &limit, NULL, 0);
     int error = result < 0 ? errno : 0;
     pthread_setcanceltype(type, NULL);
+    errno = kept;
     return error == EINTR ? EINTR : 0;
 }
 
@@ -236,12 +243,17 @@ struct sleep {
 
 static void sleep_until_deadline(struct sleep *sleep)
 {
-    struct slot *slot = sleep->wait.slot;
-    _Atomic uint32_t *wake = slot ? &slot->wake : &nobody_wakes;
-    /* A wake-up before the deadline was meant for the slot's former owner. The order matters: time is set before `wake`. */
-    while (atomic_exchange(wake, ASLEEP), event_now() < sleep->wait.deadline && !sleep->error)
-        sleep->error = sleep_on(wake, slot ? LONGEST_SLEEP : LONGEST_LOOK);
-    if (event_now() >= sleep->wait.deadline)
+    const struct event_wait *wait = &sleep->wait;
+    /* A signal may have been meant for the slot's former owner. The order matters: time is set before `wake`. */
+    while (!sleep->error) {
+        if (wait->slot && wait->slot->token == wait->token)
+            atomic_exchange(&wait->slot->wake, asleep(wait->token));
+        if (event_now() >= wait->deadline)
+            return;
+        sleep->error = wait->slot ? sleep_on(&wait->slot->wake, asleep(wait->token), LONGEST_SLEEP)
+                                  : sleep_on(&nobody_wakes, ASLEEP, LONGEST_LOOK);
+    }
+    if (event_now() >= wait->deadline)
         sleep->error = 0;
 }
 
@@ -260,7 +272,8 @@ int event_sleep(int64_t deadline)
 /*
  * A timed wait does not use the condition variable but a slot, which both the coordinator and a signal for the condition can end.
  * The waiter is listed before it unlocks the mutex, so no signal is lost. A signal ends all timed waits for its condition, and one
- * wait without a limit: more than needed, which callers have to expect (pthread_cond_timedwait(3)).
+ * wait without a limit: more than needed, which callers have to expect (pthread_cond_timedwait(3)), and a waiter that is cancelled
+ * takes no signal from another one.
  */
 struct condition_wait {
     struct event_wait wait;
@@ -306,23 +319,21 @@ static void enter_list(struct condition_wait *waiter)
 static void end_cancelled(void *given)
 {
     struct condition_wait *waiter = given;
-    bool is_signalled = waiter->wait.slot && waiter->wait.slot->wake == SIGNALLED;
     leave_list(waiter);
     event_end(&waiter->wait);
     pthread_mutex_lock(waiter->mutex);
-    if (is_signalled) /* a cancelled thread must not consume a signal */
-        pthread_cond_signal(waiter->condition);
 }
 
 static void wait_for_signal(struct condition_wait *waiter)
 {
     if (waiter->entry < 0) { /* no signal finds this waiter: it looks again soon */
-        sleep_on(&nobody_wakes, LONGEST_LOOK);
+        sleep_on(&nobody_wakes, ASLEEP, LONGEST_LOOK);
         return;
     }
+    const uint32_t value = asleep(waiter->wait.token);
     _Atomic uint32_t *wake = &waiter->wait.slot->wake;
-    while (atomic_load(wake) == ASLEEP && event_now() < waiter->wait.deadline)
-        sleep_on(wake, LONGEST_SLEEP);
+    while (atomic_load(wake) == value && event_now() < waiter->wait.deadline)
+        sleep_on(wake, value, LONGEST_SLEEP);
     waiter->is_signalled = atomic_load(wake) == SIGNALLED;
 }
 
@@ -348,8 +359,8 @@ int event_wait_on(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t dea
 
 static void wake_up(struct slot *slot)
 {
-    uint32_t asleep = ASLEEP;
-    if (atomic_compare_exchange_strong(&slot->wake, &asleep, SIGNALLED))
+    uint32_t value = slot->wake;
+    if (value & ASLEEP && atomic_compare_exchange_strong(&slot->wake, &value, SIGNALLED))
         syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
@@ -366,18 +377,29 @@ void event_signal(pthread_cond_t *condition)
 
 /* ---- timers ---- */
 
+/* As in the kernel, a timer that is late does not make up for the times that it has missed. */
+static int64_t following_deadline(int64_t deadline, int64_t interval)
+{
+    int64_t now = event_now();
+    if (interval == 0 || interval > INT64_MAX / 2 - deadline / 2)
+        return 0;
+    return deadline + interval * (1 + (now - deadline) / interval);
+}
+
+/* Returns the next deadline; INT64_MAX: there is none. */
 static int64_t fire_timers(void)
 {
     int64_t next = INT64_MAX;
     for (int i = 0; i < TIMERS; i++) {
         int64_t deadline = timers[i].deadline;
-        if (timers[i].key <= 1)
+        if (timers[i].key <= KEY_RESERVED)
             continue;
         if (deadline != 0 && deadline <= event_now()) {
-            int64_t interval = timers[i].interval;
-            int64_t following = interval ? deadline + interval : 0;
+            int64_t following = following_deadline(deadline, timers[i].interval);
+            uintptr_t key = timers[i].key;
+            void (*fire)(uintptr_t) = timers[i].fire;
             if (atomic_compare_exchange_strong(&timers[i].deadline, &deadline, following))
-                timers[i].fire(timers[i].key);
+                fire(key);
             deadline = timers[i].deadline;
         }
         if (deadline != 0 && deadline < next)
@@ -386,22 +408,33 @@ static int64_t fire_timers(void)
     return next;
 }
 
+/*
+ * The thread has a slot only while there is a deadline: a process that ends cannot free it. While it has none, and no room for one,
+ * it waits for `timers_changed`.
+ */
 static void *run_timers(void *unused)
 {
-    struct event_wait wait;
+    struct event_wait wait = {.slot = NULL};
     (void)unused;
-    event_begin(&wait, INT64_MAX, WAITS_ON_FUTEX);
-    timer_slot = wait.slot;
     for (;;) {
-        if (wait.slot)
-            atomic_exchange(&wait.slot->wake, ASLEEP);
+        atomic_store(&timers_changed, ASLEEP);
+        if (wait.slot && wait.slot->token == wait.token)
+            atomic_store(&wait.slot->wake, asleep(wait.token));
         int64_t next = fire_timers();
-        if (wait.slot && next != wait.slot->deadline) {
-            wait.slot->deadline = next;
-            note_change(wait.slot);
+        if (wait.slot && (next != wait.deadline || wait.slot->token != wait.token)) {
+            timer_slot = NULL;
+            event_end(&wait);
         }
-        if (event_now() < next)
-            sleep_on(wait.slot ? &wait.slot->wake : &nobody_wakes, wait.slot ? LONGEST_SLEEP : LONGEST_LOOK);
+        if (!wait.slot && next != INT64_MAX) {
+            event_begin(&wait, next, WAITS_ON_FUTEX);
+            timer_slot = wait.slot;
+        }
+        if (event_now() >= next || atomic_load(&timers_changed) != ASLEEP)
+            continue;
+        if (wait.slot)
+            sleep_on(&wait.slot->wake, asleep(wait.token), LONGEST_SLEEP);
+        else
+            sleep_on(&timers_changed, ASLEEP, next == INT64_MAX ? LONGEST_SLEEP : LONGEST_LOOK);
     }
     return NULL;
 }
@@ -422,31 +455,42 @@ static bool start_timer_thread(void)
     return is_started;
 }
 
+/* Takes an entry with this key, or if it is `any`, with any timer that has ended; returns false if it has changed meanwhile. */
+static bool reserve_timer(int entry, uintptr_t key, bool any)
+{
+    uintptr_t before = timers[entry].key;
+    if (any ? before == KEY_RESERVED || (before != 0 && timers[entry].deadline != 0) : before != key)
+        return false;
+    return atomic_compare_exchange_strong(&timers[entry].key, &before, KEY_RESERVED);
+}
+
 bool event_timer(uintptr_t key, int64_t deadline, int64_t interval, void (*fire)(uintptr_t key))
 {
     int entry = -1;
     for (int i = 0; i < TIMERS && entry < 0; i++)
-        if (timers[i].key == key)
+        if (reserve_timer(i, key, false))
             entry = i;
     if (entry < 0 && deadline == 0)
         return true;
-    for (int i = 0; i < TIMERS && entry < 0; i++) {
-        uintptr_t none = 0;
-        if (timers[i].key == 0 && atomic_compare_exchange_strong(&timers[i].key, &none, 1))
+    for (int i = 0; i < TIMERS && entry < 0; i++)
+        if (reserve_timer(i, key, true))
             entry = i;
-    }
-    if (entry < 0 || !start_timer_thread())
+    if (entry < 0)
         return false;
+    if (!start_timer_thread()) {
+        timers[entry].key = 0;
+        return false;
+    }
     timers[entry].deadline = 0;
     timers[entry].interval = interval;
     timers[entry].fire = fire;
     timers[entry].deadline = deadline;
     timers[entry].key = deadline ? key : 0;
+    atomic_store(&timers_changed, SIGNALLED);
+    syscall(SYS_futex, &timers_changed, FUTEX_WAKE, 1, NULL, NULL, 0);
     struct slot *slot = timer_slot;
-    if (slot) {
-        slot->wake = SIGNALLED;
-        syscall(SYS_futex, &slot->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
-    }
+    if (slot)
+        wake_up(slot);
     return true;
 }
 
@@ -485,6 +529,7 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
     off_t above = history < 0 ? 0 : lseek(history, 0, SEEK_END) / (off_t)sizeof before;
     off_t count = above;
     off_t first = 0;
+    real += FILE_TICK;
     while (first < above) { /* the first point after `real` */
         off_t middle = first + (above - first) / 2;
         if (point_at(history, middle).real > real)
@@ -498,10 +543,14 @@ int64_t event_instant_of(int64_t real, int64_t anchor_real, int64_t anchor_virtu
         after = point_at(history, first);
     if (history >= 0)
         close(history);
-    /* Between two points time has mostly jumped; which files were written before a jump is not known, so none is dated too early. */
+    /*
+     * Between two points of a clock with a driver time has mostly jumped. It is not known which files were written before a jump, so
+     * none is dated too early. Without a driver points are further apart, and time is as fast as real time.
+     */
     if (first == count)
         after = (struct point){real_ns(CLOCK_REALTIME), now};
-    int64_t found = after.virtual - (after.real - real);
+    int64_t since = after.real - real;
+    int64_t found = after.virtual - (since > STEP_OF_JUMPS ? since - STEP_OF_JUMPS : 0);
     if (found < before.virtual)
         found = before.virtual;
     return found < now ? found : now;

@@ -23,8 +23,17 @@ enum {
 /* Not a wait: time does not jump while a process has a lock of an open file description (F_OFD_SETLK) on byte SLOT of the file. */
 enum { HOLDS_TIME = 4 };
 
-/* Values of `wake`. */
-enum { ASLEEP = 0, TIME_IS_UP = 1, SIGNALLED = 2 };
+/*
+ * Values of `wake`. While its owner sleeps it is `asleep(token)`, so that an owner that was stopped for so long that its slot has
+ * another one does not sleep on, and is not woken up instead of the other one.
+ */
+enum { TIME_IS_UP = 1, SIGNALLED = 2 };
+#define ASLEEP UINT32_C(0x80000000)
+
+static inline uint32_t asleep(uint64_t token)
+{
+    return (uint32_t)token | ASLEEP;
+}
 
 #define LONGEST_LOOK (8 * INT64_C(1000000))
 

@@ -82,9 +82,8 @@ int __fxstatat(int version, int directory, const char *path, struct stat *status
 #define REPLACED(X)                                                                                                            \
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
-    X(pthread_cond_signal) X(pthread_cond_broadcast)                                                                           \
-    X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer) X(timer_settime) X(timer_gettime) X(fstatat) X(__fxstatat)     \
-    X(sysinfo)
+    X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer)               \
+    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo)
 
 #define DECLARE(name) static __typeof__(name) *real_##name;
 REPLACED(DECLARE)
@@ -396,6 +395,7 @@ __attribute__((constructor)) static void set_up(void)
     RESOLVE_VERSION(pthread_cond_timedwait, "GLIBC_2.3.2");
     RESOLVE_VERSION(timer_settime, "GLIBC_2.3.3");
     RESOLVE_VERSION(timer_gettime, "GLIBC_2.3.3");
+    RESOLVE_VERSION(timer_delete, "GLIBC_2.3.3");
     read_clock();
     RESOLVE_VERSION(pthread_cond_signal, "GLIBC_2.3.2");
     RESOLVE_VERSION(pthread_cond_broadcast, "GLIBC_2.3.2");
@@ -477,11 +477,17 @@ EXPORT int sysinfo(struct sysinfo *info)
 
 /* ---- sleeping ---- */
 
+/* Other clocks can only be read. */
+static bool is_for_sleeping(clockid_t clock)
+{
+    return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || clock == CLOCK_TAI;
+}
+
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left)
 {
     if (is_real() || kind_of(clock) == OTHER || !is_valid(wanted))
         return real_clock_nanosleep(clock, flags, wanted, left);
-    if (event_page) {
+    if (event_page && is_for_sleeping(clock)) {
         bool is_instant = flags & TIMER_ABSTIME;
         int64_t deadline = is_instant ? event_deadline_on(clock, wanted) : event_deadline_in(nanoseconds(*wanted));
         int error = event_sleep(deadline);
@@ -892,9 +898,9 @@ static bool is_valid_timeval(struct timeval time)
  * On the event-driven clock no timer of the kernel knows when it ends. A thread waits for the deadlines (event_timer), and then lets
  * the kernel's timer end at once, which signals as the program has asked for.
  */
-enum { KEY_OF_ITIMER = 2 }; /* keys of other timers are their ids with the topmost bit set */
-#define KEY_OF(timer) ((uintptr_t)(timer) | (UINTPTR_MAX - UINTPTR_MAX / 2))
-#define TIMER_OF(key) ((timer_t)((key) & (UINTPTR_MAX / 2)))
+enum { KEY_OF_ITIMER = 2, FIRST_KEY = 3 }; /* ids of timers are small numbers, or half an address with the topmost bit set */
+#define KEY_OF(timer) ((uintptr_t)(timer) + FIRST_KEY)
+#define TIMER_OF(key) ((timer_t)((key) - FIRST_KEY))
 
 /* They return when the kernel's timer has ended: in between nothing would work, and time could jump. */
 static void fire_itimer(uintptr_t key)
@@ -936,9 +942,9 @@ static int set_event_timer(uintptr_t key, wide value, int64_t deadline, wide int
 static int set_event_itimer(const struct itimerval *new, struct itimerval *old)
 {
     struct itimerval before = event_itimer_value();
-    wide value = new ? nanoseconds_of(new->it_value) : 0;
+    wide value = new ? nanoseconds_of(new->it_value) : 0; /* null stops the timer */
     wide interval = new ? nanoseconds_of(new->it_interval) : 0;
-    int result = new ? set_event_timer(KEY_OF_ITIMER, value, event_deadline_in(value), interval, fire_itimer) : 0;
+    int result = set_event_timer(KEY_OF_ITIMER, value, event_deadline_in(value), interval, fire_itimer);
     if (result == 0 && old)
         *old = before;
     return result;
@@ -964,13 +970,9 @@ EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict ne
 EXPORT int getitimer(__itimer_which_t which, struct itimerval *value)
 {
     bool is_scaled = !is_real() && which == ITIMER_REAL;
-    if (is_scaled && event_page) {
-        *value = event_itimer_value();
-        return 0;
-    }
     int result = real_getitimer(which, value);
     if (result == 0 && is_scaled)
-        *value = virtual_timer(*value);
+        *value = event_page ? event_itimer_value() : virtual_timer(*value);
     return result;
 }
 
@@ -1027,14 +1029,23 @@ EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
     return result;
 }
 
+EXPORT int timer_delete(timer_t timer)
+{
+    if (!is_real() && event_page)
+        (void)event_timer(KEY_OF(timer), 0, 0, fire_timer);
+    return real_timer_delete(timer);
+}
+
 /* ---- times of files, which Slurm compares with its clock ---- */
 
 /* Times before the anchor keep their real distance to it. */
 static struct timespec file_time(struct timespec real)
 {
     wide since = nanoseconds(real) - clocks.calendar.real;
-    if (event_page && since >= 0)
-        return timespec_of(event_instant_of((int64_t)nanoseconds(real), clocks.calendar.real, clocks.calendar.virtual));
+    if (event_page && since >= 0) {
+        wide known = nanoseconds(real) < INT64_MAX / 2 ? nanoseconds(real) : INT64_MAX / 2;
+        return timespec_of(event_instant_of((int64_t)known, clocks.calendar.real, clocks.calendar.virtual));
+    }
     return timespec_of(clocks.calendar.virtual + (since < 0 ? since : virtual_length(since)));
 }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from slurm_mirage.clock.clock import Clock
 
 from .clocked import HERE, SOURCE, Builds, Under
+from .event_instance import BPF, SCAN, EventBuilds, Instance, reserve_user
 
 
 def _compile(source: str, result: Path, *flags: str | Path) -> Path:
@@ -57,3 +60,68 @@ def under(builds: Builds, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         return Under(clock, file, builds)
 
     return make
+
+
+# ---- the event-driven clock ----
+
+
+@pytest.fixture(scope="session")
+def event_builds(builds: Builds) -> Iterator[EventBuilds]:
+    """The library and the coordinator with run-time checks, and programs, where any user can read them."""
+    if os.geteuid() != 0:
+        pytest.skip("skipped: only root can run an instance as a user without other processes")
+    if shutil.which("setpriv") is None:
+        pytest.skip("skipped: setpriv is missing")
+    folder = Path(tempfile.mkdtemp(prefix="slurm-mirage-event-"))
+    folder.chmod(0o755)
+    build = ("make", "-sC", str(SOURCE))
+    coordinator = folder / "clock_coordinator-sanitize"
+    subprocess.run([*build, f"OUT={folder}", "CPPFLAGS=-DFORGET_AFTER=100000000", str(coordinator)], check=True)
+    forgetful = coordinator.rename(folder / "forgetful")
+    yield EventBuilds(
+        library=Path(shutil.copy(builds.library, folder)),
+        coordinator=Path(shutil.copy(builds.library.with_name(coordinator.name), folder)),
+        forgetful=forgetful,
+        probe=Path(shutil.copy(builds.probe, folder)),
+        event_probe=_compile("event_probe.c", folder / "event_probe", "-pthread", "-lrt", "-ldl"),
+    )
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def event_user(event_builds: EventBuilds) -> Iterator[int]:
+    """A user without other processes, for one instance at a time."""
+    user, reservation = reserve_user()
+    yield user
+    reservation.close()
+
+
+def _instance(builds: EventBuilds, user: int, mode: str) -> Instance:
+    folder = Path(tempfile.mkdtemp(dir=builds.library.parent))
+    folder.chmod(0o755)
+    return Instance(folder, builds, user, mode)
+
+
+@pytest.fixture(params=[BPF, SCAN])
+def instance(event_builds: EventBuilds, event_user: int, request: pytest.FixtureRequest) -> Iterator[Instance]:
+    """An instance whose coordinator runs, without a driver; with both ways to know which threads work."""
+    one = _instance(event_builds, event_user, request.param)
+    one.start_coordinator()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bpf_instance(event_builds: EventBuilds, event_user: int) -> Iterator[Instance]:
+    """As `instance`, by BPF only: for what scans of /proc do not see, or what does not depend on it."""
+    one = _instance(event_builds, event_user, BPF)
+    one.start_coordinator()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def driven(instance: Instance) -> Instance:
+    """An instance with a driver: its time jumps."""
+    instance.drive()
+    return instance

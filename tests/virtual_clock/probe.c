@@ -6,6 +6,7 @@
  *   probe wait NAME NS         wait for a length or, if its name has a colon, until an instant so far ahead
  *   probe named THREAD NAME NS the same, of a thread that has a name; twice, as what it knows of itself is kept
  *   probe interrupt NAME NS    the same, interrupted by a signal after 50 ms
+ *   probe signalled NAME NS    the same, interrupted by a signal after 100 s of the virtual clock
  *   probe until NS             sleep until an instant of CLOCK_REALTIME
  *   probe timers NS            what timers say is left, soon after they were set
  *   probe ready NS             select, of a file that is ready
@@ -387,13 +388,21 @@ static void *send_later(void *thread)
     return NULL;
 }
 
-static void interrupt(const struct wait *wait, long long length)
+static void *send_on_virtual_clock(void *thread)
+{
+    struct timespec pause = {.tv_sec = 100};
+    nanosleep(&pause, NULL);
+    pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+static void interrupt(const struct wait *wait, long long length, void *(*send)(void *))
 {
     struct sigaction action = {.sa_handler = on_signal};
     pthread_t self = pthread_self();
     pthread_t sender;
     sigaction(SIGUSR1, &action, NULL);
-    pthread_create(&sender, NULL, send_later, &self);
+    pthread_create(&sender, NULL, send, &self);
     wait_for(wait, length);
     pthread_join(sender, NULL);
 }
@@ -690,7 +699,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "named") == 0)
         named(argv[2], find(argv[3]), value);
     else if (strcmp(what, "interrupt") == 0)
-        interrupt(find(argv[2]), value);
+        interrupt(find(argv[2]), value, send_later);
+    else if (strcmp(what, "signalled") == 0)
+        interrupt(find(argv[2]), value, send_on_virtual_clock);
     else if (strcmp(what, "until") == 0)
         until(value);
     else if (strcmp(what, "timers") == 0)

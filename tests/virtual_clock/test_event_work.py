@@ -1,0 +1,263 @@
+"""The event-driven clock waits for work, and for nothing else; what it overlooks is counted."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+import pytest
+
+from .clocked import PATIENCE, SECOND, lines
+from .event_instance import CRAWL, PYTHON, Instance, wait_until
+from .test_event_coordinator import is_asleep
+from .test_event_waits import copy_of_probe
+from .test_waits import only
+
+MILLISECOND = SECOND // 1000
+TICK = MILLISECOND  # virtual ns that a measurement from outside may be wrong by
+
+SERVER = """
+import socket, threading, time
+server = socket.create_server(("127.0.0.1", 0))
+def serve():
+    for _ in range(5):
+        one, _ = server.accept()
+        one.recv(100)
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+        one.sendall(b"done")
+        one.close()
+threading.Thread(target=serve).start()
+before = time.time_ns()
+for _ in range(5):
+    client = socket.create_connection(server.getsockname())
+    client.settimeout(10)
+    client.sendall(b"go")
+    assert client.recv(100) == b"done"
+    client.close()
+print(time.time_ns() - before)
+"""
+FSYNC = """
+import os, time
+before = time.time_ns()
+with open("file", "wb") as file:
+    for _ in range(10):
+        file.write(bytes(1 << 20))
+        file.flush()
+        os.fsync(file.fileno())
+print(time.time_ns() - before)
+"""
+PIPES = "b=$(date +%s%N); head -c 20000000 /dev/zero | tr '\\0' x | gzip -1 | wc -c > /dev/null; e=$(date +%s%N); echo $((e - b))"
+
+
+@pytest.mark.parametrize("way", ["processor", "fsync", "request", "pipes"])
+def test_work_takes_a_twentieth_of_its_time(driven: Instance, way: str) -> None:
+    """While another process sleeps: work that is overlooked lets time jump to its deadline."""
+    command = {
+        "processor": (driven.builds.event_probe, "burn", 100 * MILLISECOND),
+        "fsync": (PYTHON, "-c", FSYNC),
+        "request": (PYTHON, "-c", SERVER),
+        "pipes": ("bash", "-c", PIPES),
+    }[way]
+    began = time.monotonic_ns()
+    output = driven.run("bash", "-c", 'sleep 1000000 > /dev/null 2>&1 & "$@"', "bash", *map(str, command))
+    took = only(lines(output))["virtual"] if way == "processor" else int(output)
+    assert 0 < took <= (time.monotonic_ns() - began) // CRAWL
+
+
+def test_a_program_that_waits_by_reading_the_time_ends(driven: Instance) -> None:
+    spun = only(driven.event_probe("spin", 20 * MILLISECOND))
+    assert spun["virtual"] >= 20 * MILLISECOND
+    assert spun["real"] >= 20 * MILLISECOND * (CRAWL - 1)
+
+
+# ---- killed and stopped programs ----
+
+
+def test_killed_waiters_hold_nothing_up(driven: Instance) -> None:
+    """Killed at any instant of their start and their waits."""
+    waits = ("sleep 1000", "read -t 1000 < <(sleep 2000)", "timeout 1000 sleep 3000")
+    for number in range(30):
+        process = driven.start("bash", "-c", waits[number % 3], start_new_session=True)
+        time.sleep(0.002 * number)
+        os.killpg(process.pid, SIGKILL)
+        process.communicate()
+    virtual, real = driven.timed("sleep", "10000")
+    assert 10_000 * SECOND <= virtual < 10_060 * SECOND
+    assert real < 60
+
+
+def test_slots_of_killed_waiters_are_free_again(bpf_instance: Instance) -> None:
+    """Some time after their deadlines; the coordinator of this test waits for a shorter time."""
+    bpf_instance.kill_coordinator()
+    for name in ("nanosleep", "poll", "pthread_cond_timedwait:realtime", "setitimer"):
+        bpf_instance.start(bpf_instance.builds.probe, "wait", name, 1000 * SECOND)
+    bpf_instance.await_slots(4)
+    bpf_instance.end_programs()
+    bpf_instance.start_coordinator(bpf_instance.builds.forgetful)
+    bpf_instance.drive()
+    bpf_instance.run("sleep", "2000")
+    wait_until(lambda: bpf_instance.slots() == [], "free slots")
+    assert bpf_instance.figures()["given_up"] == 1  # the poll
+
+
+def test_a_stopped_waiter_keeps_its_slot_or_ends_without(bpf_instance: Instance) -> None:
+    """Its slot is taken for one of a killed process: when it continues, it ends, and takes no other's slot."""
+    bpf_instance.kill_coordinator()
+    stopped = [bpf_instance.start(bpf_instance.builds.probe, "wait", name, 1000 * SECOND) for name in ("nanosleep", "poll")]
+    ticking = bpf_instance.start(bpf_instance.builds.event_probe, "ticks", "setitimer", "3", 1000 * SECOND)
+    bpf_instance.await_slots(3)
+    for process in (*stopped, ticking):
+        wait_until(lambda pid=process.pid: is_asleep(pid), "its wait")  # type: ignore[misc]
+        process.send_signal(SIGSTOP)
+    bpf_instance.start_coordinator(bpf_instance.builds.forgetful)
+    bpf_instance.drive()
+    bpf_instance.run("sleep", "2000")
+    wait_until(lambda: bpf_instance.slots() == [], "free slots")
+    others = [bpf_instance.start("sleep", "5000") for _ in range(3)]
+    bpf_instance.drive(False)
+    for process in (*stopped, ticking):
+        process.send_signal(SIGCONT)
+    time.sleep(0.1)
+    bpf_instance.drive()
+    for process in (*stopped, ticking, *others):
+        bpf_instance.finish(process)
+
+
+@pytest.mark.parametrize("name", ["slurmtest", "another"])
+def test_a_stopped_thread_holds_time_up_if_it_is_slurms(driven: Instance, name: str) -> None:
+    path = driven.folder / name
+    path.write_bytes(Path("/usr/bin/sleep").read_bytes())
+    path.chmod(0o755)
+    driven.drive(False)
+    stopped = driven.start(path, "1000000")
+    driven.await_slots(1)
+    stopped.send_signal(SIGSTOP)
+    wait_until(lambda: Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "its stop")
+    driven.drive()
+    sleeper = driven.start("sleep", "1000")
+    if name == "slurmtest":
+        time.sleep(0.5)
+        assert sleeper.poll() is None
+        stopped.send_signal(SIGCONT)
+    assert sleeper.wait(timeout=PATIENCE) == 0
+    stopped.send_signal(SIGCONT)
+    assert stopped.wait(timeout=PATIENCE) == 0
+
+
+# ---- processes ----
+
+
+def test_children_wait_exactly(driven: Instance) -> None:
+    """After fork, vfork and exec (subprocess), and posix_spawn; while a thread of the parent waits."""
+    code = """
+import os, subprocess, sys, threading, time
+threading.Thread(target=time.sleep, args=(5000,)).start()
+before = time.time_ns()
+if os.fork() == 0:
+    time.sleep(100)
+    os._exit(0)
+os.wait()
+subprocess.run(["sleep", "100"], check=True)
+os.waitpid(os.posix_spawn("/usr/bin/sleep", ["sleep", "100"], os.environ), 0)
+os.system("exec sleep 100")
+print(time.time_ns() - before)
+"""
+    assert 400 * SECOND <= int(driven.python(code)) < 401 * SECOND
+    assert driven.slots() == []
+
+
+def test_forks_and_cancelled_threads_in_the_middle_of_calls(bpf_instance: Instance) -> None:
+    bpf_instance.drive()
+    bpf_instance.probe("fork", 50)
+    bpf_instance.probe("cancel", 100)
+    assert 60 * SECOND <= bpf_instance.timed("sleep", "60")[0] < 62 * SECOND
+
+
+# ---- what is charged ----
+
+
+@pytest.mark.parametrize("charge", [0, 1])
+def test_the_schedulers_processor_time(driven: Instance, charge: int) -> None:
+    """It passes on the clock when asked, and only that of a program with the name slurmctld."""
+    driven.page[260] = charge
+    busy = only(driven.event_probe("burn", 100 * MILLISECOND))
+    assert busy["virtual"] < busy["real"] // CRAWL + TICK
+    assert driven.figures()["charged_ns"] == 0
+    busy = only(lines(driven.run(copy_of_probe(driven, "slurmctld"), "burn", str(100 * MILLISECOND))))
+    charged = driven.figures()["charged_ns"]
+    if charge:
+        assert 80 * MILLISECOND <= charged <= busy["used"] + 50 * MILLISECOND
+        assert busy["virtual"] >= 80 * MILLISECOND
+    else:
+        assert charged == 0
+        assert busy["virtual"] < busy["real"] // CRAWL + TICK
+
+
+# ---- false quiets ----
+
+
+def test_false_quiets(bpf_instance: Instance) -> None:
+    """What wakes an instance up that is at rest, but was not waited for by a deadline, is counted: not so those of observers."""
+    bpf_instance.drive()
+    probe = bpf_instance.builds.event_probe
+    for command, expected in (
+        (("real", "probe", 50 * MILLISECOND), True),
+        (("kernel_timer", 50 * MILLISECOND), True),
+        (("real", "mirage-observer", 50 * MILLISECOND), False),
+    ):
+        other = bpf_instance.start("sleep", "1000")
+        before = bpf_instance.figures()
+        bpf_instance.run(probe, *map(str, command))
+        bpf_instance.finish(other)
+        time.sleep(0.05)
+        after = bpf_instance.figures()
+        assert (after["false_quiets"] - before["false_quiets"] >= 1) == expected, (command, before, after)
+        assert (after["false_quiet_ns"] > before["false_quiet_ns"]) == expected, command
+
+
+def test_looks_of_waiters_are_no_false_quiets(bpf_instance: Instance) -> None:
+    """A poll looks at the clock by a timer of the kernel. (A program that is started from outside is a false quiet.)"""
+    bpf_instance.drive()
+    poll = f"{bpf_instance.builds.probe} wait poll 3600000000000 > /dev/null"
+    bpf_instance.run("bash", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {poll}; read -t 100 < <(sleep 300); done; wait")
+    assert bpf_instance.page[104] > 0
+    assert bpf_instance.figures()["false_quiets"] == 0
+
+
+# ---- times of files ----
+
+
+def test_times_of_files_follow_the_history(driven: Instance) -> None:
+    """A file is not older than the time noted when it was written, and not younger than the time noted afterwards."""
+    code = """
+import os, time
+notes = []
+for number in range(12):
+    before = time.time_ns()
+    open(f"f{number}", "w").close()
+    notes.append((before, time.time_ns()))
+    time.sleep(1000)
+for number, (before, after) in enumerate(notes):
+    print(os.stat(f"f{number}").st_mtime_ns - before, after - os.stat(f"f{number}").st_mtime_ns)
+"""
+    for line in driven.python(code).splitlines():
+        young, old = map(int, line.split())
+        assert young >= 0
+        assert old >= -13_000 * SECOND  # within the points of the history
+
+
+def test_a_file_from_before_the_clock_and_one_of_now(driven: Instance) -> None:
+    old = driven.folder / "old"
+    old.touch()
+    os.utime(old, ns=(10**18, 10**18))
+    code = (
+        "import os, time; print(os.stat('old').st_mtime_ns); open('new', 'w').close(); "
+        "print(os.stat('new').st_mtime_ns - time.time_ns())"
+    )
+    first, second = map(int, driven.python(code).split())
+    assert first == 10**18
+    assert -SECOND <= second <= 0
