@@ -803,7 +803,7 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mu
 {
     if (is_real() || !is_valid(deadline))
         return real_pthread_cond_clockwait(condition, mutex, clock, deadline);
-    if (event_page && kind_of(clock) != OTHER)
+    if (event_page && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC)) /* the C library refuses all others */
         return event_wait_on(condition, mutex, event_deadline_on(clock, deadline));
     struct timespec real = real_deadline(clock, deadline);
     return real_pthread_cond_clockwait(condition, mutex, clock, &real);

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
 
 import pytest
 from conftest import PATIENCE, Job, wait_until
@@ -65,12 +65,12 @@ class Kept:
 
     def close(self) -> None:
         self.driver.close()
-        self.coordinator.send_signal(SIGINT)
+        self.coordinator.terminate()
         assert self.coordinator.wait(PATIENCE) == 0
         self.clock.close()
 
     def drive(self) -> None:
-        """Lock the driver's file: from now on time jumps."""
+        """Lock the first byte of the driver's file: from now on time jumps."""
         fcntl.lockf(self.driver, fcntl.LOCK_EX, 1)
 
     def figure(self, offset: int) -> int:
