@@ -101,6 +101,7 @@ static struct {
 static atomic_bool is_ready; /* `clocks` and the pointers above are initialised */
 
 static bool is_controller; /* this program is slurmctld */
+static bool is_step;       /* slurmstepd */
 
 /* Set while this thread is inside libmunge, or has asked for real time. */
 static _Thread_local bool in_real_time __attribute__((tls_model("initial-exec")));
@@ -403,6 +404,7 @@ __attribute__((constructor)) static void set_up(void)
     if (trouble)
         die(getenv(VARIABLE), trouble);
     is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
+    is_step = strcmp(program_invocation_short_name, "slurmstepd") == 0;
     if (event_page && is_controller)
         event_page->scheduler = (int32_t)getpid();
     atomic_store_explicit(&is_ready, true, memory_order_release);
@@ -528,14 +530,46 @@ static bool is_nap_of_controller(useconds_t microseconds)
     return is_controller && event_page && microseconds == NAP && gettid() == getpid();
 }
 
+/*
+ * Every slurmstepd has a thread that wakes up each second to check for samples (common/slurm_acct_gather_profile.c, _timer_thread).
+ * With a hundred jobs and a speed of 500, that makes 50,000 wake-ups per second, too many for a small host, and sleeping jobs need
+ * no samples. So this thread waits for a second of real time. The end of the thread is signalled, so it is not delayed. Before 17.11
+ * it sleeps and is cancelled in the end.
+ */
+static bool is_sampler(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static _Thread_local char known __attribute__((tls_model("initial-exec")));
+    if (known == UNKNOWN) {
+        char name[16] = "";
+        prctl(PR_GET_NAME, name);
+        known = strcmp(name, "acctg_prof") == 0 ? YES : NO;
+    }
+    return known == YES;
+}
+
+/* Real time between wake-ups without a purpose on the event-driven clock, where they would hold time up. */
+#define LONGEST_IDLE ((wide)3600 * SECOND)
+
+static int sleep_of_sampler(wide length)
+{
+    wide real = event_page ? LONGEST_IDLE : real_length(length);
+    struct timespec wanted = timespec_of(real < SECOND ? SECOND : real);
+    errno = real_clock_nanosleep(CLOCK_MONOTONIC, 0, &wanted, NULL);
+    return errno ? -1 : 0;
+}
+
 EXPORT int usleep(useconds_t microseconds)
 {
     static int naps; /* of one thread */
-    if (!is_real() && is_nap_of_controller(microseconds)) {
+    bool real = is_real();
+    if (!real && is_nap_of_controller(microseconds)) {
         if (++naps % NAPS != 0)
             return 0;
         microseconds = NAPS * NAP;
     }
+    if (!real && __builtin_expect(is_sampler(), 0))
+        return sleep_of_sampler((wide)microseconds * 1000);
     struct timespec wanted = timespec_of((wide)microseconds * 1000);
     return nanosleep(&wanted, NULL);
 }
@@ -588,9 +622,26 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
     return real_ppoll(fds, count, is_real() ? timeout : real_timeout(timeout, &room), mask);
 }
 
+/*
+ * From 24.11.6 on slurmstepd, slurmctld and slurmscriptd (a slurmctld, too) poll for messages for 60 s at a time (common/eio.c,
+ * _poll_internal), only to close connections that are left over; before, they polled without a limit. With a hundred jobs that would
+ * be two wake-ups in each second, and many looks at the clock before each. On the event-driven clock such a poll, which always has a
+ * pipe beside its connections, lasts LONGEST_IDLE.
+ */
+enum { IDLE_POLL = 60000 };
+
+static bool is_idle_poll(nfds_t count, int timeout)
+{
+    return (is_step || is_controller) && event_page && count > 1 && timeout == IDLE_POLL;
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
     struct timespec room = timespec_of((wide)timeout * (SECOND / 1000));
+    if (!is_real() && is_idle_poll(count, timeout)) {
+        room = timespec_of(LONGEST_IDLE);
+        return real_ppoll(fds, count, &room, NULL);
+    }
     if (timeout > 0 && is_in_parts(&room))
         return poll_in_parts(fds, count, &room, NULL);
     return real_ppoll(fds, count, real_milliseconds(timeout, &room), NULL);
@@ -729,25 +780,6 @@ EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, 
 
 /* ---- waiting for other threads ---- */
 
-/*
- * Every slurmstepd has a thread that wakes up each second to check for samples (common/slurm_acct_gather_profile.c, _timer_thread).
- * With a hundred jobs and a speed of 500, that makes 50,000 wake-ups per second, too many for a small host, and sleeping jobs need
- * no samples. So this thread waits for a second of real time. The end of the thread is signalled, so it is not delayed.
- */
-static bool is_sampler(void)
-{
-    enum { UNKNOWN, NO, YES };
-    static _Thread_local char known __attribute__((tls_model("initial-exec")));
-    if (known == UNKNOWN) {
-        char name[16] = "";
-        prctl(PR_GET_NAME, name);
-        known = strcmp(name, "acctg_prof") == 0 ? YES : NO;
-    }
-    return known == YES;
-}
-
-#define LONGEST_SAMPLE ((wide)3600 * SECOND) /* on the event-driven clock, where a wake-up each second would hold time up */
-
 EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                                   const struct timespec *restrict deadline)
 {
@@ -756,7 +788,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mu
     if (event_page && !is_sampler())
         return event_wait_on(condition, mutex, event_deadline_on(guessed_clock(deadline), deadline));
     if (event_page) { /* an early end is a spurious one */
-        struct timespec later = timespec_of(real_now(CLOCK_REALTIME) + LONGEST_SAMPLE);
+        struct timespec later = timespec_of(real_now(CLOCK_REALTIME) + LONGEST_IDLE);
         int error = real_pthread_cond_timedwait(condition, mutex, &later);
         return error == ETIMEDOUT && virtual_now(CLOCK_REALTIME) < nanoseconds(*deadline) ? 0 : error;
     }

@@ -12,6 +12,7 @@
  *   event_probe spin NS                   read the clock until so much time has passed
  *   event_probe burn NS                   use so much processor time
  *   event_probe naps TIMES                usleep(100000) so often, by the main thread and by another one
+ *   event_probe polls TIMES FILES MS      poll standard input, and pipes beside it: FILES in all, for so long, so often
  *   event_probe real NAME NS              a thread of this name waits in real time
  *   event_probe kernel_timer NS           wait for a timer that the library does not know
  *   event_probe errno                     what successful waits leave in errno
@@ -460,6 +461,25 @@ static void keep_errno(void)
     printf("poll errno=%d\n", errno);
 }
 
+enum { MOST_FILES = 8 };
+
+/* Prints how many files were ready in the last poll, and the virtual time of all. */
+static void polls(long long times, long long files, int limit)
+{
+    struct pollfd polled[MOST_FILES] = {{.fd = STDIN_FILENO, .events = POLLIN}};
+    int ready = 0;
+    for (long long file = 1; file < files && file < MOST_FILES; file++) {
+        int ends[2];
+        if (pipe(ends) != 0)
+            _exit(1);
+        polled[file] = (struct pollfd){.fd = ends[0], .events = POLLIN};
+    }
+    long long before = now();
+    while (times-- > 0)
+        ready = poll(polled, (nfds_t)files, limit);
+    printf("polls ready=%d virtual=%lld\n", ready, now() - before);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -488,6 +508,8 @@ int main(int argc, char **argv)
         burn(value);
     else if (strcmp(what, "naps") == 0)
         naps((int)value);
+    else if (strcmp(what, "polls") == 0)
+        polls(first, atoll(argv[3]), (int)value);
     else if (strcmp(what, "real") == 0)
         in_real_time(name, value);
     else if (strcmp(what, "kernel_timer") == 0)
