@@ -149,7 +149,6 @@ def _listed(kills: Counter[str]) -> str:
     "clock-kills",
     "SPEED=event; 8 times SIGKILL, or SIGSTOP for up to 5 s, to a coordinator, slurmctld, slurmd, slurmstepd or job at random",
     "the run ends; the clock never goes back, no run stands still for 30 s, no job ends early; each job once",
-    quick=True,
 )
 def clock_kills(lane: Lane) -> None:
     _kill_in_runs(lane, 8, 8, 60, dict.fromkeys(WEIGHTS, 1))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
+from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
 
 import pytest
 from conftest import PATIENCE, Job, wait_until
@@ -65,7 +65,7 @@ class Kept:
 
     def close(self) -> None:
         self.driver.close()
-        self.coordinator.kill()  # it ignores SIGTERM
+        self.coordinator.send_signal(SIGINT)
         assert self.coordinator.wait(PATIENCE) == 0
         self.clock.close()
 
