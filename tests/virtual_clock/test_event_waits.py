@@ -69,9 +69,11 @@ def test_an_interrupted_wait(driven: Instance, builds: Builds) -> None:
 
 
 def test_a_wait_interrupted_in_real_time(instance: Instance) -> None:
-    """Without a driver: by a signal that the clock does not know of."""
-    for name in ("nanosleep", "sigtimedwait", "ppoll", "sem_timedwait:"):
-        assert only(instance.probe("interrupt", name, 4000 * SECOND))["error"] == EINTR, name
+    """Without a driver: by a signal that the clock does not know of. One that comes between two looks of a wait does not end it
+    (README.md), so those waits are short and made again."""
+    for name, attempts in (("nanosleep", 1), ("sigtimedwait", 5), ("ppoll", 5), ("sem_timedwait:", 5)):
+        errors = (only(instance.probe("interrupt", name, 2 * SECOND))["error"] for _ in range(attempts))
+        assert EINTR in errors, name
     assert instance.slots() == []
 
 
