@@ -81,10 +81,7 @@ int64_t event_now(void)
 
         if (page->latch != latch)
             continue;
-        if (since < 0 || limit <= calendar)
-            return calendar;
-        wide passed = (wide)since * speed / SECOND;
-        return passed > limit - calendar ? limit : calendar + (int64_t)passed;
+        return instant_after(calendar, speed, limit, since);
     }
 }
 

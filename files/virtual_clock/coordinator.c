@@ -140,21 +140,23 @@ static struct {
     bool is_told, is_given_up;
 } reached[SLOTS];
 
-static int64_t held_since; /* since when a waiter has not looked at the clock, 0: none */
-static bool has_told;      /* a waiter was told in this pass of the loop, and may have registered another deadline since */
+static bool is_held;  /* time must not jump: a waiter has not looked at the clock yet, or a process holds it */
+static bool has_told; /* a waiter was told in this pass of the loop, and may have registered another deadline since */
+
+/* Whether a byte of a file is locked; *process is the one that has locked it, or -1 for a lock of an open file description. */
+static bool is_locked(int file, int byte, pid_t *process)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    bool found = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    *process = lock.l_pid;
+    return found;
+}
 
 /* Returns the process that has locked the byte of this slot, 0: none. */
 static pid_t holder(int number)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
-    return fcntl(page_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid : 0;
-}
-
-/* Whether a process holds time with this slot. */
-static bool is_locked(int number)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
-    return fcntl(page_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    pid_t process;
+    return is_locked(page_file, number, &process) && process > 0 ? process : 0;
 }
 
 /* The next owner's deadline is not this one's. */
@@ -193,8 +195,9 @@ static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline
 static void serve(struct slot *slot, int number, uint64_t token, int64_t deadline, int64_t mono)
 {
     if (slot->kind == HOLDS_TIME) {
-        if (is_locked(number))
-            held_since = mono;
+        pid_t process;
+        if (is_locked(page_file, number, &process))
+            is_held = true;
         else
             free_slot(slot, token, deadline);
         return;
@@ -216,8 +219,8 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     if (mono - reached[number].since > PATIENCE && !runnable.any()) { /* it is stopped, or has been killed */
         reached[number].is_given_up = true;
         page->figures.given_up++;
-    } else if (held_since == 0) {
-        held_since = reached[number].since;
+    } else {
+        is_held = true;
     }
 }
 
@@ -250,7 +253,7 @@ static int64_t serve_all(int64_t now, int64_t mono)
 {
     static bool has_reached[BLOCKS];
     int64_t earliest = INT64_MAX;
-    held_since = 0;
+    is_held = false;
     has_told = false;
     for (int block = 0; block < BLOCKS; block++) {
         if (!blocks[block].is_read || blocks[block].version != page->versions[block] || blocks[block].earliest <= now || has_reached[block])
@@ -282,8 +285,8 @@ enum { DRIVER, HOLDER };
 
 static bool has(int which)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = which, .l_len = 1};
-    return driver_file >= 0 && fcntl(driver_file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    pid_t process;
+    return is_locked(driver_file, which, &process);
 }
 
 /*
@@ -356,7 +359,7 @@ static void coordinate(void)
         publish(mono, now, is_driven ? CRAWL : AT_REST);
         int64_t earliest = serve_all(now, mono);
         if (has(HOLDER))
-            held_since = mono;
+            is_held = true;
         if (is_driven != was_driven || (is_driven && mono - last_noted >= HISTORY_STEP)) {
             note_history(now);
             last_noted = mono;
@@ -373,7 +376,7 @@ static void coordinate(void)
             last_jump = 0;
         if (is_quiet)
             count_false_quiets(surprises, looks, &last_jump);
-        if (is_quiet && is_driven && held_since == 0 && earliest != INT64_MAX) {
+        if (is_quiet && is_driven && !is_held && earliest != INT64_MAX) {
             /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
             int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
             int64_t jump = earliest - calendar_at(jumps_at);
@@ -388,7 +391,7 @@ static void coordinate(void)
         works = works || (is_driven && runnable.any());
         verify(works, mono);
         int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
-        runnable.wait(earlier(LONGEST_WAIT, held_since ? MILLISECOND : until_deadline));
+        runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline));
         if (is_driven && works)
             page->figures.busy += read_clock(CLOCK_MONOTONIC) - mono;
     }

@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__extension__ typedef __int128 wide;
 
 #define SECOND INT64_C(1000000000)
 #define FIRST_LOOK (SECOND / 4000)
@@ -124,10 +123,7 @@ int64_t event_now(void)
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&event_page->latch, memory_order_relaxed) != latch)
             continue;
-        if (since < 0 || limit <= calendar)
-            return calendar;
-        wide passed = (wide)since * speed / SECOND;
-        return passed > limit - calendar ? limit : calendar + (int64_t)passed;
+        return instant_after(calendar, speed, limit, since);
     }
 }
 

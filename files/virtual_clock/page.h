@@ -77,6 +77,16 @@ struct page {
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
 };
 
+/* The virtual instant of an anchor at `since` real ns after it. */
+static inline int64_t instant_after(int64_t calendar, int64_t speed, int64_t limit, int64_t since)
+{
+    if (since < 0 || limit <= calendar)
+        return calendar;
+    __extension__ __int128 passed = since;
+    passed = passed * speed / 1000000000;
+    return passed > limit - calendar ? limit : calendar + (int64_t)passed;
+}
+
 _Static_assert(offsetof(struct page, latch) == 16 && offsetof(struct page, anchors) == 32, "the layout is fixed");
 _Static_assert(offsetof(struct page, tickets) == 96 && offsetof(struct page, figures) == 128, "the layout is fixed");
 _Static_assert(offsetof(struct page, scheduler) == 256 && offsetof(struct page, slots) == 4096, "the layout is fixed");

@@ -37,4 +37,7 @@ void for_each_thread(uid_t user, bool (*found)(pid_t thread, char state, const c
 /* The state of a thread (proc_pid_stat(5)), and its name in `name` of 16 bytes; 0 if there is none. */
 char thread_state(pid_t process, pid_t thread, char *name);
 
+/* Whether a thread of this state and name works; `with_stopped`: also a stopped one of a daemon. */
+bool is_work(char state, const char *name, bool with_stopped);
+
 #endif

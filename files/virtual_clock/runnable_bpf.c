@@ -135,26 +135,28 @@ static void leave(void)
 #define COUNTER(name) ((int16_t)offsetof(struct counters, name))
 enum { KEY = -4, VALUE = -16 }; /* places on the stack */
 
-/* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken if there is no room. */
-static int find_or_add(int counters_map)
+/* The first two arguments of a function of the map of threads: the map, and the thread in KEY. */
+static void name_thread(void)
 {
     load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
     copy(R2, FRAME);
     add(R2, KEY);
+}
+
+/* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken if there is no room. */
+static int find_or_add(int counters_map)
+{
+    name_thread();
     call(BPF_FUNC_map_lookup_elem);
     int found = jump(BPF_JNE, R0, 0);
     set(R1, 0);
     store(BPF_DW, FRAME, VALUE, R1);
-    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
-    copy(R2, FRAME);
-    add(R2, KEY);
+    name_thread();
     copy(R3, FRAME);
     add(R3, VALUE);
     set(R4, BPF_NOEXIST);
     call(BPF_FUNC_map_update_elem);
-    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
-    copy(R2, FRAME);
-    add(R2, KEY);
+    name_thread();
     call(BPF_FUNC_map_lookup_elem);
     int added = jump(BPF_JNE, R0, 0);
     load_counters(R1, counters_map);
@@ -179,7 +181,10 @@ static int begin_work(int counters_map)
     return already;
 }
 
-/* sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's. */
+/*
+ * sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's, and the parent
+ * works, which was not known yet if it has not waited since its process became the user's.
+ */
 static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
 {
     int other_user = 0;
@@ -196,9 +201,7 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
     if (is_new) {
         unknown = find_or_add(counters_map);
     } else {
-        load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
-        copy(R2, FRAME);
-        add(R2, KEY);
+        name_thread();
         call(BPF_FUNC_map_lookup_elem);
         unknown = jump(BPF_JEQ, R0, 0);
         copy(R7, R0);
@@ -221,8 +224,15 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
     land(by_coordinator);
     land(observer);
     land(unknown);
-    if (is_new)
+    if (is_new) {
+        call(BPF_FUNC_get_current_pid_tgid); /* the lower half: the thread */
+        store(BPF_W, FRAME, KEY, R0);
+        int no_room = find_or_add(counters_map);
+        int known = begin_work(counters_map);
+        land(no_room);
+        land(known);
         land(other_user);
+    }
     leave();
 }
 
@@ -261,9 +271,7 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     int dead = jump(BPF_JSET, R8, IS_DEAD);
     int alive = always();
     land(dead);
-    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
-    copy(R2, FRAME);
-    add(R2, KEY);
+    name_thread();
     call(BPF_FUNC_map_delete_elem);
     land(alive);
     int waited_before = jump(BPF_JEQ, R9, 0);
@@ -387,7 +395,7 @@ static int element(int command, uint32_t thread, uint64_t *value, uint64_t flags
 
 static bool enter(pid_t thread, char state, const char *name)
 {
-    uint64_t works = state == 'R' || state == 'D' || ((state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0);
+    uint64_t works = is_work(state, name, true);
     if (works)
         atomic_fetch_add(&counters->working, 1);
     if (element(BPF_MAP_UPDATE_ELEM, (uint32_t)thread, &works, BPF_NOEXIST) != 0 && works)
@@ -401,8 +409,7 @@ static bool waits(pid_t thread)
 {
     char name[16] = "";
     char state = thread_state(thread, thread, name);
-    bool is_stopped = state == 'T' || state == 't';
-    return state != 'R' && state != 'D' && (!is_stopped || is_stopped_ignored || strncmp(name, "slurm", 5) != 0);
+    return !is_work(state, name, !is_stopped_ignored);
 }
 
 static void verify(bool stopped)

@@ -36,6 +36,12 @@ char thread_state(pid_t process, pid_t thread, char *name)
     return end[2];
 }
 
+bool is_work(char state, const char *name, bool with_stopped)
+{
+    bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0;
+    return state == 'R' || state == 'D' || (with_stopped && is_stopped_daemon);
+}
+
 static bool threads_of(pid_t process, bool (*found)(pid_t, char, const char *))
 {
     char path[64];
@@ -71,12 +77,13 @@ void for_each_thread(uid_t user, bool (*found)(pid_t, char, const char *))
 }
 
 static uid_t scanned_user;
-static bool is_working, counts_stopped = true;
+static bool is_working;
+static bool counts_stopped = true;
 
 static bool look_at(pid_t thread, char state, const char *name)
 {
     (void)thread;
-    is_working = state == 'R' || state == 'D' || (counts_stopped && (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0);
+    is_working = is_work(state, name, counts_stopped);
     return !is_working;
 }
 

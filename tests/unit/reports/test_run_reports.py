@@ -395,6 +395,14 @@ LARGEST = """(() => {
 TOLD = "document.querySelector('output').textContent"
 
 
+def await_layout(browser: Browser, condition: str) -> None:
+    """Wait until a condition holds: on a busy host the page is laid out some time after it was resized."""
+    deadline = time.monotonic() + 30
+    while not browser.run(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize("kind", ["run", "comparison", "sweep"])
 def test_pages_render_without_errors_and_without_the_network(browser: Browser, results: Path, kind: str) -> None:
     {"run": a_run, "comparison": a_comparison, "sweep": a_sweep}[kind](results / "x")
@@ -402,13 +410,8 @@ def test_pages_render_without_errors_and_without_the_network(browser: Browser, r
     browser.open(results / "x/report.html")
     for width in (1200, 400, 320):
         browser.resize(width)
-        assert browser.run("document.documentElement.scrollWidth") <= width
-    drawn = "[...document.querySelectorAll('svg')].every((one) => one.getBoundingClientRect().width > 10)"
-    # On a busy host the page is laid out some time after it was resized.
-    deadline = time.monotonic() + 30
-    while not browser.run(drawn):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        await_layout(browser, f"document.documentElement.scrollWidth <= {width}")
+    await_layout(browser, "[...document.querySelectorAll('svg')].every((one) => one.getBoundingClientRect().width > 10)")
     assert browser.said == []
     assert [address for address in browser.asked if not address.startswith(("file://", "data:"))] == []
     assert browser.pdf().startswith(b"%PDF")
