@@ -28,14 +28,16 @@ def check(knobs: dict[str, Value]) -> None:
     if knobs["FRONT_END"]:
         raise _refused("malleable jobs need a slurmd for each of their nodes; leave out FRONT_END, or MALLEABLE")
     if (hosts := host_count(knobs)) > 1:
-        raise _refused(f"the broker serves one host, and the cluster has {hosts}; take an inventory of one host, or leave out MALLEABLE")
+        raise _refused(
+            f"the broker serves one host, and the cluster has {hosts}; take an inventory of one host, or leave out MALLEABLE"
+        )
 
 
 def applied(knobs: dict[str, Value], machine: Machine, chosen: Workload, slack: float) -> Workload:
-    """The workload with its malleable jobs; without MALLEABLE as it is. Raises WrongUse."""
-    rule = malleable_jobs.Rule.of(str(knobs["MALLEABLE_JOBS"]))
+    """The workload with its malleable jobs, as it is without MALLEABLE. Raises WrongUse."""
     if not is_wanted(knobs):
         return chosen
+    rule = malleable_jobs.Rule.of(str(knobs["MALLEABLE_JOBS"]))
     share, seed = knobs["MALLEABLE"], knobs["SEED"]
     assert isinstance(share, Decimal)
     assert isinstance(seed, int)
@@ -61,7 +63,7 @@ def check_partitions(jobs: pl.DataFrame, names: list[str], there: requests.Offer
         if not words or partition is None:
             continue
         nodes = min(partition.most_nodes, sum(kind.count for kind in partition.nodes))
-        if (least := Malleable.parse(words).least) > nodes:
+        if (least := Malleable.parse(words).minimum) > nodes:
             text = f"job {number}: its minimum of {least} nodes is above the {nodes:g} of partition {name or there.default}"
             raise WrongUse(text, parameter="malleable_jobs")
 

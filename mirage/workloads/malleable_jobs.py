@@ -7,7 +7,7 @@ is with each of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -28,7 +28,8 @@ _STREAM = 19  # of the random numbers of SEED
 class Rule:
     """MALLEABLE_JOBS.
 
-    words_of: the words of a job that has the given number of whole nodes in the log, on a machine of the given number of nodes
+    words_of: the words of a job that has the given number of whole nodes in the log, on a machine of the given number of nodes; ""
+        if it cannot have another size there
     start_max: whether it is submitted with its maximum
     """
 
@@ -41,9 +42,7 @@ class Rule:
         words = text.split()
         given = " ".join(word for word in words if word != START_MAX)
         if ":" not in given.partition(" ")[0]:
-            rule = cls(lambda nodes, most: malleable.words_of(given, nodes, most), START_MAX in words)
-            rule.words_of(1, 1)
-            return rule
+            return cls(lambda nodes, most: malleable.words_of(given, nodes, most), START_MAX in words)
         same = Malleable.parse(given).text()
         return cls(lambda nodes, most: same, START_MAX in words)
 
@@ -54,7 +53,8 @@ def with_malleable(
     """The workload with the column `malleable` (words, "" for rigid jobs), and with whole nodes for the malleable jobs.
 
     Exactly `share` (0 to 1) of the jobs, rounded to the nearest, are malleable: chosen by the seed, and those of a smaller share are
-    among those of a larger one. Processors that are not whole nodes of `cpus` processors are rounded up (note `malleable_rounded`).
+    among those of a larger one. Jobs for whose size a rule has no words stay rigid; if too few others are left, all of them are
+    malleable (note `malleable_fewer`). Processors that are not whole nodes are rounded up to them (note `malleable_rounded`).
     With `start=max` a job has its largest size from the start, and a run time by which its work stays that of the log.
 
     cpus, most: processors of a node, and number of nodes of the machine
@@ -62,17 +62,17 @@ def with_malleable(
     Raises WrongUse for a job that its words do not fit.
     """
     jobs = chosen.jobs
-    count = int((share * jobs.height).to_integral_value(ROUND_HALF_UP))
-    order = np.random.default_rng([_STREAM, seed]).permutation(jobs.height)
-    is_malleable = np.zeros(jobs.height, bool)
-    is_malleable[order[:count]] = True
-    sized = [
-        _sized(job, rule, cpus, most) if is_malleable[place] else _Sized(job["processors"], job["nodes_wanted"])
-        for place, job in enumerate(jobs.select("id", "processors", "nodes_wanted").iter_rows(named=True))
-    ]
+    wanted = int((share * jobs.height).to_integral_value(ROUND_HALF_UP))
+    rows = jobs.select("id", "processors", "nodes_wanted").rows(named=True)
+    sized = [_Sized(job["processors"], job["nodes_wanted"]) for job in rows]
+    count = 0
+    for place in map(int, np.random.default_rng([_STREAM, seed]).permutation(jobs.height)):
+        if count < wanted and (found := _sized(rows[place], rule, cpus, most)) is not None:
+            sized[place], count = found, count + 1
     faster = pl.Series([one.faster for one in sized], dtype=pl.Float64)
     notes = {
         "malleable": count,
+        "malleable_fewer": wanted - count,
         "malleable_rounded": sum(one.rounded for one in sized),
         "malleable_at_maximum": sum(one.faster != 1 for one in sized) if rule.start_max else 0,
     }
@@ -97,18 +97,17 @@ class _Sized:
     rounded: bool = False
 
 
-def _sized(job: dict[str, int], rule: Rule, cpus: int, most: int) -> _Sized:
-    """A malleable job on a machine of `most` nodes. Raises WrongUse."""
+def _sized(job: Mapping[str, int], rule: Rule, cpus: int, most: int) -> _Sized | None:
+    """A malleable job on a machine of `most` nodes; None if the rule has no words for its size. Raises WrongUse."""
     recorded = math.ceil(job["processors"] / cpus)
     try:
-        words = Malleable.parse(rule.words_of(recorded, most))
-        if words.least > most:
-            raise WrongUse(f"its minimum of {words.least} nodes is above the {most} of the machine")
-        nodes = words.most if rule.start_max else recorded
-        if nodes > most:
-            raise WrongUse(f"its maximum of {nodes} nodes, with which it starts, is above the {most} of the machine")
-        if not words.least <= nodes <= words.most:
-            raise WrongUse(f"it has {nodes} nodes, which are not from {words.least} to {words.most}; start=max submits the maximum")
+        if not (text := rule.words_of(recorded, most)):
+            return None
+        words = Malleable.parse(text)
+        nodes = words.maximum if rule.start_max else recorded
+        if (needed := nodes if rule.start_max else words.minimum) > most:
+            what = "maximum, with which it starts," if rule.start_max else "minimum"
+            raise WrongUse(f"its {what} is {needed} nodes, and the machine has {most}")
         words.sizes(nodes)
     except WrongUse as error:
         raise WrongUse(f"job {job['id']}: {error.message}", parameter="malleable_jobs") from None
