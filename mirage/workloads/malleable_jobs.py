@@ -1,7 +1,7 @@
 """Which jobs of a workload may change their size while they run, and between which sizes; docs/malleable.md.
 
-A malleable job has whole nodes. Its words (slurm_mirage.jobs.malleable) say between which numbers of nodes it changes, and how fast it
-is with each of them.
+A malleable job has whole nodes. Its words (slurm_mirage.jobs.malleable) say between which numbers of nodes it changes, and how
+fast it is with each of them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def with_malleable(
 ) -> Workload:
     """The workload with the column `malleable` (words, "" for rigid jobs), and with whole nodes for the malleable jobs.
 
-    Exactly `share` (0 to 1) of the jobs, rounded to the nearest, are malleable: chosen by the seed, and those of a smaller share are
-    among those of a larger one. Jobs for whose size a rule has no words stay rigid; if too few others are left, all of them are
+    Exactly `share` (0 to 1) of the jobs, rounded to the nearest, are malleable: chosen by the seed, and those of a smaller share
+    are among those of a larger one. Jobs for whose size a rule has no words stay rigid; if too few others are left, all of them are
     malleable (note `malleable_fewer`). Processors that are not whole nodes are rounded up to them (note `malleable_rounded`).
     With `start=max` a job has its largest size from the start, and a run time by which its work stays that of the log.
 
