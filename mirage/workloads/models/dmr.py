@@ -9,9 +9,9 @@ hours, does not depend on it.)
 
 Assumed: equal parts of the applications, and their run times. All jobs of an application are equal, since table 1 fixes their
 iterations. Conjugate gradient and Jacobi are taken as equal, because table 4 has means of all jobs only. Run times and parallel
-fractions are those for which a simulation of first come, first served with backfilling, and of the policy with preferred sizes, gives
-the waits, execution times and utilisation of table 4 with the least squares of the relative errors (4 sizes of workload, 3 seeds):
-at most 13 % off. A test repeats the simulation.
+fractions are those for which a simulation of first come, first served with backfilling, and of the policy with preferred sizes,
+gives the waits, execution times and utilisation of table 4 with the least squares of the relative errors (4 sizes of workload, 3
+seeds): at most 13 % off. A test repeats the simulation.
 """
 
 from __future__ import annotations
