@@ -6,7 +6,7 @@ import time
 
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
-from mirage.experiment import clock_choice, preflight, site
+from mirage.experiment import clock_choice, malleability, preflight, site
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
@@ -19,6 +19,7 @@ def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run the playbook."""
     inventory = preflight.inventory(values)
     preflight.config(values)
+    malleability.check(values)
     if values["SPEED"] != AUTO:
         clock_choice.chosen(values, screen)
     full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import clock_choice, configuration, lanes, launch_costs, preflight, run_length, runs
+from mirage.experiment import clock_choice, configuration, lanes, launch_costs, malleability, preflight, run_length, runs
 from mirage.experiment.at_once import CONSTANT, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
@@ -47,6 +47,7 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
     """
     if not knobs["CONFIGS"]:
         return _again(knobs, screen)
+    malleability.check(knobs)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen)).run(screen)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, run_length, site
+from mirage.experiment import configuration, malleability, run_length, site
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import about
@@ -183,8 +183,11 @@ class Prepared:
         if knobs["DRIFT"] != 0 and knobs["PERIOD"] == 0:
             message = "is added to PERIOD, which is 0; give PERIOD, or leave DRIFT out"
             raise WrongUse(message, parameter="drift", value=knobs["DRIFT"])
-        chosen = workload(knobs, trace, shrink)
-        return cls(knobs, shrink, chosen, due_times(knobs, chosen))
+        chosen = malleability.applied(knobs, machine_of(knobs), workload(knobs, trace, shrink), SLACK)
+        made = cls(knobs, shrink, chosen, due_times(knobs, chosen))
+        if malleability.is_wanted(knobs):
+            malleability.check_partitions(chosen.jobs, made.requests.partitions, made.offer)
+        return made
 
     def executions(self) -> list[float]:
         """Expected run time of each job: for a cancelled job at most until its cancellation."""
@@ -228,10 +231,14 @@ class Prepared:
         return partitions, qos
 
     @cached_property
+    def offer(self) -> requests.Offer:
+        """What jobs can request of the cluster."""
+        return configuration.offer(configuration.of(self.knobs), self.knobs, machine_of(self.knobs))
+
+    @cached_property
     def requests(self) -> requests.Requests:
         """Partition, QOS and memory of each submission. The rules of the configuration have precedence over the log."""
-        there = configuration.offer(configuration.of(self.knobs), self.knobs, machine_of(self.knobs))
-        return requests.requests_of(self.workload.jobs, *self.routed, there, float(self.shrink) / 100)
+        return requests.requests_of(self.workload.jobs, *self.routed, self.offer, float(self.shrink) / 100)
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -261,6 +268,7 @@ class Prepared:
                 dependency=job["dependency"],
                 follows=job["follows"],
                 think=job["think_virtual"] or 0.0,
+                malleable=job.get("malleable", ""),
             )
             for index, (job, due, partition, level, memory, limit) in enumerate(
                 zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)

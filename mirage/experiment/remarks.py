@@ -76,6 +76,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
+    lines += _malleable(run)
     return lines + _limits(run)
 
 
@@ -143,6 +144,20 @@ def _arrays(run: Prepared) -> str:
     """Remark on job arrays, whose tasks are submitted as single jobs, because each has its own run time."""
     notes = run.workload.notes
     return f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
+
+
+def _malleable(run: Prepared) -> list[str]:
+    """Remarks on the jobs that may change their size."""
+    notes, lines = run.workload.notes, []
+    if (count := notes.get("malleable", 0)) > 0:
+        share = f"{100 * count / run.workload.jobs.height:.3g} %"
+        at_most = f", {notes['malleable_at_maximum']} of them submitted larger" if "malleable_at_maximum" in notes else ""
+        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs['MALLEABLE_JOBS']}{at_most}")
+    if (fewer := notes.get("malleable_fewer", 0)) > 0:
+        lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
+    if (rounded := notes.get("malleable_rounded", 0)) > 0:
+        lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
+    return lines
 
 
 def _limits(run: Prepared) -> list[str]:

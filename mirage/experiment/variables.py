@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import configuration
+from mirage.experiment import configuration, malleability
 from mirage.experiment.prepare import Prepared
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import role_variables
@@ -18,6 +18,8 @@ def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
         may_be = "a number or event; auto is for make experiment and compare, which have a workload to choose it for"
         raise WrongUse(f"{knobs['SPEED']!r} is not possible here; it may be {may_be}", parameter="speed")
     variables = role_variables(knobs)
+    if malleability.is_wanted(knobs):
+        variables["slurm_mirage_malleable"] = True
     if (site := configuration.site_of(knobs)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"

@@ -158,6 +158,14 @@ def margin(text: str) -> Decimal:
     return value
 
 
+def share(text: str) -> Decimal:
+    """Parse a share of a whole: from 0 to 1, or per cent, with the sign or above 1. The result is from 0 to 1."""
+    value = number(text.removesuffix("%"))
+    if not 0 <= value <= 100:
+        raise InvalidValue
+    return value / 100 if text.endswith("%") or value > 1 else value
+
+
 def speed(text: str) -> Decimal | str:
     """Parse the factor of the virtual clock, or EVENT or AUTO. A factor has at most nine decimals, as in the clock's file."""
     if text in (EVENT, AUTO):

@@ -76,6 +76,7 @@ _PLAN: Schema = {
     "dependency": pl.String,
     "follows": pl.Int64,
     "think": pl.Float64,
+    "malleable": pl.String,
 }
 
 

@@ -143,7 +143,7 @@ def prepare(
         size_factor, (window, beyond) = available / machine, _scale(window, machine, available)
     numbered, repeated = _unique(window)
     timed = _shrink(numbered, shrink_percent / 100, slack)
-    limited = _limits(timed, shrink_percent / 100, slack, overrun)
+    limited = limits(timed, shrink_percent / 100, slack, overrun)
     limited, waiting = dependencies.waiting(limited, depend, shrink_percent / 100)
     limited = limited.with_columns(not_played=not_played.of_log(limited))
     _check_width(limited, classes)
@@ -257,8 +257,8 @@ def _shrink(window: pl.DataFrame, factor: float, slack: float) -> pl.DataFrame:
     )
 
 
-def _limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> pl.DataFrame:
-    """Adds `limit_minutes` and `limit_extended`."""
+def limits(window: pl.DataFrame, factor: float, slack: float, overrun: str) -> pl.DataFrame:
+    """Adds `limit_minutes` and `limit_extended`, or computes them again. factor: SHRINK/100; slack, overrun: as for `prepare`."""
     col = pl.col
 
     def minutes(seconds: pl.Expr) -> pl.Expr:

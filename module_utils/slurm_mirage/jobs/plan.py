@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..base.errors import WrongUse
 from ..base.files import write_atomically
+from .malleable import Malleable
 
 
 def due_times(
@@ -111,6 +112,8 @@ class PlanRow:
     """The trace's number of the job after whose end this one is submitted, instead of at `due`; None: none."""
     think: float = 0.0
     """Seconds from that end to this job's submission."""
+    malleable: str = ""
+    """The words of a malleable job (`malleable.Malleable`), which has whole nodes; empty: the job keeps its size."""
 
 
 NEVER = "never"
@@ -191,6 +194,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         dependency=cells.get("dependency", ""),
         follows=int(cells["follows"]) if cells.get("follows") else None,
         think=float(cells.get("think", 0)),
+        malleable=cells.get("malleable", ""),
     )
 
 
@@ -214,6 +218,18 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
         raise ValueError(f"memory {row.memory}: 1 MiB or more, or empty")
     if not (math.isfinite(row.think) and row.think >= 0):
         raise ValueError(f"think {row.think}: seconds, 0 or more")
+    if row.malleable:
+        _check_malleable(row)
+
+
+def _check_malleable(row: PlanRow) -> None:
+    """Raise ValueError unless the job has whole nodes from which its words allow other sizes."""
+    if row.nodes is None:
+        raise ValueError("a malleable job needs whole nodes")
+    try:
+        Malleable.parse(row.malleable).sizes(row.nodes)
+    except WrongUse as error:
+        raise ValueError(str(error)) from error
 
 
 def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:

@@ -108,9 +108,10 @@ rows = st.builds(
     memory=st.none() | st.integers(1, 10**6),
     think=st.floats(0, 1e9),
 )
+malleable_rows = st.builds(replace, rows, nodes=st.just(4), malleable=st.sampled_from(["1:8:2:-", "2:4:2:4 check=5 async"]))
 
 
-@given(st.lists(rows, max_size=8, unique_by=lambda row: row.id), st.data())
+@given(st.lists(rows | malleable_rows, max_size=8, unique_by=lambda row: row.id), st.data())
 def test_a_plan_survives_its_file(plan: list[PlanRow], data: st.DataObject) -> None:
     dues = sorted(row.due for row in plan)
     plan = [replace(row, index=i, due=dues[i], name=f"run.{row.id}") for i, row in enumerate(plan)]
@@ -137,7 +138,7 @@ def test_plan_files(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="there is no plan there"):
         read_plan(path)
     write_plan(path, [ROW])
-    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0"]
+    assert path.read_text().splitlines() == [",".join(COLUMNS), "0,7,0.0,4,,12.5,2,,,first.7,u3,high,,,,0.0,"]
     assert read_plan(path) == [ROW]
 
 
@@ -188,5 +189,19 @@ def test_bad_plans(text: str, message: str) -> None:
 )
 def test_plans_with_jobs_that_cannot_wait_so(second: str, message: str) -> None:
     with pytest.raises(WrongUse) as caught:
-        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,,12,2,,,a.7,,,,,,0\n1,8,0,1,,12,2,,,a.8,,,{second}\n")
+        parse_plan(f"{','.join(COLUMNS[:16])}\n0,7,0,1,,12,2,,,a.7,,,,,,0\n1,8,0,1,,12,2,,,a.8,,,{second}\n")
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words", "message"),
+    [
+        ("", "1:4:2:-", "plan.csv:2: a malleable job needs whole nodes"),
+        ("2", "4:1:2:-", "plan.csv:2: malleable job 4:1:2:-: the minimum 4 is above the maximum 1"),
+        ("3", "4:5:2:-", "plan.csv:2: no size from 4 to 5 is reached from 3 nodes by the factor 2"),
+    ],
+)
+def test_plans_with_bad_malleable_jobs(nodes: str, words: str, message: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        parse_plan(f"{','.join(COLUMNS)}\n0,7,0,1,{nodes},12,2,,,a.7,,,,,,0,{words}\n")
+    assert str(caught.value) == message

@@ -1,0 +1,72 @@
+"""What MALLEABLE and MALLEABLE_JOBS mean for a run: checks of the cluster, and the malleable jobs of its workload."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import polars as pl
+
+from mirage.experiment.hosts import host_count
+from mirage.knobs.machine import Machine
+from mirage.knobs.parse import Value
+from mirage.workloads import malleable_jobs, requests
+from mirage.workloads.workload import Workload
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.malleable import Malleable
+from slurm_mirage.rm.slurm.node_options import word
+
+
+def is_wanted(knobs: dict[str, Value]) -> bool:
+    """Whether the cluster has a broker, and the run malleable jobs."""
+    return bool(knobs["MALLEABLE"])
+
+
+def check(knobs: dict[str, Value]) -> None:
+    """Check that the cluster of the knobs can have malleable jobs, if it is to have them. Raises WrongUse with the reason."""
+    if not is_wanted(knobs):
+        return
+    if knobs["FRONT_END"]:
+        raise _refused("malleable jobs need a slurmd for each of their nodes; leave out FRONT_END, or MALLEABLE")
+    if (hosts := host_count(knobs)) > 1:
+        raise _refused(
+            f"the broker serves one host, and the cluster has {hosts}; take an inventory of one host, or leave out MALLEABLE"
+        )
+
+
+def applied(knobs: dict[str, Value], machine: Machine, chosen: Workload, slack: float) -> Workload:
+    """The workload with its malleable jobs, as it is without MALLEABLE. Raises WrongUse."""
+    if not is_wanted(knobs):
+        return chosen
+    rule = malleable_jobs.Rule.of(str(knobs["MALLEABLE_JOBS"]))
+    share, seed = knobs["MALLEABLE"], knobs["SEED"]
+    assert isinstance(share, Decimal)
+    assert isinstance(seed, int)
+    sizes = sorted({kind.cpus for kind in machine.classes})
+    if len(sizes) > 1:
+        nodes = ", ".join(map(str, sizes))
+        raise _refused(f"malleable jobs take whole nodes of one size, and the nodes have {nodes} processors; give equal nodes")
+    if any(word(kind.extra, "Gres") for kind in machine.classes):
+        raise _refused("the nodes have GRES, and Slurm refuses to expand jobs there; leave out Gres, or MALLEABLE")
+    return malleable_jobs.with_malleable(
+        chosen, share, rule, cpus=sizes[0], most=machine.nodes, seed=seed, slack=slack, overrun=str(knobs["OVERRUN"])
+    )
+
+
+def check_partitions(jobs: pl.DataFrame, names: list[str], there: requests.Offer) -> None:
+    """Check that each malleable job's partition has the nodes that the job has at least.
+
+    jobs: of a workload; names: of their partitions, "" for the default one. Raises WrongUse.
+    """
+    rows = zip(jobs.select("id", "malleable").iter_rows(), names, strict=True)
+    for (number, words), name in rows:
+        partition = there.partitions.get(name or there.default)
+        if not words or partition is None:
+            continue
+        nodes = min(partition.most_nodes, sum(kind.count for kind in partition.nodes))
+        if (least := Malleable.parse(words).minimum) > nodes:
+            text = f"job {number}: its minimum of {least} nodes is above the {nodes:g} of partition {name or there.default}"
+            raise WrongUse(text, parameter="malleable_jobs")
+
+
+def _refused(reason: str) -> WrongUse:
+    return WrongUse(reason, parameter="malleable")
