@@ -5,11 +5,14 @@
 The program runs under mpirun, one process on each node of the job. It gets DMR_STATE, a new folder in memory (/dev/shm), in which
 it leaves two files before a resize: `state`, its data, in a form of its own, and `resize`, the line
 
-    expand|shrink NODES NAMES STILL_SINCE CHECKED
+    expand|shrink|lost NODES NAMES STILL_SINCE CHECKED
 
-with commas between the names, and instants in seconds since the epoch. Then it ends with exit code 0. The next processes find
-`state`, and DMR_STILL_SINCE and DMR_CHECKED in the environment. A program that leaves no `resize` has ended: dmr_run.py ends with
-its exit code. Its own exit codes: 1, the program could not be started again; 2, wrong use.
+with commas between the names, and instants in seconds since the epoch (lost: a shrink that has happened already). Then it ends with
+exit code 0. The next processes find `state`, and DMR_STILL_SINCE and DMR_CHECKED in the environment. A program that leaves no
+`resize` has ended: dmr_run.py ends with its exit code. Its own exit codes: 1, the program could not be started again; 2, wrong use.
+
+The program speaks to the broker through this process (DMR_BROKER is a socket of its own): the broker takes back a shrink when the
+connection of those who asked ends, and all processes of the program end before the shrink.
 
 From the environment: SLURM_JOB_ID and what else Slurm sets in a batch script, DMR_BROKER (dmr.h). Python 3.9, standard library.
 """
@@ -18,23 +21,50 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from dmr import Broker
+from dmr import Broker, Connection
 
 MEMORY = Path("/dev/shm")
+ASK_AGAIN, ASK_FOR = 5.0, 1800.0
+"""Seconds between two questions to a Slurm that does not answer, and after which it is given up."""
+
+
+def relay(listener: socket.socket, connection: Connection) -> None:
+    """Pass the program's requests on to the broker, and its answers back, for ever. A lost broker ends the program's connection."""
+    while True:
+        client, _ = listener.accept()
+        with client, client.makefile("rb") as lines, suppress(OSError):
+            for line in lines:
+                if line.split()[2:3] == [b"resumed"]:
+                    connection.send(line)
+                else:
+                    client.sendall(connection.ask(line))
+
+
+def output_of(*words: str) -> str:
+    """Return what a command of Slurm prints; one that fails is repeated. Raises CalledProcessError and OSError."""
+    give_up = time.monotonic() + ASK_FOR
+    while True:
+        try:
+            return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        except subprocess.CalledProcessError:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(ASK_AGAIN)
 
 
 def nodes_of_job(job: str) -> tuple[str, ...]:
     """Ask Slurm for the names of the job's nodes. Raises CalledProcessError and OSError."""
-    words = ["squeue", "--noheader", f"--jobs={job}", "--format=%N"]
-    folded = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    words = ["scontrol", "show", "hostnames", folded]
-    return tuple(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.split())
+    folded = output_of("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+    return tuple(output_of("scontrol", "show", "hostnames", folded).split())
 
 
 def variables(names: tuple[str, ...]) -> dict[str, str]:
@@ -60,7 +90,7 @@ def released(broker: Broker, to: int, job: str) -> tuple[str, ...]:
     return nodes_of_job(job) if done.lost else ()
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str]) -> int:
+def run(command: list[str], folder: Path, environment: dict[str, str], connection: Connection) -> int:
     """Run the program to its end; returns its exit code."""
     count = environment["SLURM_JOB_NUM_NODES"]
     environment |= {"DMR_STATE": str(folder), "DMR_NODES": count, "SLURM_TASKS_PER_NODE": f"1(x{count})"}
@@ -75,7 +105,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> int:
         asked = time.time()
         nodes = tuple(names.split(","))
         if action == "shrink":
-            nodes = released(Broker(environment), int(to), environment["SLURM_JOB_ID"])
+            nodes = released(Broker(environment, connection), int(to), environment["SLURM_JOB_ID"])
         if nodes:
             print(f"dmr_run: {action} from {environment['DMR_NODES']} to {len(nodes)} nodes: {','.join(nodes)}", flush=True)
             environment |= variables(nodes)
@@ -92,8 +122,16 @@ def main() -> int:
         print(f"dmr_run: wrong use: {missing[0]} is not set: call it in the batch script of a job", file=sys.stderr)
         return 2
     folder = Path(tempfile.mkdtemp(prefix=f"dmr-{os.environ['SLURM_JOB_ID']}-", dir=MEMORY))
+    environment = dict(os.environ)
+    connection = Connection(environment.get("DMR_BROKER", ""))
     try:
-        return run(sys.argv[1:], folder, dict(os.environ))
+        if environment.get("DMR_BROKER"):
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            environment["DMR_BROKER"] = str(folder / "broker.socket")
+            listener.bind(environment["DMR_BROKER"])
+            listener.listen()
+            threading.Thread(target=relay, args=(listener, connection), daemon=True).start()
+        return run(sys.argv[1:], folder, environment, connection)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"dmr_run: failed: {error}", file=sys.stderr)
         return 1

@@ -240,8 +240,11 @@ static void hand_over(struct malleable *m, enum dmr_action action, int nodes, co
         return;
     if (!state_path(path, "resize") || !state_path(partial, "resize.partial"))
         failed(m->name, "DMR_STATE");
+    const char *word = action == DMR_EXPAND ? "expand" : "shrink";
+    if (action == DMR_SHRINK && dmr_nodes() == nodes)
+        word = "lost"; /* the job has these nodes already */
     FILE *out = fopen(partial, "w");
-    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", action == DMR_EXPAND ? "expand" : "shrink", nodes, list, still_since, dmr_checked()) < 0 ||
+    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", word, nodes, list, still_since, dmr_checked()) < 0 ||
         fclose(out) != 0 || rename(partial, path) != 0)
         failed(m->name, path);
 }

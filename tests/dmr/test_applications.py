@@ -87,6 +87,8 @@ def test_the_result_is_the_same_for_every_size_fixed_and_resized(
     assert all(cost > 0 for cost in costs)
     checks = [line.split()[4] for line in requests if line.startswith("mirage 1 check 7 ")]
     assert checks == ["2"] * 5 + ["4"] * 5 + ["8"] * 5 + ["1"] * (ITERATIONS - 16)
+    # The broker takes back a shrink whose connection ends, and the processes that were asked have ended.
+    assert broker.connections == 1
     assert not list(Path("/dev/shm").glob("dmr-7-*"))
 
 
@@ -96,6 +98,22 @@ def test_a_shrink_that_the_broker_gives_up_goes_on_with_all_processes(applicatio
     assert (answer.returncode, answer.stderr) == (0, "dmr_run: no shrink to 1 nodes: the job is suspended\n")
     assert "cg: iteration 1: resumed with 2 processes" in answer.stdout
     assert answer.stdout.endswith(fixed(applications, "cg", 2))
+
+
+def test_nodes_that_were_lost_need_no_word_to_the_broker(applications: Path, serve: Callable, tmp_path: Path) -> None:
+    broker = serve(b"shrunk 1 n2\n", *[b"none 1\n"] * ITERATIONS)
+    answer = malleable(applications, "cg", tmp_path)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("dmr_run: lost from 2 to 1 nodes: n2\ncg: iteration 1: resumed with 1 processes")
+    assert answer.stdout.endswith(fixed(applications, "cg", 2))
+    assert not any(" ready " in request for request in broker.close())
+
+
+def test_a_broker_that_is_lost_is_asked_again(applications: Path, serve: Callable, tmp_path: Path) -> None:
+    broker = serve(b"", b"expanded 4 n1", *[b"none 2\n"] * 3, b"", *[b"none 2\n"] * ITERATIONS)
+    answer = malleable(applications, "cg", tmp_path)
+    assert (answer.returncode, answer.stdout) == (0, fixed(applications, "cg", 2))
+    assert len(broker.close()) == ITERATIONS - 1
 
 
 def test_the_words_of_the_program_reach_the_broker(applications: Path, serve: Callable, tmp_path: Path) -> None:
