@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -106,7 +107,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str], connectio
         nodes = tuple(names.split(","))
         if action == "shrink":
             nodes = released(Broker(environment, connection), int(to), environment["SLURM_JOB_ID"])
-        if nodes:
+        if nodes and len(nodes) != int(environment["DMR_NODES"]):
             print(f"dmr_run: {action} from {environment['DMR_NODES']} to {len(nodes)} nodes: {','.join(nodes)}", flush=True)
             environment |= variables(nodes)
         waited = time.time() - asked  # for the broker, which is no cost of the program
@@ -121,9 +122,11 @@ def main() -> int:
     if missing:
         print(f"dmr_run: wrong use: {missing[0]} is not set: call it in the batch script of a job", file=sys.stderr)
         return 2
-    folder = Path(tempfile.mkdtemp(prefix=f"dmr-{os.environ['SLURM_JOB_ID']}-", dir=MEMORY))
+    # The end of the job: the folder is removed, and mpirun ended.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     environment = dict(os.environ)
     connection = Connection(environment.get("DMR_BROKER", ""))
+    folder = Path(tempfile.mkdtemp(prefix=f"dmr-{os.environ['SLURM_JOB_ID']}-", dir=MEMORY))
     try:
         if environment.get("DMR_BROKER"):
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

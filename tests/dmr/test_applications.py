@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,3 +163,16 @@ def test_the_starter_ends_with_the_exit_code_of_the_program_and_says_what_it_lac
     answer = run([*starter, "true"])
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
     assert "SLURM_JOB_ID is not set" in answer.stderr
+
+
+def test_the_end_of_the_job_leaves_nothing_in_memory(applications: Path) -> None:
+    words = [sys.executable, str(SOURCE / "dmr_run.py"), str(applications / "cg"), "--rows=64", "--iterations=1000000000"]
+    with subprocess.Popen(words, env=HERE | {"SLURM_JOB_ID": JOB, "SLURM_JOB_NUM_NODES": "2"}) as starter:
+        children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+        while not children.read_text():
+            assert starter.poll() is None
+            time.sleep(0.01)
+        assert list(Path("/dev/shm").glob(f"dmr-{JOB}-*"))
+        starter.terminate()
+        assert starter.wait(timeout=60) == 143
+    assert not list(Path("/dev/shm").glob(f"dmr-{JOB}-*"))
