@@ -132,6 +132,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "wide_steps": False,
         "database_port": 0,
         "mariadbd": "/usr/sbin/mariadbd",
+        "malleable": False,
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
@@ -144,7 +145,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
-    defaults |= {"hostname": "10.0.0.1", "speed": "20"}
+    defaults |= {"hostname": "10.0.0.1", "speed": "20", "malleable": False}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
@@ -211,11 +212,23 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     clock = module.clock_of(directory, wanted)
     assert (clock["speed"], clock["charge"]) == ("event", True)
     more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
-    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": []})
+    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
     munged, coordinator = specifications(directory, layout)
     assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
     assert (munged["kind"], coordinator["kind"]) == ("munged", "clock")
     assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
+
+
+def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
+    directory, module = Path(params["directory"]), load("slurm_farm")
+    more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    layout = module.layout_of({**params, **more, "speed": "1", "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
+    _, _, broker = specifications(directory, layout)
+    assert broker["kind"] == "broker"
+    assert broker["command"][:3] == [params["python"], "-m", "slurm_mirage.programs.broker"]
+    assert broker["ready_file"] == broker["command"][-1]
+    elsewhere = replace(layout, controller_hostname=None)
+    assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
 
 
 @without_systemd
