@@ -4,18 +4,24 @@
 |---|---|
 | `recorded` | minimum and maximum by the efficiency of its speed-up, n as preferred size: the rule of Wagomu's job generator |
 | `dmr` | the applications of the model `dmr`: 32 nodes is conjugate gradient or Jacobi, 16 nodes is N-body |
+| `sleep` | flexible sleep, the synthetic application of the same study: 1 to 20 nodes, no preferred size |
 
 Further words of a rule: `preferred=recorded` (n itself; for dmr that of the application), `preferred=mean` (the size nearest to the
 middle of the range) or `preferred=none`, and check=, inhibitor=, cost= and async of `slurm_mirage.jobs.malleable`.
 
 Source of `recorded`: github.com/projectwagomu/MalleableJobScheduling, scripts/input_generation/jobGenerator.py, the generator of
 Posner, Hupfeld and Finnerty, "Enhancing supercomputer performance with malleable job scheduling strategies", Euro-Par workshops
-2023. A job's preferred size is the size that it was drawn with. Its speed-up is Amdahl's, with that of 12 parallel fractions for
-which the efficiency (speed-up / nodes) at the preferred size is the nearest above 0.8. The minimum is the largest size with an
-efficiency above 0.95, but at most the preferred size; the maximum the largest one above 0.5, and at most half of the machine (16
-of 32 nodes). Three things differ here. Sizes are n multiplied and divided by 2, not powers of two. A job of 1 node has an
-efficiency of 1 with every fraction: it gets the smallest one, where the generator takes the first in its list. A job that fills more
-than half of the machine keeps its size as its maximum.
+2023.
+
+- A job's preferred size is the size that it was drawn with.
+- Its speed-up is Amdahl's, with that of 12 parallel fractions for which the efficiency (speed-up / nodes) at the preferred size is
+  the nearest above 0.8.
+- The minimum is the largest size with an efficiency above 0.95, but at most the preferred size.
+- The maximum is the largest size with an efficiency above 0.5, and at most half of the machine (16 of 32 nodes).
+
+Three things differ here. Sizes are n multiplied and divided by 2, not powers of two. A job of 1 node has an efficiency of 1 with
+every fraction: it gets the smallest one, where the generator takes the first in its list. A job that fills more than half of the
+machine keeps its size as its maximum.
 """
 
 from __future__ import annotations
@@ -30,10 +36,17 @@ AT_MINIMUM, AT_PREFERRED, AT_MAXIMUM = 0.95, 0.8, 0.5
 """Efficiencies of Wagomu's job generator."""
 PREFERENCES = ("recorded", "mean", "none")
 APPLICATIONS = {
-    32: "2:32:2:8 check=15 speedup=amdahl:0.967 cost=0.4:0",
-    16: "1:16:2:1 check=48 speedup=amdahl:0.126 cost=0.4:0",
+    32: "2:32:2:8 check=15 speedup=amdahl:0.905 cost=0.42:0",
+    16: "1:16:2:1 check=50 speedup=amdahl:0.36 cost=0.42:0",
 }
-"""Words of the applications of the model dmr by their size; mirage/workloads/models/dmr.py has their derivation."""
+"""Words of the applications of the model dmr by their size.
+
+Ranges, preferred sizes and the period of 32 nodes are those of table 1; N-body has no period there, and gets one of its 25
+iterations. Parallel fractions: mirage/workloads/models/dmr.py. The cost is the mean time of an action in table 2, expansions and
+shrinks alike.
+"""
+FLEXIBLE_SLEEP = "1:20:2:- check=5 cost=0.42:0"
+"""Words of the flexible sleep of table 1, which scales linearly. Its period is an assumption."""
 
 
 def words_of(rule: str, nodes: int, most: int) -> str:
@@ -57,8 +70,10 @@ def words_of(rule: str, nodes: int, most: int) -> str:
         text = _recorded(nodes, most)
     elif name == "dmr":
         text = _of_application(nodes, most)
+    elif name == "sleep":
+        text = FLEXIBLE_SLEEP
     else:
-        raise _wrong(f"{name!r} may be MIN:MAX:FACTOR:PREFERRED with options, or the rule recorded or dmr")
+        raise _wrong(f"{name!r} may be MIN:MAX:FACTOR:PREFERRED with options, or the rule recorded, dmr or sleep")
     _, *given = text.split()
     replaced = {word.partition("=")[0] for word in options}
     chosen = Malleable.parse(

@@ -23,7 +23,7 @@ class Draft:
 
     submit: seconds since the log's beginning; sizes: processors; runs: whole seconds, 1 or more; requested:
     seconds, None where the model knows none; repeats: index of the job that this one repeats (same user),
-    -1 for none, None where nothing repeats.
+    -1 for none, None where nothing repeats; executables: number of the application, None where the model has none.
     """
 
     submit: Floats
@@ -31,6 +31,7 @@ class Draft:
     runs: Wholes
     requested: Wholes | None = None
     repeats: Wholes | None = None
+    executables: Wholes | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def to_frame(draft: Draft, rng: np.random.Generator, processors: int, load: floa
     }
     if draft.requested is not None:
         columns["requested_time"] = draft.requested[order]
+    if draft.executables is not None:
+        columns["executable"] = draft.executables[order]
     if draft.repeats is not None:
         first = draft.repeats < 0
         # A series has the user of its first job, which stands before its repetitions.

@@ -80,6 +80,14 @@ _ALL = (
         "round values (assumption)",
         ("susu", "MODEL"),
     ),
+    Entry(
+        "dmr",
+        "three malleable applications on 64 nodes, 2017",
+        '"DMR API: Improving the cluster productivity by turning applications into malleable"',
+        "Poisson, 10 s",
+        "none",
+        ("dmr", "MODEL"),
+    ),
 )
 
 MODELS = {entry.name: entry for entry in _ALL}

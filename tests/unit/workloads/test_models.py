@@ -32,6 +32,7 @@ DIGESTS = {
     "feitelson96": "422c0962d862c13bc2725d1d3d64336387fe31ba3d00da585e58230ee9372c42",
     "lomonosov": "5d32b67299e8e293efcbffecaade68734c5c789bc335256a5b5ba42a83a1cdfe",
     "susu": "eed8d47d405e44e942fe0c59dfb2a0dde57a28703c401244bbdd55bcbddf2515",
+    "dmr": "842d2195ee2bb397294ad8916b09e9b3e3f9ff28a8864bcdd673620eb7a9442a",
 }
 
 

@@ -79,10 +79,16 @@ def test_the_applications_of_table_1() -> None:
     assert (bodies.minimum, bodies.maximum, bodies.factor, bodies.preferred) == (1, 16, 2, 1)
 
 
+def test_flexible_sleep_has_no_preferred_size_and_no_words_for_sizes_that_no_factor_changes() -> None:
+    assert words_of("sleep async", 12, 20) == "1:20:2:- check=5 cost=0.42:0 async"
+    assert words_of("sleep", 19, 20) == ""
+    assert words_of("sleep", 32, 64) == "1:20:2:- check=5 cost=0.42:0"
+
+
 @pytest.mark.parametrize(
     ("rule", "nodes", "message"),
     [
-        ("", 4, "rule recorded or dmr"),
+        ("", 4, "rule recorded, dmr or sleep"),
         ("recordd", 4, "'recordd' may be"),
         ("recorded preferred=8", 4, "preferred=mean"),
         ("recorded speedup=linear", 4, "speed-ups of its own"),
