@@ -138,7 +138,8 @@ def arguments_of(program: str, rows: int, sequence: Iterable[int] = SEQUENCE) ->
 def measured(instance: Instance, program: str, rows: int, expected: str) -> list[Resize]:
     """Run an application through all sizes. Raises RuntimeError where it did not do what it was to do."""
     computation, requests = arguments_of(program, rows)
-    job = instance.submit(SEQUENCE[0], program, *computation, *requests)
+    start = SEQUENCE[0]
+    job = instance.submit(start, program, *computation, f"--minimum={start}", f"--maximum={start}", *requests)
     output = instance.output(job)
     if not output.endswith(expected):
         raise RuntimeError(f"{program}: another result than alone, or none: {output[-2000:]}")

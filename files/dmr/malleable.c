@@ -284,6 +284,8 @@ bool malleable_continues(struct malleable *m)
         m->minimum = m->maximum = m->request[i].nodes;
         m->preferred = 0;
     }
+    if (m->minimum == m->processes && m->maximum == m->processes)
+        return true; /* nothing to ask for */
     int nodes = 0, action = DMR_NONE;
     const char *list = "";
     if (m->rank == 0)

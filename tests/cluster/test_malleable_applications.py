@@ -50,7 +50,7 @@ def resizes(instance: Instance, job: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_two_to_four_to_eight_to_one_has_the_result_of_the_program_alone(instance: Instance, program: str) -> None:
     computation = ("--rows=256", "--iterations=4000")
-    requests = ("--request=1000:4", "--request=2000:8", "--request=3000:1")
+    requests = ("--minimum=2", "--maximum=2", "--request=1000:4", "--request=2000:8", "--request=3000:1")
     job = instance.submit(2, program, *computation, *requests)
     assert sizes_seen(instance, job) == [2, 4, 8, 1]
     assert instance.output(job).endswith(alone(instance.folder, program, *computation))
@@ -61,8 +61,8 @@ def test_two_to_four_to_eight_to_one_has_the_result_of_the_program_alone(instanc
 
 @pytest.mark.parametrize("mode", ["--asynchronous", "--factor=2"])
 def test_the_policy_lets_it_grow_and_shrinks_it_for_a_job_that_waits(instance: Instance, mode: str) -> None:
-    computation = ("--rows=256", "--iterations=20000")
-    job = instance.submit(2, "cg", *computation, f"--maximum={NODES}", mode)
+    computation = ("--rows=256", "--iterations=12000")
+    job = instance.submit(2, "jacobi", *computation, f"--maximum={NODES}", mode)
     sizes_seen(instance, job, until=NODES)
     waiting = int(
         instance.run("sbatch", "--parsable", "--nodes=6", "--exclusive", "--time=1", "--wrap=sleep 2", "--output=/dev/null")
@@ -70,4 +70,4 @@ def test_the_policy_lets_it_grow_and_shrinks_it_for_a_job_that_waits(instance: I
     assert sizes_seen(instance, job, until=2)[-1] == 2
     assert sizes_seen(instance, waiting) == [6]
     assert sizes_seen(instance, job)[-1] == NODES
-    assert instance.output(job).endswith(alone(instance.folder, "cg", *computation))
+    assert instance.output(job).endswith(alone(instance.folder, "jacobi", *computation))
