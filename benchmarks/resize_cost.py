@@ -18,7 +18,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,11 @@ from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.instance.instance import commands_of
 
 SOURCE = Path(__file__).parents[1] / "files/dmr"
-PROGRAMS = {"cg": 512, "jacobi": 512, "nbody": 512}  # rows
+PROGRAMS = ("cg", "jacobi", "nbody")
+MEASURED = (("cg", 512, 60), ("jacobi", 512, 60), ("nbody", 512, 60), ("cg", 4096, 2))
+"""Program, rows, and iterations from one request to the next. 512 rows of cg are 6 MB of data, 4,096 are 400 MB."""
 SEQUENCE = (2, 4, 8, 4, 2, 1, 8, 1, 4, 1, 2)
-"""Nodes one after the other, from the job's start on; the last one ends the job's life in the size of its start."""
-ITERATIONS = 60
-"""From one request to the next."""
+"""Nodes one after the other, from the job's start on."""
 PATIENCE = 600.0  # seconds until a job is given up
 ALONE = {
     "PATH": "/usr/bin:/bin",
@@ -48,7 +47,6 @@ ALONE = {
 class Resize:
     """One change of size: nodes, cost in seconds, and the broker's time from the question to the end of the action."""
 
-    program: str
     before: int
     after: int
     cost: float
@@ -128,18 +126,17 @@ def alone(folder: Path, program: str, *arguments: str) -> str:
     return subprocess.run(words, env=ALONE, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def arguments_of(program: str, rows: int, sequence: Iterable[int] = SEQUENCE) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the arguments of the computation, and those that ask for all sizes after the first."""
-    sizes = list(sequence)
-    requests = tuple(f"--request={ITERATIONS * number}:{nodes}" for number, nodes in enumerate(sizes[1:], start=1))
-    return (f"--rows={rows}", f"--iterations={ITERATIONS * len(sizes)}"), requests
+def arguments_of(rows: int, iterations: int) -> tuple[list[str], list[str]]:
+    """Return the arguments of the computation, and those that ask for all sizes, with so many iterations from one to the next."""
+    first, *others = SEQUENCE
+    requests = [f"--request={iterations * number}:{nodes}" for number, nodes in enumerate(others, start=1)]
+    computation = [f"--rows={rows}", f"--iterations={iterations * len(SEQUENCE)}"]
+    return computation, [f"--minimum={first}", f"--maximum={first}", *requests]
 
 
-def measured(instance: Instance, program: str, rows: int, expected: str) -> list[Resize]:
+def measured(instance: Instance, program: str, arguments: list[str], expected: str) -> list[Resize]:
     """Run an application through all sizes. Raises RuntimeError where it did not do what it was to do."""
-    computation, requests = arguments_of(program, rows)
-    start = SEQUENCE[0]
-    job = instance.submit(start, program, *computation, f"--minimum={start}", f"--maximum={start}", *requests)
+    job = instance.submit(SEQUENCE[0], program, *arguments)
     output = instance.output(job)
     if not output.endswith(expected):
         raise RuntimeError(f"{program}: another result than alone, or none: {output[-2000:]}")
@@ -150,7 +147,7 @@ def measured(instance: Instance, program: str, rows: int, expected: str) -> list
     if pairs != list(zip(SEQUENCE, SEQUENCE[1:])) or len(costs) != len(pairs):
         raise RuntimeError(f"{program}: sizes {pairs}: {output[-2000:]}")
     return [
-        Resize(program, before, after, cost, float(entry["done"]) - float(entry["asked"]))
+        Resize(before, after, cost, float(entry["done"]) - float(entry["asked"]))
         for (before, after), entry, cost in zip(pairs, actions, costs)
     ]
 
@@ -183,11 +180,12 @@ def main() -> int:
         return 2
     instance = Instance(Path(sys.argv[1]))
     instance.install()
-    for program, rows in PROGRAMS.items():
-        expected = alone(instance.folder, program, *arguments_of(program, rows)[0])
+    for program, rows, iterations in MEASURED:
+        computation, requests = arguments_of(rows, iterations)
+        expected = alone(instance.folder, program, *computation)
         resizes: list[Resize] = []
         for _ in range(int(sys.argv[2]) if len(sys.argv) == 3 else 5):
-            resizes += measured(instance, program, rows, expected)
+            resizes += measured(instance, program, computation + requests, expected)
         constant, per_process, rest = fitted(resizes)
         print(f"\n{program}, {rows} rows: {expected}\n{table(resizes)}\n")
         print(f"cost={max(constant, 0):.3f}:{max(per_process, 0):.4f} (deviation of the rest {rest:.3f} s)", flush=True)
