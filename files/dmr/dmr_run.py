@@ -36,6 +36,7 @@ from dmr import Broker, Connection
 MEMORY = Path("/dev/shm")
 ASK_AGAIN, ASK_FOR = 5.0, 1800.0
 """Seconds between two questions to a Slurm that does not answer, and after which it is given up."""
+STEP_PATIENCE = 120.0  # seconds for the end of a step; Slurm itself gives its processes 60 s (UnkillableStepTimeout)
 
 
 def relay(listener: socket.socket, connection: Connection) -> None:
@@ -66,6 +67,20 @@ def nodes_of_job(job: str) -> tuple[str, ...]:
     """Ask Slurm for the names of the job's nodes. Raises CalledProcessError and OSError."""
     folded = output_of("squeue", "--noheader", f"--jobs={job}", "--format=%N")
     return tuple(output_of("scontrol", "show", "hostnames", folded).split())
+
+
+def steps_have_ended(job: str) -> bool:
+    """Wait until Slurm has seen the end of mpirun's step: it comes later than that of mpirun. Returns whether it came.
+
+    A shrink that overtakes it would be a failure of the released nodes to Slurm, which may drain them ("Kill task failed").
+    """
+    give_up = time.monotonic() + STEP_PATIENCE
+    while time.monotonic() < give_up:
+        steps = output_of("squeue", "--noheader", "--steps", f"--jobs={job}", "--format=%i").split()
+        if all(step.endswith((".batch", ".extern")) for step in steps):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def variables(names: tuple[str, ...]) -> dict[str, str]:
@@ -103,10 +118,15 @@ def run(command: list[str], folder: Path, environment: dict[str, str], connectio
             return code if code >= 0 else 128 - code
         action, to, names, still_since, checked = resize.read_text().split()
         resize.unlink()
+        nodes, job = tuple(names.split(",")), environment["SLURM_JOB_ID"]
+        # Without Slurm's launcher mpirun has no step.
+        is_free = action != "shrink" or environment.get("OMPI_MCA_plm", "slurm") != "slurm" or steps_have_ended(job)
         asked = time.time()
-        nodes = tuple(names.split(","))
-        if action == "shrink":
-            nodes = released(Broker(environment, connection), int(to), environment["SLURM_JOB_ID"])
+        if not is_free:
+            nodes = ()
+            print(f"dmr_run: no shrink to {to} nodes: the step does not end", file=sys.stderr, flush=True)
+        elif action == "shrink":
+            nodes = released(Broker(environment, connection), int(to), job)
         if nodes and len(nodes) != int(environment["DMR_NODES"]):
             print(f"dmr_run: {action} from {environment['DMR_NODES']} to {len(nodes)} nodes: {','.join(nodes)}", flush=True)
             environment |= variables(nodes)

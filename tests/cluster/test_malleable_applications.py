@@ -47,6 +47,11 @@ def resizes(instance: Instance, job: int) -> list[tuple[int, int]]:
     return [(entry["from"], entry["to"]) for entry in instance.journal(job) if entry.get("outcome") == "done"]
 
 
+def killed_steps(instance: Instance, job: int) -> int:
+    """Return how many steps Slurm killed on nodes that a shrink released: they had not ended before, which may drain the nodes."""
+    return (instance.directory / "log/slurmctld.log").read_text().count(f"Killing JobId={job} StepId=")
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_two_to_four_to_eight_to_one_has_the_result_of_the_program_alone(instance: Instance, program: str) -> None:
     computation = ("--rows=256", "--iterations=4000")
@@ -55,6 +60,7 @@ def test_two_to_four_to_eight_to_one_has_the_result_of_the_program_alone(instanc
     assert sizes_seen(instance, job) == [2, 4, 8, 1]
     assert instance.output(job).endswith(alone(instance.folder, program, *computation))
     assert resizes(instance, job) == [(2, 4), (4, 8), (8, 1)]
+    assert killed_steps(instance, job) == 0
     costs = [entry["cost"] for entry in instance.journal(job) if "resumed" in entry]
     assert len(costs) == 3 and all(cost > 0 for cost in costs)
 
@@ -71,3 +77,4 @@ def test_the_policy_lets_it_grow_and_shrinks_it_for_a_job_that_waits(instance: I
     assert sizes_seen(instance, waiting) == [6]
     assert sizes_seen(instance, job)[-1] == NODES
     assert instance.output(job).endswith(alone(instance.folder, "jacobi", *computation))
+    assert killed_steps(instance, job) == 0
