@@ -25,6 +25,8 @@ def instance() -> Instance:
     if "SLURM_MIRAGE_INSTANCE" not in os.environ or shutil.which("mpicc") is None:
         pytest.skip("skipped: SLURM_MIRAGE_INSTANCE is not set, or OpenMPI is missing")
     instance = Instance(Path(os.environ["SLURM_MIRAGE_INSTANCE"]))
+    if not (instance.directory / "run/private/broker.socket").exists():
+        pytest.skip("skipped: the instance has no broker (MALLEABLE)")
     instance.install()
     return instance
 

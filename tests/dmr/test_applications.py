@@ -54,7 +54,7 @@ def test_the_result_is_the_same_for_every_size_fixed_and_resized(
 ) -> None:
     result = fixed(applications, program, 1)
     assert re.fullmatch(rf"{program}: {ITERATIONS} iterations: value [0-9.e+-]+ digest [0-9a-f]{{16}}\n", result)
-    for processes in (2, 3, 8):
+    for processes in (2, 3, 4, 8):
         assert fixed(applications, program, processes) == result
     eight = ",".join(f"n{number}" for number in range(1, 9))
     broker = serve(
