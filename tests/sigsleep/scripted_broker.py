@@ -22,7 +22,7 @@ class Broker:
 
     def __init__(self, path: Path, answers: Iterable[bytes | None] = ()) -> None:
         self.path = path
-        self.requests: list[str] = []
+        self._conversations: list[list[str]] = []
         self.answers = list(answers)
         self._connections: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -35,13 +35,19 @@ class Broker:
             while True:
                 connection, _ = self._listener.accept()
                 self._connections.append(connection)
-                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+                self._conversations.append([])
+                threading.Thread(target=self._talk, args=(connection, self._conversations[-1]), daemon=True).start()
 
-    def _talk(self, connection: socket.socket) -> None:
+    @property
+    def requests(self) -> list[str]:
+        """All requests, in the order of their connections."""
+        return [request for conversation in self._conversations for request in conversation]
+
+    def _talk(self, connection: socket.socket, requests: list[str]) -> None:
         with suppress(OSError), connection.makefile("rb") as lines:
             for line in lines:
                 request = line.decode()
-                self.requests.append(request)
+                requests.append(request)
                 if request.startswith("mirage 1 resumed "):
                     continue
                 answer = self.answers.pop(0) if self.answers else b"none 1\n"

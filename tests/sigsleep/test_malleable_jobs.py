@@ -180,16 +180,16 @@ def test_points_that_were_missed_are_one(start: Start, clock: EventClock, broker
 @pytest.mark.parametrize("to", [1, 4, 6, 64])
 def test_work_advances_with_the_speedup(start: Start, clock: EventClock, broker: Broker, speedup: Speedup, to: int) -> None:
     broker.answers = [b"expanded %d a\n" % to] if to > 2 else [b"shrink 1 a\n", b"shrunk 1 a\n"]
-    played = Played(start, clock, broker.path, f"1:64:2:- check=600 speedup={speedup.text()}").goes(600)
-    left = 400 * speedup.of(2) / speedup.of(to)
-    if left > 600:
-        played.goes(1200)
+    played = Played(start, clock, broker.path, f"1:64:2:- check=500 speedup={speedup.text()}").goes(500)
+    left = 500 * speedup.of(2) / speedup.of(to)
+    if left > 500:
+        played.goes(1000)
     deadline = 0
 
     def is_near() -> bool:
         nonlocal deadline
         deadline = next((slot.deadline for slot in clock.slots()), 0)
-        return abs(deadline - played.begin - (600 + left) * SECOND) <= 2000  # the program computes in billionths
+        return abs(deadline - played.begin - (500 + left) * SECOND) <= 2000  # the program computes in billionths
 
     wait_until(is_near, "the end")
     record = played.goes((deadline - played.begin) / SECOND).ends()
