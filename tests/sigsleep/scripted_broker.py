@@ -25,6 +25,7 @@ class Broker:
         self._conversations: list[list[str]] = []
         self.answers = list(answers)
         self._connections: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -36,12 +37,20 @@ class Broker:
                 connection, _ = self._listener.accept()
                 self._connections.append(connection)
                 self._conversations.append([])
-                threading.Thread(target=self._talk, args=(connection, self._conversations[-1]), daemon=True).start()
+                thread = threading.Thread(target=self._talk, args=(connection, self._conversations[-1]), daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     @property
     def requests(self) -> list[str]:
         """All requests, in the order of their connections."""
         return [request for conversation in self._conversations for request in conversation]
+
+    def all_requests(self) -> list[str]:
+        """All requests, after the last connection has ended."""
+        for thread in self._threads:
+            thread.join()
+        return self.requests
 
     def _talk(self, connection: socket.socket, requests: list[str]) -> None:
         with suppress(OSError), connection.makefile("rb") as lines:
@@ -58,6 +67,7 @@ class Broker:
 
     def say(self, answer: bytes) -> None:
         """Send on the last connection."""
+        wait_until(lambda: bool(self._connections), "a connection")
         self._connections[-1].sendall(answer)
 
     def hang_up(self) -> None:

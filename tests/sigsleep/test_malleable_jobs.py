@@ -102,12 +102,12 @@ def test_it_grows_and_shrinks(start: Start, clock: EventClock, broker: Broker, m
     assert (record.checks, record.expansions, record.shrinks, record.unanswered, record.refused) == (8, 2, 1, 0, 0)
     asked = [f"mirage 1 {kind} 77 {size} 1 8 2 4\n" for size in (2, 4, 8, 1, 1, 1, 1, 1)]
     resumed = "mirage 1 resumed 77 0.000000000\n"
-    assert broker.requests == [asked[0], resumed, asked[1], resumed, asked[2], "mirage 1 ready 77 1\n", resumed, *asked[3:]]
+    assert broker.all_requests() == [asked[0], resumed, asked[1], resumed, asked[2], "mirage 1 ready 77 1\n", resumed, *asked[3:]]
 
 
 def test_no_preferred_size_is_zero(start: Start, clock: EventClock, broker: Broker) -> None:
     Played(start, clock, broker.path, "1:8:2:- check=600").goes(600, 1000).ends()
-    assert broker.requests == ["mirage 1 check 77 2 1 8 2 0\n"]
+    assert broker.all_requests() == ["mirage 1 check 77 2 1 8 2 0\n"]
 
 
 def test_a_resize_costs_time_at_the_larger_size(start: Start, clock: EventClock, broker: Broker) -> None:
@@ -122,7 +122,7 @@ def test_a_resize_costs_time_at_the_larger_size(start: Start, clock: EventClock,
         *((406, 4, COST_BEGAN), (412.25, 4, COST_ENDED), (412.25, 1, SHRUNK)),
     ]
     assert (record.paid_ns, record.waited_ns) == (12.25 * SECOND, 0)
-    assert broker.requests[1:5] == [
+    assert broker.all_requests()[1:5] == [
         *("mirage 1 resumed 77 6.000000000\n", "mirage 1 check 77 4 1 8 2 0\n"),
         *("mirage 1 ready 77 1\n", "mirage 1 resumed 77 6.250000000\n"),
     ]
@@ -154,7 +154,7 @@ def test_points_soon_after_a_check_are_skipped(
 
 def test_a_point_at_the_end_is_none(start: Start, clock: EventClock, broker: Broker) -> None:
     Played(start, clock, broker.path, "1:8:2:- check=1000").goes(1000).ends()
-    assert broker.requests == []
+    assert broker.all_requests() == []
 
 
 def test_points_that_were_missed_are_one(start: Start, clock: EventClock, broker: Broker) -> None:
@@ -316,7 +316,7 @@ def test_cancelled_while_it_pays(start: Start, clock: EventClock, broker: Broker
     played.job.send(SIGTERM)
     record = played.ends(143)
     assert (record.work_ns, record.paid_ns) == (600 * SECOND, 20 * SECOND)
-    assert broker.requests == ["mirage 1 check 77 2 1 8 2 0\n"]
+    assert broker.all_requests() == ["mirage 1 check 77 2 1 8 2 0\n"]
 
 
 @pytest.mark.parametrize("signal", [SIGTSTP, SIGSTOP])
