@@ -17,7 +17,7 @@ SILENT = b""
 class Broker:
     """Answers each request with the next of its answers: bytes as they are, CLOSES, or SILENT (the connection stays).
 
-    After the last answer: `none 1`. Requests to which no answer belongs (resumed) are kept like others.
+    After the last answer: `none` with the size that was asked. Requests to which no answer belongs (resumed) are kept like others.
     """
 
     def __init__(self, path: Path, answers: Iterable[bytes | None] = ()) -> None:
@@ -59,7 +59,7 @@ class Broker:
                 requests.append(request)
                 if request.startswith("mirage 1 resumed "):
                     continue
-                answer = self.answers.pop(0) if self.answers else b"none 1\n"
+                answer = self.answers.pop(0) if self.answers else f"none {request.split()[4]}\n".encode()
                 if answer is CLOSES:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
