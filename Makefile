@@ -128,8 +128,9 @@ deprovision: $(STAMP) ## delete these servers and all that is on them, and nothi
 LINT_TOOLS := shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck
 UNIT_TOOLS := cc:gcc cc:libc6-dev chromium:chromium
 MOLECULE_TOOLS := debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container
-# All Debian packages of `make test`. ufw stays off: its rules are tested in network namespaces.
-PACKAGES := ca-certificates git make procps python3-venv ufw \
+# All Debian packages of `make test`. ufw stays off: its rules are tested in network namespaces. OpenMPI is for the malleable applications,
+# whose tests are skipped without it.
+PACKAGES := ca-certificates git libopenmpi-dev make openmpi-bin procps python3-venv ufw \
 	$(foreach tool,$(LINT_TOOLS) $(UNIT_TOOLS) $(MOLECULE_TOOLS),$(lastword $(subst :, ,$(tool))))
 
 # $(call need,program:package ...): one line that names the packages of all programs that are missing.
@@ -164,11 +165,13 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=files/dmr $(BIN)/mypy files/dmr/dmr.py files/dmr/dmr_run.py
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
+	$(MAKE) -s -C files/dmr lint
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
@@ -219,6 +222,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	$(MAKE) -s -C files/sigsleep clean
 	$(MAKE) -s -C files/virtual_clock clean
+	$(MAKE) -s -C files/dmr clean
 
 .PHONY: help
 help: ## this text
