@@ -35,7 +35,8 @@ class Configuration:
 
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
-        return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and self.accounting)
+        # Releases before 24.11 let a job change its size more than once only where slurmdbd answers.
+        return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and (self.accounting or bool(knobs["MALLEABLE"])))
 
 
 def path_of(knobs: dict[str, Value]) -> Path:

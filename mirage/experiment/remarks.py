@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import site
+from mirage.experiment import configuration, site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import generated_speed
@@ -151,10 +151,13 @@ def _malleable(run: Prepared) -> list[str]:
     notes, lines = run.workload.notes, []
     if (count := notes.get("malleable", 0)) > 0:
         share = f"{100 * count / run.workload.jobs.height:.3g} %"
-        at_most = f", {notes['malleable_at_maximum']} of them submitted larger" if "malleable_at_maximum" in notes else ""
-        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs['MALLEABLE_JOBS']}{at_most}")
+        other = notes.get("malleable_of_other_size", 0)
+        moved = f", {other} of them submitted with another size than in the log, and as much work" if other else ""
+        lines.append(f"malleable: {count} jobs ({share}), MALLEABLE_JOBS={run.knobs['MALLEABLE_JOBS']}{moved}")
     if (fewer := notes.get("malleable_fewer", 0)) > 0:
         lines.append(f"malleable: {fewer} jobs fewer than MALLEABLE asks for, the others have no other size on this machine")
+    if count and run.knobs["ACCOUNTING"] == "auto" and not configuration.of(run.knobs).accounting:
+        lines.append("accounting: yes, because Slurm before 24.11 needs slurmdbd to resize a job again (ACCOUNTING=auto)")
     if (rounded := notes.get("malleable_rounded", 0)) > 0:
         lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
     return lines

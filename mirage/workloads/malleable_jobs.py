@@ -19,8 +19,8 @@ from mirage.workloads.workload import Workload, limits
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable
 
-START_MAX = "start=max"
-"""Word of MALLEABLE_JOBS: jobs are submitted with their maximum, instead of the size in the log."""
+STARTS = ("start=min", "start=max")
+"""Words of MALLEABLE_JOBS: jobs are submitted with their minimum or maximum, instead of the size in the log."""
 _STREAM = 19  # of the random numbers of SEED
 
 
@@ -30,21 +30,30 @@ class Rule:
 
     words_of: the words of a job that has the given number of whole nodes in the log, on a machine of the given number of nodes; ""
         if it cannot have another size there
-    start_max: whether it is submitted with its maximum
+    start: the word of STARTS; "": a job is submitted with its size in the log
     """
 
     words_of: Callable[[int, int], str]
-    start_max: bool
+    start: str = ""
 
     @classmethod
     def of(cls, text: str) -> Rule:
         """The rule of a text: the words of all malleable jobs, or a rule by the recorded size. Raises WrongUse."""
-        words = text.split()
-        given = " ".join(word for word in words if word != START_MAX)
+        starts = [word for word in text.split() if word.startswith("start=")]
+        if starts and (len(starts) > 1 or starts[0] not in STARTS):
+            raise WrongUse(f"{' '.join(starts)!r} may be {' or '.join(STARTS)}", parameter="malleable_jobs")
+        given = " ".join(word for word in text.split() if word not in starts)
         if ":" not in given.partition(" ")[0]:
-            return cls(lambda nodes, most: malleable.words_of(given, nodes, most), START_MAX in words)
-        same = Malleable.parse(given).text()
-        return cls(lambda nodes, most: same, START_MAX in words)
+            return cls(lambda nodes, most: malleable.words_of(given, nodes, most), *starts)
+        try:
+            same = Malleable.parse(given).text()
+        except WrongUse as error:
+            raise WrongUse(error.message, parameter="malleable_jobs") from None
+        return cls(lambda nodes, most: same, *starts)
+
+    def nodes_of(self, words: Malleable, recorded: int) -> int:
+        """The nodes with which a job of these words is submitted."""
+        return {"start=min": words.minimum, "start=max": words.maximum}.get(self.start, recorded)
 
 
 def with_malleable(
@@ -55,7 +64,7 @@ def with_malleable(
     Exactly `share` (0 to 1) of the jobs, rounded to the nearest, are malleable: chosen by the seed, and those of a smaller share
     are among those of a larger one. Jobs for whose size a rule has no words stay rigid; if too few others are left, all of them are
     malleable (note `malleable_fewer`). Processors that are not whole nodes are rounded up to them (note `malleable_rounded`).
-    With `start=max` a job has its largest size from the start, and a run time by which its work stays that of the log.
+    A job that is submitted with another size than in the log has another run time and requested time: its work stays the same.
 
     cpus, most: processors of a node, and number of nodes of the machine
     slack, overrun: as for `workload.prepare`
@@ -74,7 +83,7 @@ def with_malleable(
         "malleable": count,
         "malleable_fewer": wanted - count,
         "malleable_rounded": sum(one.rounded for one in sized),
-        "malleable_at_maximum": sum(one.faster != 1 for one in sized) if rule.start_max else 0,
+        "malleable_of_other_size": sum(one.faster != 1 for one in sized),
     }
     made = jobs.with_columns(
         pl.Series("processors", [one.processors for one in sized], pl.Int64),
@@ -104,10 +113,11 @@ def _sized(job: Mapping[str, int], rule: Rule, cpus: int, most: int) -> _Sized |
         if not (text := rule.words_of(recorded, most)):
             return None
         words = Malleable.parse(text)
-        nodes = words.maximum if rule.start_max else recorded
-        if (needed := nodes if rule.start_max else words.minimum) > most:
-            what = "maximum, with which it starts," if rule.start_max else "minimum"
-            raise WrongUse(f"its {what} is {needed} nodes, and the machine has {most}")
+        nodes = rule.nodes_of(words, recorded)
+        if words.minimum > most:
+            raise WrongUse(f"its minimum is {words.minimum} nodes, and the machine has {most}")
+        if nodes > most:
+            raise WrongUse(f"it starts with {nodes} nodes, and the machine has {most}")
         words.sizes(nodes)
     except WrongUse as error:
         raise WrongUse(f"job {job['id']}: {error.message}", parameter="malleable_jobs") from None

@@ -280,7 +280,7 @@ class Monitor(threading.Thread):
 
     def _read_completions(self) -> None:
         for job in self._completions.read():
-            if job.name in self._indices:
+            if job.name in self._indices and not job.is_part:
                 self._lines += 1
                 self._seen[self._indices[job.name]] = job.state
                 self._runs[job.job_id] += 1

@@ -196,7 +196,7 @@ class Submitter:
         """Jobs of this run that have ended, as of now."""
         if self._completions is None:
             self._completions = self.completion_log()
-        self.completed += (job for job in self._completions.read() if job.name in self.indices)
+        self.completed += (job for job in self._completions.read() if job.name in self.indices and not job.is_part)
         return self.completed
 
     def completion_log(self) -> CompletionReader:

@@ -106,7 +106,8 @@ class QueuedJob:
 
 # ---- jobs that have ended ----
 
-NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESIZING")
+RESIZING = "RESIZING"
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", RESIZING)
 """States in records of jobs that have not ended. A run of a job that ended in a requeue has the state PENDING, the part of a run
 before a change of size has RESIZING."""
 
@@ -133,6 +134,12 @@ class CompletedJob:
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is the part of a run before a change of the job's size, and not the end of a run."""
+        return self.state == RESIZING
+
     user: str = ""
     """Account on the hosts."""
 

@@ -122,7 +122,8 @@ def test_jobs_that_no_rule_changes_stay_rigid() -> None:
         ({"MALLEABLE_JOBS": "3:3:2:-"}, "job 1: no size from 3 to 3 is reached from 2 nodes by the factor 2"),
         ({"MALLEABLE_JOBS": "1:8:2:9"}, "malleable job 1:8:2:9: the preferred size 9 is not within 1 to 8"),
         ({"MALLEABLE_JOBS": "32:64:2:-"}, "job 1: its minimum is 32 nodes, and the machine has 16"),
-        ({"MALLEABLE_JOBS": "1:32:2:- start=max"}, "job 1: its maximum, with which it starts, is 32 nodes, and the machine has 16"),
+        ({"MALLEABLE_JOBS": "1:32:2:- start=max"}, "job 1: it starts with 32 nodes, and the machine has 16"),
+        ({"MALLEABLE_JOBS": "1:16:2:- start=often"}, "'start=often' may be start=min or start=max"),
         ({"MALLEABLE_JOBS": "sometimes"}, "sometimes"),
     ],
 )
