@@ -210,7 +210,7 @@ bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation,
 
 .PHONY: bench-resize
 bench-resize: $(STAMP) ## time of a resize from 1 to 64 nodes and back at SPEED=1 (10 minutes; FULL=yes: to 1,024 nodes)
-	@$(BIN)/python -m benchmarks.resize
+	@$(BIN)/python -m benchmarks.resize $(if $(filter yes,$(FULL)),1024)
 
 .PHONY: bench-metrics
 bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)

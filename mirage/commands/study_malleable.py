@@ -180,5 +180,5 @@ def write(name: str, comparisons: Sequence[Comparison]) -> None:
 
 def _resizes(path: Path) -> list[dict[str, Any]]:
     """Rows of the benchmark of figure 3; none if it was not run."""
-    content: list[dict[str, Any]] = (read_json(path) or {}).get("resizes", [])
+    content: list[dict[str, Any]] = (read_json(path) or {}).get("figures", {}).get("resizes", [])
     return content
