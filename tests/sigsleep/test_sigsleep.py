@@ -16,7 +16,7 @@ from conftest import Job, arguments
 
 from benchmarks.sigsleep_vs_sleep import measure
 from slurm_mirage.clock.clock import Clock
-from slurm_mirage.jobs.sigsleep_log import HEADER, MAX_SUSPENSIONS, read_log
+from slurm_mirage.jobs.sigsleep_log import HEADER, MAX_SIZES, MAX_SUSPENSIONS, read_log
 
 Start = Callable[..., Job]
 HOUR = 3600  # the run time where sigsleep must end before it begins to sleep
@@ -253,9 +253,10 @@ def test_hundreds_of_writers_share_a_log(start: Start, program: Path) -> None:
 # ---- resources ----
 
 
-def test_the_documented_limit_of_suspensions_is_that_of_the_program() -> None:
-    source = (Path(__file__).parents[2] / "files" / "sigsleep" / "sigsleep.c").read_text()
+def test_the_documented_limits_are_those_of_the_program() -> None:
+    source = (Path(__file__).parents[2] / "files" / "sigsleep" / "record.h").read_text()
     assert f"#define MAX_SUSPENSIONS {MAX_SUSPENSIONS}\n" in source
+    assert f"#define MAX_SIZES {MAX_SIZES}\n" in source
 
 
 def test_it_needs_no_more_memory_than_sleep_and_does_not_wake_up(builds: dict[str, Path]) -> None:

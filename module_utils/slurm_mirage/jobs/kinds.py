@@ -17,7 +17,7 @@ from ..clock.instance_clock import clock_file
 from .plan import PlanRow
 from .sigsleep_log import Record, scan
 
-KEY, DEFAULT = "kind", "sigsleep"
+KEY, DEFAULT, MALLEABLE = "kind", "sigsleep", "malleable"
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,31 @@ class Sigsleep(JobKind):
         return [PlayedJob(record.id, record.end_ns / 1e9) for record in records if record.completed], len(data) - torn
 
 
+@dataclass(frozen=True)
+class MalleableSigsleep(Sigsleep):
+    """Jobs of sigsleep. Those that have words in the plan are malleable: they ask the broker of the cluster for other sizes."""
+
+    broker: str = ""
+    """Path of the broker's socket."""
+
+    resizable = True
+
+    @classmethod
+    def of_run(cls, settings: RunSettings) -> MalleableSigsleep:
+        """As Sigsleep, and as run.json says by broker. Raises WrongUse."""
+        rigid = Sigsleep.of_run(settings)
+        return cls(rigid.program, rigid.record_path, rigid.clock, settings.text("broker"))
+
+    def command_line(self, row: PlanRow, submitted: float, runtime: float, record: Path | None = None) -> str:
+        line = super().command_line(row, submitted, runtime, record)
+        if not row.malleable:
+            return line
+        return f"{line} {shlex.join(['--malleable', row.malleable, '--nodes', str(row.nodes), '--broker', self.broker])}"
+
+
 KINDS: dict[str, Callable[[RunSettings], JobKind]] = {
     DEFAULT: Sigsleep.of_run,
+    MALLEABLE: MalleableSigsleep.of_run,
 }
 
 

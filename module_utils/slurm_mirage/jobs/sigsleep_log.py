@@ -10,21 +10,28 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..base.errors import WrongUse
 
 MAGIC = b"SSLP"
-VERSION = 1
-MAX_SUSPENSIONS = 4096  # of version 1: a larger count is not a record
-COMPLETED, INFERRED, OVERFLOWED = 1, 2, 4
+VERSION, MALLEABLE_VERSION = 1, 2
+MAX_SUSPENSIONS = 4096  # a larger count is not a record
+MAX_SIZES = 4096
+COMPLETED, INFERRED, OVERFLOWED, SIZES_OVERFLOWED = 1, 2, 4, 8
 
 HEADER = struct.Struct("<4sHHIIqIIII32sqqqqq")
+MALLEABLE_HEADER = struct.Struct("<6I3q")
+"""Follows HEADER in the record of a malleable job."""
 PERIOD = struct.Struct("<qq")
+SIZE = struct.Struct("<qII")
 _CRC_OFFSET = 36
 _NO_CRC = bytes(4)
+_MALLEABLE_FIELDS = ("checks", "expansions", "shrinks", "unanswered", "refused", "work_ns", "waited_ns", "paid_ns")
+_HEADER_SIZES = {VERSION: HEADER.size, MALLEABLE_VERSION: HEADER.size + MALLEABLE_HEADER.size}
 
 
 class Suspension(NamedTuple):
@@ -34,14 +41,66 @@ class Suspension(NamedTuple):
     resume_ns: int
 
 
+class SizeKind(IntEnum):
+    """What happened to a malleable job at an instant."""
+
+    STARTED = 0
+    EXPANDED = 1
+    """Its allocation grew to so many nodes."""
+    SHRUNK = 2
+    """Its allocation shrank to so many nodes."""
+    COST_BEGAN = 3
+    """Its work stood from here, because its data moved. The nodes are those of the allocation."""
+    COST_ENDED = 4
+
+
+class Size(NamedTuple):
+    """An entry of a malleable job's sizes: the instant (virtual nanoseconds since the epoch), the nodes, and what happened."""
+
+    instant_ns: int
+    nodes: int
+    kind: int
+    """A value of SizeKind."""
+
+
+@dataclass(frozen=True)
+class MalleableRecord:
+    """What only malleable jobs record. Lengths are virtual nanoseconds.
+
+    sizes: in order of their instants, the first one at the start.
+    checks: points at which the job asked the broker. unanswered: those without an answer that could be used; refused: those whose
+    action was refused or aborted.
+    work_ns: the work done, in time at the submitted size; a completed job has work_ns >= runtime_ns.
+    waited_ns: time in which the job waited for answers. paid_ns: time that resizes cost. Neither is in executed_ns.
+    sizes_overflowed: there were more sizes than there was room for.
+    """
+
+    sizes: tuple[Size, ...]
+    checks: int = 0
+    expansions: int = 0
+    shrinks: int = 0
+    unanswered: int = 0
+    refused: int = 0
+    work_ns: int = 0
+    waited_ns: int = 0
+    paid_ns: int = 0
+    sizes_overflowed: bool = False
+
+    def allocations(self) -> list[tuple[int, int]]:
+        """(instant in ns, nodes from then on): the allocation at the start, and after each change."""
+        changes = (SizeKind.STARTED, SizeKind.EXPANDED, SizeKind.SHRUNK)
+        return [(size.instant_ns, size.nodes) for size in self.sizes if size.kind in changes]
+
+
 @dataclass(frozen=True)
 class Record:
     """What one sigsleep wrote at its end. All times are virtual nanoseconds, instants since the epoch.
 
-    executed_ns leaves out the suspensions; a completed job has executed_ns >= runtime_ns.
+    executed_ns leaves out the suspensions; a completed job that keeps its size has executed_ns >= runtime_ns.
     slurm_job_id and restart are 0 outside Slurm.
     inferred: a suspension came without SIGTSTP, and its start was found from the time left.
     overflowed: there were more suspensions than there was room for; executed_ns leaves out those too.
+    malleable: None for a job that keeps its size.
     offset is the record's place in the log, and does not count when records are compared.
     """
 
@@ -59,7 +118,16 @@ class Record:
     restart: int = 0
     inferred: bool = False
     overflowed: bool = False
+    malleable: MalleableRecord | None = None
     offset: int = field(default=0, compare=False)
+
+    @property
+    def length(self) -> int:
+        """Bytes of the record in the log."""
+        length = HEADER.size + PERIOD.size * len(self.suspensions)
+        if self.malleable:
+            length += MALLEABLE_HEADER.size + SIZE.size * len(self.malleable.sizes)
+        return length
 
 
 @dataclass(frozen=True)
@@ -86,7 +154,7 @@ def scan(data: bytes) -> Iterator[Record | LogDamage]:
                 yield LogDamage(bad_from, position - bad_from, reason)
                 bad_from = None
             yield part
-            position += HEADER.size + PERIOD.size * len(part.suspensions)
+            position += part.length
             continue
         if bad_from is None:
             bad_from, reason = position, part
@@ -128,12 +196,17 @@ def pack(record: Record) -> bytes:
         raise ValueError("priority may be 1 to 31 bytes without NUL")
     if len(record.suspensions) > MAX_SUSPENSIONS:
         raise ValueError(f"a record holds up to {MAX_SUSPENSIONS} suspensions")
+    malleable = record.malleable
+    if malleable and len(malleable.sizes) > MAX_SIZES:
+        raise ValueError(f"a record holds up to {MAX_SIZES} sizes")
     flags = COMPLETED * record.completed | INFERRED * record.inferred | OVERFLOWED * record.overflowed
+    if malleable:
+        flags |= SIZES_OVERFLOWED * malleable.sizes_overflowed
     try:
         header = HEADER.pack(
             MAGIC,
-            VERSION,
-            HEADER.size,
+            MALLEABLE_VERSION if malleable else VERSION,
+            HEADER.size + (MALLEABLE_HEADER.size if malleable else 0),
             len(record.suspensions),
             flags,
             record.id,
@@ -148,7 +221,11 @@ def pack(record: Record) -> bytes:
             record.runtime_ns,
             record.executed_ns,
         )
+        if malleable:
+            header += MALLEABLE_HEADER.pack(len(malleable.sizes), *(getattr(malleable, name) for name in _MALLEABLE_FIELDS))
         body = header + b"".join(PERIOD.pack(*period) for period in record.suspensions)
+        if malleable:
+            body += b"".join(SIZE.pack(*size) for size in malleable.sizes)
     except struct.error as error:
         raise ValueError(f"a number does not fit the record: {error}") from error
     return body[:_CRC_OFFSET] + zlib.crc32(body).to_bytes(4, "little") + body[_CRC_OFFSET + 4 :]
@@ -162,16 +239,27 @@ def _record_at(data: bytes, offset: int) -> Record | str:
         return f"torn record: {len(data) - offset} bytes of at least {HEADER.size}"
     fields = HEADER.unpack_from(data, offset)
     version, header_size, n_suspensions, flags = fields[1:5]
-    if version != VERSION or header_size != HEADER.size:
+    if header_size != _HEADER_SIZES.get(version):
         return f"record of version {version} with a header of {header_size} bytes, which is not known here"
     if n_suspensions > MAX_SUSPENSIONS:
         return f"torn record: {n_suspensions} suspensions, at most {MAX_SUSPENSIONS} are possible"
-    size = HEADER.size + PERIOD.size * n_suspensions
+    if offset + header_size > len(data):
+        return f"torn record: {len(data) - offset} bytes of at least {header_size}"
+    numbers = MALLEABLE_HEADER.unpack_from(data, offset + HEADER.size) if version == MALLEABLE_VERSION else (0,)
+    n_sizes = numbers[0]
+    if n_sizes > MAX_SIZES:
+        return f"torn record: {n_sizes} sizes, at most {MAX_SIZES} are possible"
+    first_size = header_size + PERIOD.size * n_suspensions
+    size = first_size + SIZE.size * n_sizes
     raw = data[offset : offset + size]
     if len(raw) < size:
         return f"torn record: {len(raw)} bytes of {size}"
     if zlib.crc32(raw[:_CRC_OFFSET] + _NO_CRC + raw[_CRC_OFFSET + 4 :]) != fields[9]:
         return "torn record: the checksum differs"
+    malleable = None
+    if version == MALLEABLE_VERSION:
+        sizes = tuple(Size(*entry) for entry in SIZE.iter_unpack(raw[first_size:]))
+        malleable = replace(MalleableRecord(sizes, *numbers[1:]), sizes_overflowed=bool(flags & SIZES_OVERFLOWED))
     return Record(
         id=fields[5],
         slurm_job_id=fields[6],
@@ -186,6 +274,7 @@ def _record_at(data: bytes, offset: int) -> Record | str:
         completed=bool(flags & COMPLETED),
         inferred=bool(flags & INFERRED),
         overflowed=bool(flags & OVERFLOWED),
-        suspensions=tuple(Suspension(*period) for period in PERIOD.iter_unpack(raw[HEADER.size :])),
+        suspensions=tuple(Suspension(*period) for period in PERIOD.iter_unpack(raw[header_size:first_size])),
+        malleable=malleable,
         offset=offset,
     )

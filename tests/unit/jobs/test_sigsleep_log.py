@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.sigsleep_log import HEADER, MAGIC, MAX_SUSPENSIONS, LogDamage, Record, Suspension, pack, read_log, scan
+from slurm_mirage.jobs.sigsleep_log import (
+    HEADER,
+    MAGIC,
+    MAX_SIZES,
+    MAX_SUSPENSIONS,
+    LogDamage,
+    MalleableRecord,
+    Record,
+    Size,
+    SizeKind,
+    Suspension,
+    pack,
+    read_log,
+    scan,
+)
 
 I64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 U32 = st.integers(min_value=0, max_value=2**32 - 1)
 PRIORITIES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1).filter(
     lambda text: len(text.encode()) <= 31
+)
+MALLEABLE = st.builds(
+    MalleableRecord,
+    sizes=st.lists(st.builds(Size, I64, U32, U32), max_size=5).map(tuple),
+    checks=U32,
+    expansions=U32,
+    shrinks=U32,
+    unanswered=U32,
+    refused=U32,
+    work_ns=I64,
+    waited_ns=I64,
+    paid_ns=I64,
+    sizes_overflowed=st.booleans(),
 )
 RECORDS = st.builds(
     Record,
@@ -34,6 +62,7 @@ RECORDS = st.builds(
     restart=U32,
     inferred=st.booleans(),
     overflowed=st.booleans(),
+    malleable=st.none() | MALLEABLE,
 )
 # Bytes in which no magic number can begin, not even with the help of what follows.
 JUNK = st.binary(min_size=1, max_size=300).map(lambda junk: junk.replace(b"S", b"s"))
@@ -52,6 +81,7 @@ SMALL = Record(
     slurm_job_id=99,
     restart=1,
 )
+RESIZED = replace(SMALL, malleable=MalleableRecord((Size(2, 4, 0), Size(9, 8, 1)), 11, 12, 13, 14, 15, 21, 22, 23, True))
 
 
 def test_the_layout_is_the_documented_one() -> None:
@@ -72,6 +102,24 @@ def test_the_layout_is_the_documented_one() -> None:
     ]
     assert raw == b"".join(expected)
     assert int.from_bytes(raw[36:40], "little") == zlib.crc32(raw[:36] + bytes(4) + raw[40:])
+
+
+def test_the_layout_of_a_malleable_job_is_the_documented_one() -> None:
+    plain, raw = pack(SMALL), pack(RESIZED)
+    assert raw[:8] == b"SSLP" + (2).to_bytes(2, "little") + (160).to_bytes(2, "little")
+    assert raw[12:16] == (1 + 8).to_bytes(4, "little")
+    assert (raw[16:36], raw[40:112], raw[160:176]) == (plain[16:36], plain[40:112], plain[112:])
+    assert raw[112:136] == b"".join(number.to_bytes(4, "little") for number in (2, 11, 12, 13, 14, 15))
+    assert raw[136:160] == b"".join(number.to_bytes(8, "little") for number in (21, 22, 23))
+    sizes = [number.to_bytes(length, "little") for number, length in ((2, 8), (4, 4), (0, 4), (9, 8), (8, 4), (1, 4))]
+    assert raw[176:] == b"".join(sizes)
+    assert int.from_bytes(raw[36:40], "little") == zlib.crc32(raw[:36] + bytes(4) + raw[40:])
+
+
+def test_allocations_leave_out_what_a_resize_cost() -> None:
+    entries = [(1, 4, "STARTED"), (5, 8, "EXPANDED"), (5, 8, "COST_BEGAN"), (7, 8, "COST_ENDED"), (9, 2, "SHRUNK")]
+    record = MalleableRecord(tuple(Size(instant, nodes, SizeKind[kind]) for instant, nodes, kind in entries))
+    assert record.allocations() == [(1, 4), (5, 8), (9, 2)]
 
 
 def test_an_empty_log_holds_nothing() -> None:
@@ -147,6 +195,9 @@ def test_every_byte_is_either_record_or_damage(pieces: list[bytes]) -> None:
             "torn record: 4097 suspensions, at most 4096 are possible",
         ),
         (pack(SMALL)[:-1] + b"\xff", "torn record: the checksum differs"),
+        (pack(RESIZED)[:130], "torn record: 130 bytes of at least 160"),
+        (pack(RESIZED)[:-1], "torn record: 207 bytes of 208"),
+        (pack(RESIZED)[:112] + b"\xff\xff" + pack(RESIZED)[114:], "torn record: 65535 sizes, at most 4096 are possible"),
     ],
 )
 def test_the_reason_is_told(raw: bytes, reason: str) -> None:
@@ -163,8 +214,10 @@ def test_the_reason_is_told(raw: bytes, reason: str) -> None:
         {"cores": -1},
         {"suspensions": (Suspension(0, 2**63),)},
         {"suspensions": (Suspension(0, 1),) * (MAX_SUSPENSIONS + 1)},
+        {"malleable": MalleableRecord((Size(0, 2**32, 0),))},
+        {"malleable": MalleableRecord((Size(0, 1, 0),) * (MAX_SIZES + 1))},
     ],
 )
 def test_pack_refuses_what_does_not_fit(change: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"priority|suspensions|number"):
+    with pytest.raises(ValueError, match=r"priority|suspensions|sizes|number"):
         pack(Record(**{**vars(SMALL), **change}))  # type: ignore[arg-type]

@@ -1,0 +1,21 @@
+/* Malleable jobs: work that advances with the speed-up of the present size, and points at which the size may change. */
+#ifndef MALLEABLE_H
+#define MALLEABLE_H
+
+#include <stdint.h>
+
+#include "waits.h"
+
+/*
+ * Checks what a malleable job is: its words, its broker's socket, its nodes as submitted, and at the start (0: as submitted), and its
+ * number in Slurm. `options`: the names of the options that gave the first three. Errors are wrong use.
+ */
+void describe_malleable(const char *const options[3], const char *words, const char *socket, int64_t submitted, int64_t at_start);
+
+/*
+ * Plays the job until `wanted` ns of work at its submitted size are done, or a signal ends it. Returns that signal, or 0. Sets
+ * *executed in ns: the time in which its work advanced. All lengths are of an instant's progress.
+ */
+int play_malleable(struct watch *watch, int64_t wanted, int64_t *executed);
+
+#endif
