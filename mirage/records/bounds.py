@@ -52,6 +52,7 @@ _NAMES = {
     "freed_p99": "the time until processors are free after a job's end, p99,",
     "backfill_cycle_max": "longest backfill cycle",
     "clock_offset_max": "the difference between the hosts' clocks",
+    "broker_wait_share": "the time for which malleable jobs waited for the broker",
     "false_quiet_share": "the time that the event clock may have let pass while the host worked",
 }
 _OF_WHAT = {
@@ -61,6 +62,7 @@ _OF_WHAT = {
     "stretch_share_p99": " of a job's run time",
     "launch_cost_share": " of a job's run time",
     "clipped": " of the jobs",
+    "broker_wait_share": " of the time that they ran",
     "false_quiet_share": " of the run's time",
 }
 
@@ -110,6 +112,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "freed_p99": time("freed", "waits' p99", wait_p99),
         "backfill_cycle_max": of_slurm("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
+        **({"broker_wait_share": share("broker_wait_share")} if collected.malleable else {}),
         **of_event_clock,
     }
 

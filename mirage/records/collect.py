@@ -24,8 +24,8 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.metrics.jobs_frame import EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements
+from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
+from mirage.records import disagreements, resizes
 from mirage.records.run_clock import is_event
 from mirage.records.run_records import (
     NS,
@@ -33,6 +33,7 @@ from mirage.records.run_records import (
     Schema,
     completions,
     foreign_jobs,
+    in_second,
     last_executions,
     read_completions,
     read_details,
@@ -105,6 +106,9 @@ class Collected:
     stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; of jobs killed
         at their time limit beyond the limit, less what Slurm itself takes to kill them (`LIMIT_CHECK`, OverTimeLimit); null for
         jobs that did not end in their first execution, in one of these ways
+    expected: what a malleable job should have taken with the sizes that it had, their costs, and its waits for the broker; null for
+        others, and without sigsleep's record
+    broker_waited: time for which a malleable job waited for the broker; null for others
     limit: time limit
     slurm_submit, slurm_end: submission and last end as Slurm recorded them, truncated to 1 virtual second
     own_end: the last end as sigsleep recorded it
@@ -147,6 +151,14 @@ class Collected:
     """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
     on_event_clock: bool = False
     """Whether the run was played on the event clock (run_clock.py)."""
+    malleable: int = 0
+    """Number of jobs of the plan that may change their size."""
+    allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS_SCHEMA))
+    """Columns of `ALLOCATIONS_SCHEMA`: changes of size of the jobs' last executions."""
+    resizes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=resizes.RESIZES_SCHEMA))
+    """Columns of `RESIZES_SCHEMA`."""
+    broker: dict[str, Any] = field(default_factory=dict)
+    """What the broker answered and how long it took (`resizes.summary`)."""
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
 
@@ -173,8 +185,10 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     lines, aftermath = split_aftermath(own_lines, stale)
     details = read_details(run_dir / "suspended.jsonl", manager, submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
-    records, pauses, damage = read_sigsleep(run_dir)
+    recorded = read_sigsleep(run_dir)
+    records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
+    answers, costs = resizes.read_answers(run_dir / resizes.JOURNAL, submitted, clock.virtual_ns - NS)
     freed = manager.freed(run_dir)
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
@@ -184,7 +198,12 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         pauses.group_by(_JOB).agg(r_last_resume=col("v_resume").max()),
     ):
         joined = joined.join(record, on=_JOB, how="left", maintain_order="left")
-    joined = _with_launches(_verdicts(_with_submission(joined)), journal.launch_cost, clock)
+    joined = _with_launches(_verdicts(_with_submission(_with_start(joined))), journal.launch_cost, clock)
+    joined = resizes.with_sizes(joined, recorded.sizes)
+    joined = joined.join(resizes.surpluses(joined, pauses, answers), on="id", how="left", maintain_order="left")
+    changes = resizes.resizes(answers, costs, submitted, time)
+    malleable = plan.filter(col("malleable") != "").height
+    own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
     evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
     return Collected(
         jobs=_jobs(joined, time),
@@ -211,12 +230,23 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
-        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", _own_names(plan, settings), time.virtual_ns(journal.last_sign)),
+        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign)),
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
         on_event_clock=is_event(settings),
+        malleable=malleable,
+        allocations=resizes.allocations(joined, answers, time),
+        resizes=changes,
+        broker=resizes.summary(answers, changes, malleable),
     )
+
+
+def _with_start(joined: pl.DataFrame) -> pl.DataFrame:
+    """Fills in s_start of jobs that changed their size, which the completion log does not have: the start that the manager told
+    after the job's end, or the second of sigsleep's."""
+    second = col("r_start") // NS * NS
+    return joined.with_columns(s_start=pl.when("s_ran").then(pl.coalesce("s_start", "c_start", second)).otherwise("s_start"))
 
 
 def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
@@ -312,19 +342,13 @@ def _verdicts(joined: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(v_suspended=pl.when(never_ran).then(0).otherwise(suspended))
 
 
-def _in_second(instant: str, printed: str) -> pl.Expr:
-    """sigsleep's instant if it lies in the second that Slurm printed; else the middle of that second, which is right on average."""
-    is_within = col(instant).is_between(col(printed), col(printed) + NS)
-    return pl.when(is_within).then(instant).otherwise(col(printed) + NS // 2)
-
-
 def _shared_start() -> pl.Expr:
     """Start of an execution that is in both records.
 
     If Slurm's second ends before the submission (its clock is slightly behind the replay's) and sigsleep's start is after it, the
     start is the submission.
     """
-    return _not_before_submission(pl.max_horizontal(_in_second("r_start", "s_start"), pl.min_horizontal("r_start", "v_submit")))
+    return _not_before_submission(pl.max_horizontal(in_second("r_start", "s_start"), pl.min_horizontal("r_start", "v_submit")))
 
 
 def _shared_end() -> pl.Expr:
@@ -332,7 +356,7 @@ def _shared_end() -> pl.Expr:
     the end of a job that is cancelled while it is suspended.)
     """
     resumed = pl.when(col("r_last_resume") <= col("r_end")).then("r_last_resume")
-    return pl.max_horizontal(_in_second("r_end", "s_end"), "v_start", resumed)
+    return pl.max_horizontal(in_second("r_end", "s_end"), "v_start", resumed)
 
 
 def _not_before_submission(printed: pl.Expr) -> pl.Expr:
@@ -385,8 +409,8 @@ def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame,
     known = both.unique("number", keep="first").select("number", "r_start", "r_end")
     start, end = (pl.coalesce(f"r_{name}", f"s_{name}").alias(f"r_{name}") for name in ("start", "end"))
     found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
-    found = found.with_columns(v_start=_not_before_submission(_in_second("r_start", "s_start")))
-    found = found.with_columns(v_end=pl.max_horizontal("v_start", _in_second("r_end", "s_end"))).sort("v_start", "id")
+    found = found.with_columns(v_start=_not_before_submission(in_second("r_start", "s_start")))
+    found = found.with_columns(v_end=pl.max_horizontal("v_start", in_second("r_end", "s_end"))).sort("v_start", "id")
     return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
 
 
@@ -413,10 +437,14 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
     )
     wanted = col("runtime_virtual") * time.second
     limit = col("limit_minutes") * 60 * time.second
-    at_limit = (col("state") == "TIMEOUT") & (col("restarts") == 0)
+    # The limit of a job that changed its size was raised.
+    at_limit = (col("state") == "TIMEOUT") & (col("restarts") == 0) & (col("s_sizes").list.len() == 1).fill_null(True)
     beyond = time.length(held - col("v_suspended").fill_null(0)) - limit
     late = pl.when(beyond > 0).then((beyond - grace * time.second).clip(0)).otherwise(beyond)
-    stretch = pl.when(in_one_go).then(time.length(held - col("r_stopped")) - wanted).when(at_limit).then(late)
+    # What a malleable job should have taken follows from its sizes.
+    by_sizes = time.length(col("r_end") - col("r_start") - col("r_stopped") - col("surplus"))
+    needed = pl.coalesce(by_sizes, wanted)
+    stretch = pl.when(in_one_go).then(time.length(held - col("r_stopped")) - needed).when(at_limit).then(late)
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
     apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_stopped") - col("c_suspended"))
     return joined.select(
@@ -431,6 +459,8 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
         launch=launch / time.clock.speed,
         suspended_apart=time.length(apart).abs(),
         stretch=stretch,
+        expected=by_sizes,
+        broker_waited=pl.when(col("r_sizes").is_not_null()).then(time.length(col("r_waited"))),
         limit=limit,
         slurm_submit=time.trace(col("s_submit")),
         slurm_end=time.trace(col("s_end")),

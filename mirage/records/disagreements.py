@@ -7,6 +7,7 @@ from polars import col
 
 from mirage.records.run_records import NS, Schema
 from mirage.records.time_map import TimeMap
+from slurm_mirage.rm.api import RESIZING
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, beyond which one of the records is
 # wrong, whatever the launches of a run took.
@@ -25,6 +26,7 @@ STRUCTURAL = frozenset(
         "in Slurm's record only",
         "in sigsleep's record only",
         "state",
+        "sizes",
         "ran under another job number too",
         "ran again after its end",
         "no job of this run",
@@ -81,6 +83,7 @@ def contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
             both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),
             stopped,
         ),
+        ("sizes", both & completed & (col("s_sizes") != col("r_sizes")), nothing),
         ("a suspension that sigsleep could not record", col("unsure"), nothing),
     ]
     return pl.concat(
@@ -94,6 +97,6 @@ def strays(submitted: pl.DataFrame, lines: pl.DataFrame, aftermath: pl.DataFrame
     others = ran.unique(maintain_order=True).join(submitted, on=_JOB, how="anti", maintain_order="left")
     ours = col("id").is_in(submitted["id"].implode())
     twice, foreign = pl.lit("ran under another job number too"), pl.lit("no job of this run")
-    again = aftermath.filter("s_ran").select("id", kind=pl.lit("ran again after its end"))
+    again = aftermath.filter(col("s_ran") & (col("s_state") != RESIZING)).select("id", kind=pl.lit("ran again after its end"))
     found = others.select("id", kind=pl.when(ours).then(twice).otherwise(foreign))
     return pl.concat([found, again]).with_columns(seconds=pl.lit(None, pl.Float64))

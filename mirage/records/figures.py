@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records import clock_speed, event_clock, incidents
+from mirage.records import allocated, clock_speed, event_clock, incidents
 from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
@@ -90,6 +90,7 @@ def measure(
         "disagreements_by_kind": dict(sorted(collected.disagreements["kind"].value_counts().iter_rows())),
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
+        **(_of_broker(collected) if collected.malleable else {}),
         **(event_clock.measured(result) if collected.on_event_clock else {}),
     }
 
@@ -111,6 +112,23 @@ def _of_launches(collected: Collected) -> dict[str, Any]:
         "freed_p50": _quantile(table["freed"], 0.5),
         "freed_p99": _quantile(table["freed"], 0.99),
         "freed_known": _known(collected, "freed"),
+    }
+
+
+def _of_broker(collected: Collected) -> dict[str, Any]:
+    """How long malleable jobs waited for the broker, from question to answer, and for which share of the time that they ran."""
+    took = collected.resizes["done"] - collected.resizes["asked"]
+    waited = collected.evidence.drop_nulls(["broker_waited", "expected"])
+    share = waited.select(col("broker_waited").sum() / col("expected").sum()).item() if waited.height else None
+    most = allocated.most_allocated(collected)
+    return {
+        "resizes": collected.resizes.filter(col("outcome") == "done").height,
+        "resizes_not_done": collected.resizes.filter(col("outcome") != "done").height,
+        "resize_delay_mean": rounded(took.mean()),
+        "resize_delay_p50": _quantile(took, 0.5),
+        "resize_delay_p99": _quantile(took, 0.99),
+        "broker_wait_share": rounded(share),
+        "allocated_most": None if most is None else most[0],
     }
 
 

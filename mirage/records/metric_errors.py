@@ -141,7 +141,7 @@ def of_schedule(
 
 def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
     """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
-    evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed")
+    evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
     measured = population.measured.select(
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
     )
@@ -162,7 +162,7 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> 
         wanted=pl.when((col("state") == "TIMEOUT") & col("stretch").is_not_null())
         .then((col("f") - col("s") - col("suspended").fill_null(0) - col("stretch")).clip(0))
         .when(col("stretch").is_not_null() | ~ran)
-        .then(pl.coalesce("runtime", pl.lit(0.0))),
+        .then(pl.coalesce("expected", "runtime", pl.lit(0.0))),
         freed="freed",
         limit="limit",
         leave=pl.when(~ran).then("end"),

@@ -1,4 +1,4 @@
-"""Contents of a run's jobs.csv, suspensions.csv, executions.csv and schedule.swf. The same run gives the same bytes."""
+"""Contents of a run's jobs.csv, the tables beside it, and schedule.swf. The same run gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
-from mirage.records import executions
+from mirage.records import allocations, executions, resizes
 from mirage.records.collect import Collected
 from mirage.records.run_clock import EVENT
 from mirage.traces import swf
@@ -19,13 +19,17 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
     """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
-    there if a job had more than one execution."""
-    files = {
+    there if a job had more than one execution, allocations.csv and resizes.csv if jobs could change their size."""
+    files: dict[str, bytes] = {
         "jobs.csv": _csv(collected.jobs),
         "suspensions.csv": _csv(collected.suspensions),
         "schedule.swf": _schedule(collected, processors, nodes),
     }
-    return files if collected.executions.is_empty() else {**files, executions.NAME: _csv(collected.executions)}
+    if not collected.executions.is_empty():
+        files[executions.NAME] = _csv(collected.executions)
+    if collected.malleable:
+        files |= {allocations.NAME: _csv(collected.allocations), resizes.NAME: _csv(collected.resizes)}
+    return files
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:

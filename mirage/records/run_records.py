@@ -20,7 +20,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
-from slurm_mirage.rm.api import NOT_ENDED, JobDetails, Records
+from slurm_mirage.rm.api import NOT_ENDED, RESIZING, JobDetails, Records
 
 NS = 1_000_000_000
 _QUARTER_HOUR = 900
@@ -237,15 +237,23 @@ def split_aftermath(lines: pl.DataFrame, stale: pl.Series) -> tuple[pl.DataFrame
 
 def slurm_executions(lines: pl.DataFrame) -> pl.DataFrame:
     """The lines of `completions`, a row per execution, in their order: the lines of a job that changed its size (state RESIZING,
-    but for the last one) are one. Additional column: restart, the number of executions before.
+    but for the last one) are one. Additional columns: restart, the number of executions before; s_sizes, the nodes of each line;
+    s_resized, the instants of the changes between them.
 
+    Slurm prints the instant of the last change as the start of every line of such a job, so its start is not known from them.
     A cancellation in the queue is a row too: s_ran is false. is_lost says whether the job was put back in the queue, or went on to
     another row, after it ran.
     """
     goes_on = (col("s_state") == RESIZING).cast(pl.Int64)
     numbered = lines.with_columns(restart=(1 - goes_on).cum_sum().over(_JOB) - (1 - goes_on))
     rows = numbered.group_by(*_JOB, "restart", maintain_order=True).agg(
-        col("s_submit", "s_eligible").first(), col("s_start").min(), col(_OF_LAST).last(), col("s_ran").any()
+        col("s_submit", "s_eligible").first(),
+        pl.when(pl.len() == 1).then(col("s_start").first()).alias("s_start"),
+        col("s_nodes", "s_allocated").first(),
+        col(_OF_LAST).last(),
+        col("s_ran").any(),
+        s_sizes=col("s_nodes"),
+        s_resized=col("s_end").head(pl.len() - 1),
     )
     is_last = col("restart") == col("restart").max().over(_JOB)
     put_back = col("s_state").is_in([state for state in NOT_ENDED if state != RESIZING])
@@ -257,7 +265,7 @@ def last_executions(executions: pl.DataFrame) -> pl.DataFrame:
 
     A job that was put back in the queue, and did not start again, has no start and no end.
     """
-    state, partition, *rest = _OF_LAST
+    state, partition, *rest = [*_OF_LAST, "s_nodes", "s_allocated", "s_sizes", "s_resized"]
     waits = col("is_lost").last()
     return executions.group_by(_JOB, maintain_order=True).agg(
         col("s_submit", "s_eligible").first(),
@@ -268,9 +276,7 @@ def last_executions(executions: pl.DataFrame) -> pl.DataFrame:
 
 
 _JOB = ["id", "slurm_id"]
-_OF_LAST = ["s_state", "s_partition", "s_nodes", "s_allocated", "s_end"]
-RESIZING = "RESIZING"
-"""State of the part of an execution before a change of the job's size."""
+_OF_LAST = ["s_state", "s_partition", "s_end"]
 
 _DETAILS: Schema = {
     "name": pl.String,
@@ -327,16 +333,31 @@ _RECORD: Schema = {
     "r_priority": pl.String,
     "completed": pl.Boolean,
     "unsure": pl.Boolean,
+    "r_waited": pl.Int64,
+    "r_paid": pl.Int64,
 }
+_SIZE: Schema = {"id": pl.Int64, "slurm_id": pl.Int64, "restart": pl.Int64, "v_from": pl.Int64, "nodes": pl.Int64}
 _PAUSE: Schema = {"id": pl.Int64, "slurm_id": pl.Int64, "v_suspend": pl.Int64, "v_resume": pl.Int64}
 
 
-def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """Reads sigsleep*.log, a file per host.
+@dataclass(frozen=True)
+class SigsleepRecords:
+    """What sigsleep recorded.
 
-    Returns a row per record in order of starts, a row per suspension (id, slurm_id, v_suspend, v_resume, null if unknown), and
-    descriptions of the damaged parts of the files.
+    records: a row per record, in order of starts
+    pauses: a row per suspension: id, slurm_id, v_suspend, v_resume, null if unknown
+    sizes: a row per change of size: id, slurm_id, restart, v_from, nodes from then on
+    damage: descriptions of the damaged parts of the files
     """
+
+    records: pl.DataFrame
+    pauses: pl.DataFrame
+    sizes: pl.DataFrame
+    damage: list[str]
+
+
+def read_sigsleep(folder: Path) -> SigsleepRecords:
+    """Reads sigsleep*.log, a file per host."""
     records: list[sigsleep_log.Record] = []
     damage: list[str] = []
     for path in sorted(folder.glob("sigsleep*.log")):
@@ -347,14 +368,17 @@ def read_sigsleep(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
         (
             *(r.id, r.slurm_job_id, r.restart, r.start_ns, r.end_ns, r.executed_ns),
             *(len(r.suspensions), r.priority, r.completed, r.inferred or r.overflowed),
+            *((r.malleable.waited_ns, r.malleable.paid_ns) if r.malleable else (0, 0)),
         )
         for r in records
     ]
     pauses = [(r.id, r.slurm_job_id, *pause) for r in records for pause in r.suspensions]
+    sizes = [(r.id, r.slurm_job_id, r.restart, *change) for r in records if r.malleable for change in r.malleable.allocations()[1:]]
     known = (pl.when(col(name) > 0).then(name) for name in ("v_suspend", "v_resume"))
-    return (
+    return SigsleepRecords(
         pl.DataFrame(rows, schema=_RECORD, orient="row").sort("r_start", "id", "restart"),
         pl.DataFrame(pauses, schema=_PAUSE, orient="row").with_columns(known),
+        pl.DataFrame(sizes, schema=_SIZE, orient="row"),
         damage,
     )
 
@@ -365,15 +389,24 @@ def recorded_executions(records: pl.DataFrame) -> pl.DataFrame:
     The time suspended is 0 without a suspension, although sigsleep's times differ by microseconds between its readings of the
     clock. Records after a completed one are left out, see `split_aftermath`.
     """
-    stopped = col("r_end") - col("r_start") - col("r_executed")
+    stopped = col("r_end") - col("r_start") - col("r_executed") - col("r_waited") - col("r_paid")
     done = col("completed").cast(pl.Int64)
     return (
         records.filter((done.cum_sum() - done).over("id", "slurm_id") == 0)
         .with_columns(r_stopped=pl.when((col("r_pauses") > 0) | col("unsure")).then(stopped).otherwise(0))
         .group_by("id", "slurm_id", maintain_order=True)
         .agg(
-            col("restart", "r_start", "r_end", "r_executed", "r_stopped", "r_pauses").last(),
+            col("restart", "r_start", "r_end", "r_executed", "r_stopped", "r_pauses", "r_waited").last(),
             col("r_priority", "completed").last(),
             col("unsure").any(),
         )
     )
+
+
+# ---- both ----
+
+
+def in_second(instant: str, printed: str) -> pl.Expr:
+    """sigsleep's instant if it lies in the second that Slurm printed; else the middle of that second, which is right on average."""
+    is_within = col(instant).is_between(col(printed), col(printed) + NS)
+    return pl.when(is_within).then(instant).otherwise(col(printed) + NS // 2)

@@ -45,8 +45,8 @@ def results(
     cuts: what is cut off the schedule's beginning and end before it is measured. Cuts that leave nothing to measure do not fail the
     run: the whole schedule is measured, and the run is inconclusive.
 
-    The metrics are those of the rounded values of jobs.csv, suspensions.csv and executions.csv, so that they can be computed again
-    from these files to the last digit. Changes of size are read from allocations.csv, where it exists.
+    The metrics are those of the rounded values of jobs.csv and the tables beside it, so that they can be computed again from these
+    files to the last digit.
     Raises WrongUse for records that are not those of a run.
     """
     configuration = read_configuration(folder)
@@ -57,11 +57,11 @@ def results(
     except pl.exceptions.PolarsError as error:
         raise WrongUse(f"{folder}/workload.csv: cannot be read ({error})", parameter="run") from error
     run = collect.collect(folder, workload)
-    jobs, resized = run_files.rounded(run.jobs), folder / allocations.NAME
+    jobs = run_files.rounded(run.jobs)
     changes: dict[str, Any] = {
         "suspensions": run_files.rounded(run.suspensions),
         "executions": run_files.rounded(run.executions),
-        "allocations": allocations.read_allocations(resized, jobs, "run") if resized.exists() else None,
+        "allocations": _allocations(run, folder / allocations.NAME, jobs),
     }
     settings: dict[str, Any] = {"immediate_below": OF_RUNS, "warmup_cut": cuts[0], "cooldown_cut": cuts[1], **changes}
     uncut = ""
@@ -72,6 +72,8 @@ def results(
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
         found = metrics.compute(jobs, processors, nodes, tau, immediate_below=OF_RUNS, **changes)
+    if run.malleable:
+        found["resizes"] = run.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         found["not_played"] = not_played.counts(workload)
     found["validity"] = {
@@ -104,6 +106,13 @@ def results(
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
     kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
     return Results(files, found, dict(kinds))
+
+
+def _allocations(run: collect.Collected, path: Path, jobs: pl.DataFrame) -> pl.DataFrame | None:
+    """Changes of size: those of malleable jobs; of a run without any those in allocations.csv, where it exists."""
+    if run.malleable:
+        return run_files.rounded(run.allocations)
+    return allocations.read_allocations(path, jobs, "run") if path.exists() else None
 
 
 def _not_cut(validity: dict[str, Any], reason: str) -> None:

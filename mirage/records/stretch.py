@@ -58,8 +58,9 @@ def shares(collected: Collected, resolution: Resolution) -> pl.DataFrame:
     and this as a share of the run time: measured, beyond_record (a second of Slurm's record), beyond_resolution (what the run
     resolves)."""
     jobs = collected.jobs.select("id", "processors", "runtime", "state").join(
-        collected.evidence.select("id", "stretch", "limit"), on="id", maintain_order="left"
+        collected.evidence.select("id", "stretch", "limit", "expected"), on="id", maintain_order="left"
     )
+    jobs = jobs.with_columns(runtime=pl.coalesce("expected", "runtime"))
     until = pl.when(col("state") == "TIMEOUT").then(pl.min_horizontal("runtime", "limit")).otherwise("runtime")
     jobs = jobs.select("id", "processors", "stretch", runtime=until)
     jobs = jobs.drop_nulls("stretch").filter(col("runtime") > 0)

@@ -64,6 +64,8 @@ class Thresholds:
     """Difference between the clock speed in Slurm's record and the requested one, of the requested one."""
     false_quiet_share: float = 0.01
     """Time that the event clock may have let pass while the host worked, of the run's."""
+    broker_wait_share: float = 0.05
+    """Time for which malleable jobs waited for the broker, of the time that they ran."""
     disagreements_share: float = 0.01
     """Disagreements of the two records about times, of the number of jobs. Others are not allowed at all."""
 

@@ -49,6 +49,7 @@ class RunFolder:
         self.jobcomp = self.suspended = ""
         self.freed: dict[int, tuple[float, float]] = {}
         self.sigsleep = b""
+        self.broker: list[dict[str, Any]] = []
         self.workload: list[dict[str, Any]] = []
 
     def _event(self, event: str, after: float, **values: Any) -> dict[str, Any]:
@@ -76,13 +77,14 @@ class RunFolder:
         memory: int | None = None,
         partition: str = "",
         qos: str = "",
+        malleable: str = "",
         **workload: Any,
     ) -> int:
         """Plan a job, and journal its submission; its id."""
         number = len(self.plan) + 1
         name = f"RUN.{number}"
         row = PlanRow(number - 1, number, due, processors, nodes, runtime, limit_minutes, cancel_after, partition, name)
-        row = replace(row, dependency=dependency, memory=memory, qos=qos)
+        row = replace(row, dependency=dependency, memory=memory, qos=qos, malleable=malleable)
         self.plan.append(row)
         self.lags.append(lag)
         times = {"submit": ORIGIN + due * 100 / self.shrink, "runtime": runtime * 100 / self.shrink}
@@ -111,13 +113,14 @@ class RunFolder:
         ran: bool = True,
         slurm_id: int | None = None,
         submit: float | None = None,
+        nodes: int = 2,
     ) -> None:
         """A line of the completion log."""
         row = self.plan[number - 1]
         submit = self.accepted(number) if submit is None else submit
         if ran and end is not None:
             self.freed[slurm_id or 100 + number] = end, end + 0.01 * self.speed
-        where = {"nodes": "n[1-2]", "count": 2, "cpus": row.processors} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
+        where = {"nodes": "n[1-2]", "count": nodes, "cpus": row.processors} if ran else {"nodes": "(null)", "count": 0, "cpus": 0}
         self.jobcomp += JOBCOMP.format(
             slurm_id=slurm_id or 100 + number,
             name=row.name,
@@ -193,6 +196,16 @@ class RunFolder:
         row = {"slurm_id": 100 + number, "name": f"RUN.{number}", "state": state, "secs_pre_suspend": before}
         self.suspended += json.dumps({**row, **times}) + "\n"
 
+    def resized(self, number: int, before: int, after: int, asked: float, done: float, cost: float = 0.0, **values: Any) -> None:
+        """Lines of the broker's journal: a change of size, and what it cost."""
+        kind = "none" if before == after else "expand" if after > before else "shrink"
+        entry = {"job": 100 + number, "mode": "check", "kind": kind, "from": before, "to": after, "outcome": "done", "reason": ""}
+        times = {"asked": VIRTUAL_ZERO + asked, "decided": VIRTUAL_ZERO + asked, "done": VIRTUAL_ZERO + done}
+        self.broker.append({**entry, **times, "way": "merge", "for": None, "used": None, **values})
+        if kind != "none":
+            paid = done + cost if kind == "expand" else done
+            self.broker.append({"job": 100 + number, "resumed": VIRTUAL_ZERO + paid, "cost": cost})
+
     def write(self) -> Path:
         """Write the folder's files."""
         write_plan(self.folder / "plan.csv", self.plan)
@@ -208,6 +221,8 @@ class RunFolder:
         if instants:
             (self.folder / FREED_FILE).write_text(to_csv(instants))
         (self.folder / "sigsleep.log").write_bytes(self.sigsleep)
+        if self.broker:
+            (self.folder / "resizes.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in self.broker))
         self.frame().write_csv(self.folder / "workload.csv")
         return self.folder
 

@@ -26,7 +26,12 @@ def test_over_a_site(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text(
         "NodeName=a[1-4] CPUs=8\nPartitionName=day Nodes=ALL\nAccountingStorageType=accounting_storage/slurmdbd\n"
     )
-    knobs: dict[str, Value] = {"SLURM_CONF": str(tmp_path / "slurm.conf"), "CONFIG": "site", "ACCOUNTING": "auto", "MALLEABLE": Decimal(0)}
+    knobs: dict[str, Value] = {
+        "SLURM_CONF": str(tmp_path / "slurm.conf"),
+        "CONFIG": "site",
+        "ACCOUNTING": "auto",
+        "MALLEABLE": Decimal(0),
+    }
     content = configuration.of(knobs)
     assert [partition["name"] for partition in content.partitions] == ["day"]
     assert content.has_accounting(knobs)

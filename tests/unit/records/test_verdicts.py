@@ -81,6 +81,8 @@ def collected(
             memory=pl.Series(memory if isinstance(memory, list) else [memory] * count, dtype=pl.Int64),
             freed=pl.lit(freed, pl.Float64),
             suspended_apart=pl.lit(None, pl.Float64),
+            expected=pl.lit(None, pl.Float64),
+            broker_waited=pl.lit(None, pl.Float64),
         ),
         disagreements=pl.DataFrame(
             {"id": range(1, len(kinds) + 1), "kind": kinds, "seconds": [None] * len(kinds)},

@@ -1,0 +1,58 @@
+"""How many processors were allocated at once: never more than the machine has, whatever jobs change their size."""
+
+from __future__ import annotations
+
+import polars as pl
+from polars import col
+
+from mirage.metrics.allocations import holdings
+from mirage.records.collect import Collected
+from mirage.records.layout import Layout
+
+
+def most_allocated(collected: Collected) -> tuple[int, float] | None:
+    """The most processors that were certainly allocated at once, and since when (trace s); None if no job may change its size.
+
+    Slurm's record tells instants to a second. So a job certainly had its processors from a second after each start or change of
+    size to a second before its next change or its end. Suspended jobs have none.
+    """
+    if not collected.malleable:
+        return None
+    jobs = collected.jobs.join(collected.evidence.select("id", "allocated"), on="id", maintain_order="left")
+    last = jobs.select(pl.max_horizontal(pl.col("submit", "start", "end").max())).item()
+    sizes = jobs.drop_nulls("start").select(
+        "id",
+        s="start",
+        f=pl.coalesce("end", pl.lit(last)),
+        p=pl.coalesce("allocated", "processors"),
+        c=col("nodes").fill_null(0),
+    )
+    earlier = collected.executions.join(sizes.select("id", "p", "c"), left_on="job", right_on="id")
+    changes = collected.allocations.select(id="job", time="from", p="processors", c="nodes")
+    held = pl.concat(
+        [
+            holdings(sizes, collected.suspensions, changes).select("begin", "end", "p"),
+            earlier.select(begin="start", end="end", p="p"),
+        ],
+        how="vertical_relaxed",
+    )
+    second = collected.time.second
+    held = held.with_columns(col("begin") + second, col("end") - second).filter(col("end") > col("begin"))
+    if held.is_empty():
+        return 0, 0.0
+    moves = pl.concat([held.select(at="begin", by="p"), held.select(at="end", by=-col("p"))])
+    # What ends at an instant is gone before what begins at it.
+    course = moves.sort("at", "by").with_columns(total=col("by").cum_sum())
+    most, since = course.select(col("total").max(), col("at").get(col("total").arg_max())).row(0)
+    return int(most), float(since)
+
+
+def too_many(collected: Collected, layout: Layout) -> list[str]:
+    """The reason why a run is invalid in which more processors were allocated at once than the machine has."""
+    found, processors = most_allocated(collected), sum(node.processors for node in layout.nodes.values())
+    if found is None or found[0] <= processors:
+        return []
+    most, since = found
+    return [
+        f"{most} processors were allocated at once, {since:.0f} s into the trace, and the machine has {processors}: see resizes.csv"
+    ]

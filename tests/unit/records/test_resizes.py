@@ -1,0 +1,310 @@
+"""Malleable jobs in the records of a run: their sizes and starts, what the broker did, and how long they should have taken."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_folders import ORIGIN, RunFolder, kinds, ns, row
+
+from mirage.records import allocated, resizes
+from mirage.records.collect import Collected, collect
+from mirage.records.layout import Layout
+from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
+
+WORDS = "1:8:2:-"
+
+
+def sizes(start: float, first: int, *changes: tuple[float, int], **numbers: Any) -> MalleableRecord:
+    """sigsleep's record of a job's sizes: (instant in virtual seconds, nodes)."""
+    entries, before = [Size(ns(start), first, SizeKind.STARTED)], first
+    for at, nodes in changes:
+        entries.append(Size(ns(at), nodes, SizeKind.EXPANDED if nodes > before else SizeKind.SHRUNK))
+        before = nodes
+    return MalleableRecord(tuple(entries), **numbers)
+
+
+def resized_job(made: RunFolder, *, end: float = 75.03, words: str = WORDS, waited: float = 0.0, runtime: float = 100.0) -> int:
+    """A job that grows from 2 to 4 nodes after half of its 100 s: it needs 25 s more. Slurm started it at 0.02."""
+    number = made.job(due=0.0, runtime=runtime, processors=32, nodes=2, malleable=words)
+    made.record(number, 0.03, end, malleable=sizes(0.03, 2, (50.03, 4), waited_ns=round(waited * 1e9)))
+    # The start that Slurm prints of both parts is the instant of the change.
+    made.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
+    made.slurm(number, start=50.03, end=end + 0.01, nodes=4)
+    made.scontrol(number, "COMPLETED", start=0.02, end=end + 0.01, suspend_time=None, before=0)
+    made.resized(number, 2, 4, asked=50.0, done=50.03)
+    return number
+
+
+def test_the_start_of_a_resized_job_is_its_first_one(tmp_path: Path) -> None:
+    """Every line of the completion log has the instant of the last change as the start."""
+    made = RunFolder(tmp_path)
+    number = resized_job(made)
+    run = made.collect()
+    job = row(run, number)
+    assert job["start"] == pytest.approx(ORIGIN + 0.03, abs=1e-6)
+    assert job["end"] == pytest.approx(ORIGIN + 75.03, abs=1e-6)
+    assert (job["processors"], job["nodes"], job["state"]) == (32, 2, "COMPLETED")
+    assert run.evidence["restarts"].item() == 0
+    assert kinds(run) == []
+
+
+def test_without_the_managers_details_the_start_is_sigsleeps(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = resized_job(made)
+    made.suspended = ""
+    assert row(made.collect(), number)["start"] == pytest.approx(ORIGIN + 0.03, abs=1e-6)
+
+
+REAL_LINES = """\
+JobId=5 UserId=m(992) GroupId=m(991) Name=mirage-resizer-101 JobState=RESIZING Partition=batch TimeLimit=59 StartTime={30} EndTime={30} NodeList=n[3-4] NodeCnt=2 ProcCnt=32 WorkDir=/h ReservationName= Tres=cpu=2,mem=2M,node=2,billing=2 Account=default QOS=normal WcKey= Cluster=h SubmitTime={30} EligibleTime={30} DerivedExitCode=0:0 ExitCode=0:0 
+JobId=101 UserId=m(992) GroupId=m(991) Name=RUN.1 JobState=RESIZING Partition=batch TimeLimit=60 StartTime={30} EndTime={30} NodeList=n[1-2] NodeCnt=2 ProcCnt=32 WorkDir=/h ReservationName= Tres=cpu=2,mem=2M,node=2,billing=2 Account=default QOS=normal WcKey= Cluster=h SubmitTime={27} EligibleTime={27} DerivedExitCode=0:0 ExitCode=0:0 
+JobId=6 UserId=m(992) GroupId=m(991) Name=mirage-resizer-101 JobState=RESIZING Partition=batch TimeLimit=59 StartTime={32} EndTime={32} NodeList=n[5-8] NodeCnt=4 ProcCnt=64 WorkDir=/h ReservationName= Tres=cpu=4,mem=4M,node=4,billing=4 Account=default QOS=normal WcKey= Cluster=h SubmitTime={32} EligibleTime={32} DerivedExitCode=0:0 ExitCode=0:0 
+JobId=101 UserId=m(992) GroupId=m(991) Name=RUN.1 JobState=RESIZING Partition=batch TimeLimit=60 StartTime={32} EndTime={32} NodeList=n[1-4] NodeCnt=4 ProcCnt=64 WorkDir=/h ReservationName= Tres=cpu=2,mem=2M,node=2,billing=2 Account=default QOS=normal WcKey= Cluster=h SubmitTime={27} EligibleTime={27} DerivedExitCode=0:0 ExitCode=0:0 
+JobId=101 UserId=m(992) GroupId=m(991) Name=RUN.1 JobState=RESIZING Partition=batch TimeLimit=60 StartTime={34} EndTime={34} NodeList=n[1-8] NodeCnt=8 ProcCnt=128 WorkDir=/h ReservationName= Tres=cpu=2,mem=2M,node=2,billing=2 Account=default QOS=normal WcKey= Cluster=h SubmitTime={27} EligibleTime={27} DerivedExitCode=0:0 ExitCode=0:0 
+JobId=101 UserId=m(992) GroupId=m(991) Name=RUN.1 JobState=CANCELLED Partition=batch TimeLimit=60 StartTime={34} EndTime={40} NodeList=n1 NodeCnt=1 ProcCnt=16 WorkDir=/h ReservationName= Tres=cpu=2,mem=2M,node=2,billing=2 Account=default QOS=normal WcKey= Cluster=h SubmitTime={27} EligibleTime={27} DerivedExitCode=0:0 ExitCode=0:0 
+"""  # noqa: E501
+"""Slurm 22.05.8's own but for ids, names and dates: a job that started at 27 s with 2 nodes, had 4, 8 and 1, and was cancelled."""
+
+
+def test_real_lines_of_a_job_that_was_cancelled(tmp_path: Path) -> None:
+    """It left no record of its own: its sizes are those that the broker told."""
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=3600.0, processors=32, nodes=2, cancel_after=13.0, malleable=WORDS)
+    made.jobcomp = "".join(
+        line.format(*[made.printed(second - 27) for second in range(41)]) + "\n" for line in REAL_LINES.splitlines()
+    )
+    made.scontrol(number, "CANCELLED", start=0.01, end=13.3, suspend_time=None, before=0)
+    made.resized(number, 2, 4, asked=2.9, done=3.2)
+    made.resized(number, 4, 8, asked=5.0, done=5.3)
+    made.resized(number, 8, 1, asked=7.0, done=7.3)
+    made.ended(23.0)
+    run = made.collect()
+    job = row(run, number)
+    assert (job["state"], job["nodes"], job["processors"]) == ("CANCELLED", 2, 32)
+    assert (job["start"], job["end"]) == (pytest.approx(ORIGIN + 0.01, abs=0.6), pytest.approx(ORIGIN + 13.0, abs=0.6))
+    # The jobs by which it got its nodes are the broker's.
+    assert run.foreign.is_empty()
+    assert run.allocations["nodes"].to_list() == [4, 8, 1]
+    assert run.allocations["processors"].to_list() == [64, 128, 16]
+    assert run.evidence["allocated"].item() == 32
+    assert kinds(run) == []
+
+
+def test_allocations_are_within_the_seconds_that_slurm_printed(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = resized_job(made)
+    run = made.collect()
+    assert run.allocations.rows() == [(number, pytest.approx(ORIGIN + 50.03, abs=1e-6), 4, 64)]
+    # sigsleep was told of the change two seconds later: it is in the middle of Slurm's second.
+    late = RunFolder(tmp_path)
+    number = late.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    late.record(number, 0.03, 76.0, malleable=sizes(0.03, 2, (52.03, 4), waited_ns=2 * 10**9))
+    late.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
+    late.slurm(number, start=50.03, end=76.01, nodes=4)
+    late.scontrol(number, "COMPLETED", start=0.02, end=76.01, suspend_time=None, before=0)
+    assert late.collect().allocations["from"].to_list() == [pytest.approx(ORIGIN + 50.0, abs=1e-6)]
+
+
+def test_records_with_other_sizes_disagree(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.record(number, 0.03, 75.03, malleable=sizes(0.03, 2, (50.03, 4)))
+    made.slurm(number, start=0.02, end=75.04, nodes=2)
+    assert kinds(made.collect()) == [(number, "sizes")]
+
+
+# ---- how long a job should take ----
+
+
+def stretch(made: RunFolder) -> float:
+    return float(made.collect().evidence["stretch"].item())
+
+
+def test_a_job_that_took_what_its_sizes_make_it_need_has_no_stretch(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    resized_job(made)
+    run = made.collect()
+    assert run.evidence["expected"].item() == pytest.approx(75.0, abs=1e-6)
+    assert abs(run.evidence["stretch"].item()) <= 1.0  # Slurm's whole seconds
+
+
+@pytest.mark.parametrize("too_long", [-20.0, 30.0])
+def test_a_job_that_took_another_time_is_found(tmp_path: Path, too_long: float) -> None:
+    """Neither the planned run time nor the length of its own record would show it."""
+    made = RunFolder(tmp_path)
+    resized_job(made, end=75.03 + too_long)
+    assert stretch(made) == pytest.approx(too_long, abs=1.0)
+
+
+def test_costs_and_waits_for_the_broker_are_no_stretch(tmp_path: Path) -> None:
+    """It waits for 5 s with 2 nodes, and pays 3 + 2 x 1 s with 4."""
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=f"{WORDS} cost=3:1")
+    made.record(number, 0.03, 85.03, malleable=sizes(0.03, 2, (55.03, 4), waited_ns=5 * 10**9, paid_ns=5 * 10**9))
+    made.slurm(number, start=55.0, end=55.0, state="RESIZING", nodes=2)
+    made.slurm(number, start=55.0, end=85.04, nodes=4)
+    made.scontrol(number, "COMPLETED", start=0.02, end=85.04, suspend_time=None, before=0)
+    made.resized(number, 2, 4, asked=50.0, done=55.0, cost=5.0)
+    run = made.collect()
+    assert abs(run.evidence["stretch"].item()) <= 1.0
+    assert run.evidence["broker_waited"].item() == pytest.approx(5.0)
+    made.broker.clear()
+    assert kinds(run) == []
+
+
+def test_a_job_that_kept_its_size_takes_its_run_time(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.record(number, 0.03, 100.03, malleable=sizes(0.03, 2))
+    made.slurm(number, start=0.02, end=100.04)
+    run = made.collect()
+    assert run.evidence["expected"].item() == pytest.approx(100.0, abs=1e-6)
+    assert run.allocations.is_empty()
+    assert kinds(run) == []
+
+
+def test_suspensions_are_no_work(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.record(number, 0.03, 95.03, (10.0, 30.0), malleable=sizes(0.03, 2, (70.03, 4)))
+    made.slurm(number, start=70.0, end=70.0, state="RESIZING", nodes=2)
+    made.slurm(number, start=70.0, end=95.04, nodes=4)
+    made.scontrol(number, "COMPLETED", start=0.02, end=95.04, suspend_time=30.0, before=10)
+    assert made.collect().evidence["expected"].item() == pytest.approx(75.0, abs=1e-6)
+
+
+# ---- the broker's journal ----
+
+
+def test_resizes_of_the_run_in_trace_seconds(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=10.0, shrink=50.0)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.record(number, 0.3, 80.3, malleable=sizes(0.3, 2))
+    made.resized(number, 2, 2, asked=20.0, done=20.5)
+    made.resized(number, 2, 4, asked=40.0, done=44.0, cost=6.0)
+    made.resized(number, 4, 2, asked=60.0, done=61.0, cost=2.0, **{"for": 100 + number})
+    made.resized(number, 2, 8, asked=70.0, done=75.0, outcome="aborted", reason="no nodes")
+    table = made.collect().resizes
+    assert list(table.columns) == list(resizes.RESIZES_SCHEMA)
+    assert table.select("job", "from", "to", "kind", "outcome", "reason", "for").rows() == [
+        (number, 2, 4, "expand", "done", "", None),
+        (number, 4, 2, "shrink", "done", "", number),
+        (number, 2, 8, "expand", "aborted", "no nodes", None),
+    ]
+    assert table["asked"].to_list() == [pytest.approx(ORIGIN + 2 * at) for at in (40, 60, 70)]
+    assert table["instant"].to_list() == [pytest.approx(ORIGIN + 2 * at) for at in (44, 61, 75)]
+    assert table["cost"].to_list() == [pytest.approx(12.0), pytest.approx(4.0), None]
+    counts = made.collect().broker
+    assert (counts["malleable_jobs"], counts["checks"], counts["none"]["count"]) == (1, 4, 1)
+    assert (counts["expand"]["count"], counts["expand"]["not_done"], counts["expand"]["mean"]) == (1, 1, 4.0)
+
+
+def test_lines_of_earlier_runs_other_jobs_and_of_nobody_are_left_out(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    number = resized_job(made)
+    made.resized(number, 4, 8, asked=-1000.0, done=-999.0)
+    made.broker += [{**made.broker[0], "job": 999}, {"begun": "expand", **made.broker[0]}]
+    folder = made.write()
+    with (folder / "resizes.jsonl").open("a") as journal:
+        for wrong in ("", "{", "[]", "null", '{"asked": "x"}', json.dumps({**made.broker[0], "asked": 1e300}), '{"x": ' * 50_000):
+            journal.write(wrong + "\n")
+    made.broker = []
+    (folder / "resizes.jsonl").rename(tmp_path / "kept")
+    made.write()
+    (tmp_path / "kept").rename(folder / "resizes.jsonl")
+    assert collect(folder, made.frame()).resizes["job"].to_list() == [number]
+
+
+# ---- never more than the machine ----
+
+MACHINE = Layout.of_equal(64, 4)
+
+
+def with_jobs(spans: list[tuple[float, float, int, list[tuple[float, int]]]], folder: Path) -> Collected:
+    """A run of jobs of start, end, nodes and changes of size (instant, nodes) on nodes of 16 processors."""
+    made = RunFolder(folder)
+    for start, end, nodes, changes in spans:
+        number = made.job(due=0.0, runtime=end - start, processors=16 * nodes, nodes=nodes, malleable=WORDS)
+        made.record(number, start, end, malleable=sizes(start, nodes, *changes))
+        made.slurm(number, start, end, nodes=nodes)
+    return made.collect()
+
+
+def test_more_processors_than_the_machine_has_are_found(tmp_path: Path) -> None:
+    run = with_jobs([(0.5, 100.5, 2, [(50.5, 4)]), (10.5, 90.5, 2, [])], tmp_path)
+    assert allocated.too_many(run, MACHINE) == [
+        "96 processors were allocated at once, 5052 s into the trace, and the machine has 64: see resizes.csv"
+    ]
+    fits = with_jobs([(0.5, 100.5, 2, [(90.5, 4)]), (10.5, 90.5, 2, [])], tmp_path)
+    assert allocated.too_many(fits, MACHINE) == []
+    assert allocated.most_allocated(fits) is not None
+
+
+@given(st.data())
+def test_what_a_machine_can_hold_is_never_too_much_and_one_node_more_is_found(data: st.DataObject) -> None:
+    """Jobs get what is free at random instants, and give some of it back: as Slurm's record has it, in whole seconds."""
+    instants = data.draw(st.lists(st.integers(1, 400), min_size=4, max_size=24, unique=True).map(sorted))
+    free, running, changes = 4, {}, []
+    rows: list[tuple[int, int, int | None]] = []
+    for at in instants:
+        growing = data.draw(st.booleans()) and free > 0
+        if growing and data.draw(st.booleans()):
+            nodes = data.draw(st.integers(1, free))
+            rows.append((at, nodes, None))
+            running[len(rows) - 1] = nodes
+            free -= nodes
+        elif growing and running:
+            job = data.draw(st.sampled_from(sorted(running)))
+            more = data.draw(st.integers(1, free))
+            running[job] += more
+            free -= more
+            changes.append((job, at, running[job]))
+        elif running:
+            job = data.draw(st.sampled_from(sorted(running)))
+            less = data.draw(st.integers(1, running[job]))
+            free += less
+            running[job] -= less
+            if running[job]:
+                changes.append((job, at, running[job]))
+            else:
+                rows[job] = (rows[job][0], rows[job][1], at)
+                del running[job]
+    ended = [(start, nodes, end or 500) for start, nodes, end in rows]
+    if not ended:
+        return
+    run = _collected(ended, changes)
+    found = allocated.most_allocated(run)
+    assert found is not None
+    assert found[0] <= 64
+    assert allocated.too_many(run, MACHINE) == []
+    longest = max(ended, key=lambda one: one[2] - one[0])
+    if longest[2] - longest[0] > 4:
+        beside = _collected([*ended, (longest[0], 4, longest[2])], changes)
+        assert allocated.too_many(beside, MACHINE)
+
+
+def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, int]]) -> Collected:
+    """What the check reads of a run: jobs of start, nodes and end, and changes of a job's size at an instant."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = RunFolder(Path(folder))
+        for start, nodes, end in jobs:
+            made.job(due=0.0, runtime=float(end - start), processors=16 * nodes, nodes=nodes, malleable=WORDS)
+        for number, (start, nodes, end) in enumerate(jobs, 1):
+            own = [(float(at), size) for job, at, size in changes if job == number - 1]
+            made.record(number, float(start), float(end), malleable=sizes(float(start), nodes, *own))
+            made.slurm(number, float(start), float(end), nodes=nodes)
+        return made.collect()
+
+
+def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path)
+    made.played(made.job(due=0.0), start=0.1)
+    run = made.collect()
+    assert allocated.most_allocated(run) is None
+    assert run.allocations.is_empty()
