@@ -11,15 +11,16 @@ from typing import Any
 
 import polars as pl
 
+from mirage.records.resizes import NAME as RESIZES
+from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.schedule import read_schedule
 from mirage.reports.malleable_study import source
+from mirage.traces.csv_frame import read_csv
 from slurm_mirage.base.files import read_json
 
 APPLICATIONS, SLEEP = "applications", "sleep"
 """The two workloads of the study."""
-RESIZES = "resizes.csv"
-NONE, EXPAND, SHRINK = "none", "expand", "shrink"
-_KINDS = {NONE: "no action", EXPAND: "expand", SHRINK: "shrink"}
+EXPAND, SHRINK = "expand", "shrink"
 _LEVEL = 0.975  # quantile of a two-sided interval of 95 %
 
 
@@ -50,9 +51,9 @@ class StudyRun:
         return read_schedule(self.folder / "jobs.csv").allocations
 
     def resizes(self) -> pl.DataFrame | None:
-        """The answered checks; None if the run has none."""
+        """Resizes that were done, aborted or refused; None for a run without malleable jobs."""
         path = self.folder / RESIZES
-        return pl.read_csv(path, infer_schema_length=None) if path.is_file() else None
+        return read_csv(path, RESIZES_SCHEMA, "run") if path.is_file() else None
 
     def metrics(self) -> Mapping[str, Any]:
         """Content of metrics.json."""
@@ -153,24 +154,27 @@ def arms(runs: Iterable[StudyRun], workload: str, jobs: int) -> list[str]:
 
 
 def durations(resizes: pl.DataFrame, kind: str) -> list[float]:
-    """Seconds from the question to the end of the action, or to the answer if there is none, of all checks of a kind."""
-    rows = resizes.filter(pl.col("kind") == kind)
-    if kind != NONE:
-        rows = rows.filter(pl.col("outcome").is_in(["done", "aborted"]))
-    until = pl.coalesce("done", "decided").cast(pl.Float64, strict=False)
-    found: list[float] = rows.select(until - pl.col("asked")).to_series().drop_nulls().to_list()
+    """Seconds from the question to the end of each action of a kind that was done or aborted."""
+    ended = resizes.filter((pl.col("kind") == kind) & pl.col("outcome").is_in(["done", "aborted"]))
+    found: list[float] = ended.select(pl.coalesce("done", "decided") - pl.col("asked")).to_series().drop_nulls().to_list()
     return found
 
 
 def _table_2(runs: Sequence[StudyRun]) -> Iterable[Figure]:
     if not (count := max(sizes(runs, SLEEP), default=0)):
         return
-    for kind, name in _KINDS.items():
+    for mode in (source.SYNC, source.ASYNC):
+        replicas = of_arm(runs, SLEEP, count, mode)
+        nothing = [one for run in replicas if (one := run.metrics().get("resizes", {}).get("none")) and one["mean"] is not None]
+        for column, name in (("mean time, s", "mean"), ("longest, s", "max")):
+            if nothing:
+                yield Figure("table 2", f"no action, {mode}", column, tuple(one[name] for one in nothing))
+    for kind in (EXPAND, SHRINK):
         for mode in (source.SYNC, source.ASYNC):
-            known = [(found, run.jobs) for run in of_arm(runs, SLEEP, count, mode) if (found := run.resizes()) is not None]
-            times = [(durations(found, kind), jobs) for found, jobs in known]
-            row = f"{name}, {mode}"
-            if times and kind != NONE:
+            tables = [(found, run.jobs) for run in of_arm(runs, SLEEP, count, mode) if (found := run.resizes()) is not None]
+            times = [(durations(found, kind), jobs) for found, jobs in tables]
+            row = f"{kind}, {mode}"
+            if times:
                 yield Figure("table 2", row, "number per job", tuple(len(one) / jobs for one, jobs in times))
             if filled := [one for one, _ in times if one]:
                 yield Figure("table 2", row, "mean time, s", tuple(map(fmean, filled)))
