@@ -11,7 +11,7 @@ import pytest
 import simulated_runs
 from hypothesis import given
 from hypothesis import strategies as st
-from preferred_sizes import Played, simulate
+from malleable_simulation import Played, simulate
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.resizes import RESIZES_SCHEMA
