@@ -99,6 +99,10 @@ options:
       - This is needed because a slurmstepd reports its end to the slurmstepd of another node, whose address its slurmd must know.
     type: bool
     default: false
+  malleable:
+    description: Whether jobs may grow while they run. C(SchedulerParameters) then has C(permit_job_expansion).
+    type: bool
+    default: false
   partitions:
     description: Partitions, each a mapping with C(name) and further options of the PartitionName line.
     type: list
@@ -198,6 +202,7 @@ from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow, on
 from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
+from ansible.module_utils.slurm_mirage.rm.slurm.resizing_settings import permit_expansion
 from ansible.module_utils.slurm_mirage.rm.slurm.setting_names import (
     NODE_WORDS_SINCE,
     PARTITION_WORDS_SINCE,
@@ -218,6 +223,8 @@ def wanted_files(
     """Return the content of every file to be written, by path. `here` are the `nodes` of this host."""
     types = gres_types(node_class.extra for node_class in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
+    if parameters["malleable"]:
+        settings = permit_expansion(settings)
     if parameters["event_clock"]:
         settings = on_event_clock(settings)
     settings = translated(settings, parameters["version"])
@@ -318,6 +325,7 @@ def main() -> None:
             "wide_steps": {"type": "bool", "default": False},
             "partitions": {"type": "list", "elements": "dict", "required": True},
             "speed": {"type": "float", "default": 1.0},
+            "malleable": {"type": "bool", "default": False},
             "event_clock": {"type": "bool", "default": False},
             "version": {"type": "str", "default": ""},
         },

@@ -73,6 +73,10 @@ options:
     description: Whether each slurmd reads C(etc/slurm.conf) instead of its own slim file, as in M(slurm_config).
     type: bool
     default: false
+  malleable:
+    description: Whether jobs may change their size. The broker, which they ask for that, then runs beside slurmctld.
+    type: bool
+    default: false
   database_port:
     description:
       - Port of slurmdbd, which then runs on this host with the instance's own MariaDB server. V(0) means no accounting.
@@ -217,6 +221,8 @@ def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
         wide_steps=parameters["wide_steps"],
         database_port=parameters["database_port"],
         mariadbd=parameters["mariadbd"],
+        python=parameters["python"],
+        malleable=parameters["malleable"],
         event_clock=parameters["speed"] == SPEED,
     )
 
@@ -483,6 +489,7 @@ def main() -> None:
                 },
             },
             "wide_steps": {"type": "bool", "default": False},
+            "malleable": {"type": "bool", "default": False},
             "database_port": {"type": "int", "default": 0},
             "mariadbd": {"type": "path", "default": "/usr/sbin/mariadbd"},
             "sbin": {"type": "path", "default": "/usr/sbin"},

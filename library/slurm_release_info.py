@@ -24,6 +24,10 @@ options:
     description: Whether slurmdbd will run. The module fails if the release's slurmdbd is not supported.
     type: bool
     default: false
+  malleable:
+    description: Whether jobs may change their size. The module fails if the release cannot do that in such a cluster.
+    type: bool
+    default: false
   nodes:
     description: Classes of equal nodes, as in M(slurm_config).
     type: list
@@ -87,7 +91,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.rm.slurm import database, front_end, release_change
+from ansible.module_utils.slurm_mirage.rm.slurm import database, front_end, release_change, resizing_settings
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, node_classes
 
 
@@ -103,6 +107,8 @@ def check(parameters: dict[str, Any]) -> str:
         release = front_end.release_of(commands)
     if parameters["accounting"]:
         database.check_release(release)
+    if parameters["malleable"]:
+        resizing_settings.check(release, parameters["accounting"], count)
     release_change.check(before, release, directory.name)
     front_end.check_change(before, count, directory.name)
     if count:
@@ -120,6 +126,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "front_ends": {"type": "int", "required": True},
             "accounting": {"type": "bool", "default": False},
+            "malleable": {"type": "bool", "default": False},
             "nodes": {"type": "list", "elements": "dict", "default": [], "options": NODE_OPTIONS},
             "bin": {"type": "path", "default": "/usr/bin"},
             "version": {"type": "str", "default": ""},

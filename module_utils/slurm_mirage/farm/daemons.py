@@ -21,10 +21,10 @@ CLOCK = "clock"
 PREREQUISITES = ("munged", CLOCK, "mariadbd", "slurmdbd")
 """Kinds of daemons that must be ready before the kinds after them are started."""
 
-KIND_ORDER = (*PREREQUISITES, "slurmctld", "slurmd")
+KIND_ORDER = (*PREREQUISITES, "slurmctld", "slurmd", "broker")
 """Kinds of daemons, in the order in which they are started."""
 
-VIRTUAL_TIME_KINDS = ("slurmdbd", "slurmctld", "slurmd")
+VIRTUAL_TIME_KINDS = ("slurmdbd", "slurmctld", "slurmd", "broker")
 """Kinds of daemons that use the virtual clock. munged does not: credentials are checked against real time on every host. mariadbd
 does not either: its time appears only in columns from which nothing is computed (docs/accounting.md).
 """

@@ -59,7 +59,7 @@ STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("phase", "identity", "specification"), str),
     **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
 }
-LEAVING_ORDER = ("slurmctld", "slurmd", *reversed(PREREQUISITES))
+LEAVING_ORDER = ("broker", "slurmctld", "slurmd", *reversed(PREREQUISITES))
 END_SIGNALS = {CLOCK: signal.SIGKILL}  # the coordinator of an event clock may be killed at any moment; others end by SIGTERM
 
 

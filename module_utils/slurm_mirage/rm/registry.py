@@ -12,7 +12,9 @@ from pathlib import Path
 from ..base.files import read_json
 from ..base.run_settings import RunSettings
 from .api import Records, ResourceManager
+from .sizes import Sizes
 from .slurm.commands import Slurm
+from .slurm.resizing import Resizing
 
 KEY, DEFAULT = "rm", "slurm"
 
@@ -23,10 +25,13 @@ class Implementation:
 
     connect: Callable[[RunSettings, int], ResourceManager]
     records: Records
+    sizes: Callable[[Path, str], Sizes] | None = None
+    """Makes the side that the broker uses, from an instance's directory and the folder of the manager's commands; None: its jobs
+    cannot change their size."""
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    DEFAULT: Implementation(Slurm.of_run, Slurm.records),
+    DEFAULT: Implementation(Slurm.of_run, Slurm.records, Resizing.of_broker),
 }
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -132,6 +133,8 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "wide_steps": False,
         "database_port": 0,
         "mariadbd": "/usr/sbin/mariadbd",
+        "malleable": False,
+        "python": sys.executable,
     }
     wanted = {**defaults, **params, "nodes": [{"prefix": "n", "first": 1, "count": 3, "digest": "1", "hostname": None}]}
     write_json(Path(params["directory"], "etc/farm.json"), module.specification(Path(params["directory"]), wanted))
@@ -144,7 +147,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
 def test_slurmctld_of_a_cluster_on_several_hosts_sees_the_host_name_of_its_host(params: dict[str, Any]) -> None:
     module = load("slurm_farm")
     defaults = {"controller": True, "controller_digest": "", "database_port": 0, "mariadbd": "", "wide_steps": False}
-    defaults |= {"hostname": "10.0.0.1", "speed": "20"}
+    defaults |= {"hostname": "10.0.0.1", "speed": "20", "malleable": False, "python": sys.executable}
     wanted = {**defaults, **params, "nodes": [], "controller_hostname": "head"}
     munged, slurmctld = specifications(Path(params["directory"]), module.layout_of(wanted))
     assert "hostname" not in munged and slurmctld["hostname"] == "head"
@@ -207,15 +210,28 @@ def test_the_specification_of_an_event_clock(params: dict[str, Any]) -> None:
     directory, module = Path(params["directory"]), load("slurm_farm")
     for name in ("virtual_clock.so", "clock_coordinator"):
         (directory / "lib" / name).write_bytes(b"")
-    wanted = {"speed": "event", "charge": True, "clock": None, "addresses": {}}
+    wanted = {"speed": "event", "charge": True, "clock": None, "addresses": {}, "python": sys.executable}
     clock = module.clock_of(directory, wanted)
     assert (clock["speed"], clock["charge"]) == ("event", True)
     more = {"controller": False, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
-    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": []})
+    layout = module.layout_of({**params, **wanted, **more, "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True})
     munged, coordinator = specifications(directory, layout)
     assert coordinator["command"] == [f"{directory}/lib/clock_coordinator", f"{directory}/state/clock"]
     assert (munged["kind"], coordinator["kind"]) == ("munged", "clock")
     assert [daemon["kind"] for daemon in specifications(directory, replace(layout, event_clock=False))] == ["munged"]
+
+
+def test_the_broker_runs_beside_slurmctld(params: dict[str, Any]) -> None:
+    directory, module = Path(params["directory"]), load("slurm_farm")
+    more = {"controller": True, "hostname": "localhost", "controller_hostname": None, "controller_digest": "", "database_port": 0}
+    more |= {"speed": "1", "mariadbd": "", "wide_steps": False, "nodes": [], "malleable": True, "python": sys.executable}
+    layout = module.layout_of({**params, **more})
+    munged, slurmctld, broker = specifications(directory, layout)
+    assert [daemon["kind"] for daemon in (munged, slurmctld, broker)] == ["munged", "slurmctld", "broker"]
+    assert broker["command"][:3] == [sys.executable, "-m", "slurm_mirage.programs.broker"]
+    assert broker["ready_file"] == broker["command"][-1]
+    elsewhere = replace(layout, controller_hostname=None)
+    assert [daemon["kind"] for daemon in specifications(directory, elsewhere)] == ["munged"]
 
 
 @without_systemd

@@ -10,6 +10,9 @@ from typing import Any
 from ...base.files import file_digest
 from ...clock import clock_page, instance_clock
 
+BROKER_SOCKET = "run/private/broker.socket"
+"""The broker's socket in the instance's directory; jobs connect to it."""
+
 Specification = dict[str, Any]
 
 
@@ -34,6 +37,10 @@ class Layout:
     """Port of slurmdbd; 0: there is none."""
     mariadbd: str
     """The program of the database server."""
+    python: str = "/usr/bin/python3"
+    """The interpreter that runs the broker."""
+    malleable: bool = False
+    """Whether jobs may change their size: then the broker runs beside slurmctld."""
     event_clock: bool = False
     """Whether the instance has an event clock, whose coordinator then runs on this host."""
 
@@ -47,6 +54,8 @@ def specifications(directory: Path, layout: Layout) -> list[Specification]:
         if layout.database_port:
             daemons += [_mariadbd(directory, layout), _slurmdbd(directory, layout)]
         daemons.append(_slurmctld(directory, layout, layout.controller_hostname))
+        if layout.malleable:
+            daemons.append(_broker(directory, layout))
     return daemons + [_slurmd(directory, layout, nodes) for nodes in layout.nodes]
 
 
@@ -59,6 +68,19 @@ def munge_socket(directory: Path) -> Path:
 def database_socket(directory: Path) -> Path:
     """The socket of the instance's database server, in the same folder."""
     return directory / "run/private/mariadb.socket"
+
+
+def _broker(directory: Path, layout: Layout) -> Specification:
+    """The farm has the same code: it is restarted when that changes, and the broker with it."""
+    commands, socket = Path(layout.sbin).parent / "bin", directory / BROKER_SOCKET
+    return {
+        "kind": "broker",
+        "name": "broker",
+        "command": [layout.python, "-m", "slurm_mirage.programs.broker", str(directory), str(commands), str(socket)],
+        "digest": "",
+        "ready_file": str(socket),
+        "environment": {"PYTHONPATH": str(directory / "lib"), "PYTHONDONTWRITEBYTECODE": "1"},
+    }
 
 
 def _munged(directory: Path, layout: Layout) -> Specification:

@@ -1,0 +1,128 @@
+"""When and to what size a job changes: the three modes of DMR (Iserte et al., Parallel Computing 78, 2018, section 4).
+
+1. *Request an action*: the minimum is above the present size, or the maximum below it. The job grows to the smallest size that is
+   large enough, if there are idle nodes for it, or shrinks to the largest that is small enough.
+2. *Preferred number of nodes*: at its preferred size the job stays. If nobody waits, it may grow up to its maximum. Otherwise it
+   goes towards its preferred size.
+3. *Wide optimisation*: the job shrinks if that lets a waiting job start, by as little as that needs, and that job is to be the next
+   one. It grows as far as it can if nobody waits, or nobody who waits can start.
+
+Where the paper leaves a choice: a shrink is looked at before an expansion, for both conditions can hold at once; an expansion takes
+the largest size for which there are idle nodes. A waiting job that can start on idle nodes needs no shrink; its nodes are no longer
+idle for others. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .protocol import Check
+
+NONE, EXPAND, SHRINK = "none", "expand", "shrink"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that waits for nodes."""
+
+    job: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a decision depends on: idle nodes that are promised to nobody, and who waits, the first of the queue first."""
+
+    idle: int
+    waiting: Sequence[Waiting] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with a job: `kind` is NONE, EXPAND or SHRINK, `to` its size then."""
+
+    kind: str
+    to: int
+    beneficiary: int | None = None
+    """The waiting job for which a job shrinks."""
+    reason: str = ""
+    """Why a job that asked for another size keeps its own."""
+
+
+def sizes(present: int, minimum: int, maximum: int, factor: int) -> list[int]:
+    """The sizes from `minimum` to `maximum` that a job of `present` nodes reaches by powers of `factor`, ascending."""
+    found, size = {present}, present
+    while size % factor == 0:
+        size //= factor
+        found.add(size)
+    size = present
+    while size * factor <= maximum:
+        size *= factor
+        found.add(size)
+    return sorted(size for size in found if minimum <= size <= maximum)
+
+
+def decide(check: Check, situation: Situation) -> Decision:
+    """What to do with the job of `check`."""
+    reachable = sizes(check.present, check.minimum, check.maximum, check.factor)
+    larger = [size for size in reachable if size > check.present]
+    smaller = [size for size in reachable if size < check.present]
+    if check.minimum > check.present or check.maximum < check.present:
+        return _requested(check, larger, smaller, situation)
+    if check.preferred:
+        return _towards_preferred(check, larger, smaller, situation)
+    return _widely(check, larger, smaller, situation)
+
+
+def _requested(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
+    if check.maximum < check.present:
+        return Decision(SHRINK, smaller[-1]) if smaller else _stay(check, "no size within the range is reached by the factor")
+    if not larger:
+        return _stay(check, "no size within the range is reached by the factor")
+    if larger[0] - check.present > situation.idle:
+        return _stay(check, f"{situation.idle} idle nodes are too few for {larger[0]} nodes")
+    return Decision(EXPAND, larger[0])
+
+
+def _towards_preferred(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
+    if check.present == check.preferred:
+        return _stay(check)
+    if not situation.waiting:
+        return _grow(check, larger, situation.idle)
+    if check.present < check.preferred:
+        return _grow(check, [size for size in larger if size <= check.preferred], situation.idle)
+    lower = [size for size in smaller if size >= check.preferred]
+    return Decision(SHRINK, lower[0]) if lower else _stay(check)
+
+
+def _widely(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
+    idle, still_waiting = start_waiting(situation)
+    for size in reversed(smaller):
+        freed = idle + check.present - size
+        first = next((job for job in still_waiting if job.nodes <= freed), None)
+        if first is not None:
+            return Decision(SHRINK, size, beneficiary=first.job)
+    if len(still_waiting) < len(situation.waiting):
+        return _stay(check)
+    return _grow(check, larger, situation.idle)
+
+
+def start_waiting(situation: Situation) -> tuple[int, list[Waiting]]:
+    """Let all start who can, in their order; returns the nodes that are idle then, and who still waits."""
+    idle, left = situation.idle, []
+    for job in situation.waiting:
+        if job.nodes <= idle:
+            idle -= job.nodes
+        else:
+            left.append(job)
+    return idle, left
+
+
+def _grow(check: Check, larger: Sequence[int], idle: int) -> Decision:
+    possible = [size for size in larger if size - check.present <= idle]
+    return Decision(EXPAND, possible[-1]) if possible else _stay(check)
+
+
+def _stay(check: Check, reason: str = "") -> Decision:
+    return Decision(NONE, check.present, reason=reason)

@@ -1,0 +1,131 @@
+"""The broker's view of the queue: a look at it that is used for a while, and nodes that are promised already."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..rm.sizes import Overview, SizedJob, Sizes, WaitingJob
+from .policy import Situation, Waiting
+
+SHORTEST_USE = 1.0
+"""Virtual seconds for which a look at the queue is used."""
+SHORTEST_REAL_USE = 0.05
+"""Real seconds for which it is used, on a clock that runs at a constant speed."""
+HELPERS = ("mirage-resizer-", "mirage-beside-")
+"""How the names of the broker's own allocations begin; the id of their job follows."""
+BENEFIT_WITHIN = 120.0
+"""Virtual seconds within which a job for which another one shrank has to start; otherwise no job shrinks for it again."""
+
+
+def resizer_name(job: int) -> str:
+    """The name of the allocation by which a job grows."""
+    return f"{HELPERS[0]}{job}"
+
+
+def helped_job(name: str) -> int | None:
+    """The job that one of the broker's own allocations is for; None for every other job's name."""
+    for beginning in HELPERS:
+        if name.startswith(beginning) and name[len(beginning) :].isdecimal():
+            return int(name[len(beginning) :])
+    return None
+
+
+@dataclass
+class Benefit:
+    """Nodes that a job gives up for a waiting one."""
+
+    nodes: int
+    """That the waiting job needs."""
+    freed: int
+    """Of these, what the other job has yet to give up."""
+    until: float = math.inf
+
+
+@dataclass
+class Queue:
+    """Not for several threads at once: the broker's lock is held for every call.
+
+    `speed`: of a constant clock, on which a look is used for at least SHORTEST_REAL_USE.
+    """
+
+    sizes: Sizes
+    speed: float
+    growing: dict[int, int] = field(default_factory=dict)
+    """Nodes that jobs are about to get, by job."""
+    benefits: dict[int, Benefit] = field(default_factory=dict)
+    """By the job that waits."""
+    hopeless: set[int] = field(default_factory=set)
+    """Waiting jobs that did not start although another one shrank for them."""
+    on_look: Callable[[Overview], None] = lambda _overview: None
+    """Called with each new look."""
+    _overview: Overview | None = None
+    _until: float = 0.0
+
+    def look(self) -> Overview:
+        """The queue, not older than a look is used. Raises ResourceManagerError."""
+        now = time.time()
+        if self._overview is None or not self._until - self._use <= now < self._until:
+            self._overview = self.sizes.overview()
+            self._until = time.time() + self._use
+            self._update_benefits(self._overview, now)
+            self.on_look(self._overview)
+        return self._overview
+
+    def forget(self) -> None:
+        """Look again at the next call: the broker has changed something."""
+        self._overview = None
+
+    @property
+    def _use(self) -> float:
+        return max(SHORTEST_USE, SHORTEST_REAL_USE * self.speed)
+
+    def situation(self, job: SizedJob) -> Situation:
+        """What a decision about `job` depends on. Raises ResourceManagerError."""
+        overview = self.look()
+        taken = {helped_job(each.name) for each in overview.jobs.values()}
+        idle = overview.idle.get(job.partition, 0)
+        reserved = sum(nodes for growing, nodes in self.growing.items() if growing not in taken)
+        reserved += sum(benefit.nodes - benefit.freed for benefit in self.benefits.values())
+        per_node = max(1, job.processors // max(1, job.nodes))
+        mixed = overview.free_processors.get(job.partition, 0) - idle * per_node
+        waiting = [
+            Waiting(each.job_id, _nodes_for(each, per_node, mixed))
+            for each in overview.waiting
+            if each.partition == job.partition
+            and helped_job(overview.unmet[each.job_id]) is None
+            and each.job_id not in self.benefits
+            and each.job_id not in self.hopeless
+        ]
+        return Situation(max(0, idle - reserved), waiting)
+
+    def promise(self, beneficiary: int, situation: Situation, freed: int) -> None:
+        """Keep the nodes for a waiting job of `situation` for which another one is to give up `freed` nodes."""
+        nodes = next(job.nodes for job in situation.waiting if job.job == beneficiary)
+        self.benefits[beneficiary] = Benefit(nodes, min(freed, nodes))
+
+    def keep_promise(self, beneficiary: int) -> None:
+        """The other job has given its nodes up."""
+        if beneficiary in self.benefits:
+            self.benefits[beneficiary].freed = 0
+            self.benefits[beneficiary].until = time.time() + max(BENEFIT_WITHIN, self._use)
+
+    def break_promise(self, beneficiary: int | None) -> None:
+        """The other job keeps its nodes."""
+        if beneficiary is not None:
+            self.benefits.pop(beneficiary, None)
+
+    def _update_benefits(self, overview: Overview, now: float) -> None:
+        for job, benefit in list(self.benefits.items()):
+            if job not in overview.unmet or now > benefit.until:
+                del self.benefits[job]
+                if job in overview.unmet:
+                    self.hopeless.add(job)
+        self.hopeless &= set(overview.unmet)
+
+
+def _nodes_for(job: WaitingJob, per_node: int, mixed: int) -> int:
+    """Idle nodes that a waiting job needs, if it takes processors of shared nodes where it may."""
+    return job.nodes if job.whole_nodes else max(0, math.ceil((job.processors - mixed) / per_node))

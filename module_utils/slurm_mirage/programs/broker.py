@@ -1,0 +1,37 @@
+"""Serves the malleable jobs of an instance: `python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET`.
+
+DIRECTORY: of the instance; PROGRAMS: folder of the resource manager's commands. The farm starts it, as the instance's user and on
+the instance's clock. Exit code: 1 failed, 2 wrong use; it never ends by itself otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..base.errors import WrongUse
+from ..broker.server import Server
+from ..rm import registry
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve the instance `arguments[0]`; returns the exit code."""
+    if len(arguments) != 3:
+        print("wrong use: python3 -m slurm_mirage.programs.broker DIRECTORY PROGRAMS SOCKET", file=sys.stderr)
+        return 2
+    sizes = registry.IMPLEMENTATIONS[registry.DEFAULT].sizes
+    assert sizes is not None, "the default resource manager changes the size of jobs"
+    directory = Path(arguments[0])
+    try:
+        Server(directory, Path(arguments[2]), sizes(directory, arguments[1])).serve()
+    except WrongUse as error:
+        print(error.module_message(), file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"failed: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

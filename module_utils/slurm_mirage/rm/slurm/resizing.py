@@ -1,0 +1,157 @@
+"""The size of running jobs: Slurm's commands for `rm.sizes` (docs/malleable.md, with what was measured).
+
+A job grows by a second allocation that depends on it (`expand:JOB`) and is then updated to 0 nodes, which merges it into the job.
+That needs SchedulerParameters=permit_job_expansion. Before release 24.11 a job that has changed its size can be changed again only
+in a cluster with slurmdbd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...base.hostlist import compress
+from ...clock import instance_clock
+from ...clock.clock import Clock
+from ..api import JobState, Refused, ResourceManagerError
+from ..sizes import Overview, SizedJob, WaitingJob
+from .commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
+
+FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%r", "%N", "%j")
+FORMAT = "|".join(FIELDS)
+PARTITIONS_FORMAT = "%R|%T|%D|%C"
+IDLE_STATES = ("idle", "planned")
+"""A planned node is an idle one that the backfill scheduler means to give to a job."""
+SHARED_STATES = (*IDLE_STATES, "mixed")
+WAITS_FOR_NODES = ("None", "Resources", "Priority", "Nodes required for job are DOWN, DRAINED")
+"""How the reasons of jobs begin that wait for nodes only."""
+TOP_PRIORITY = 4_294_960_000
+"""Above all that a scheduler computes: priority/basic counts down from 4,294,901,760."""
+RESIZER_PRIORITY = TOP_PRIORITY + 1000
+NO_NAMES = ("", "(null)", "N/A")
+GRES = "asks for generic resources (GRES)"
+
+_GRANTED = re.compile(r"Granted job allocation (\d+)")
+_LENGTH = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", re.ASCII)
+
+
+def parse_overview(queue: str, partitions: str) -> Overview:
+    """Answers of squeue in FORMAT, sorted by priority, and of sinfo in PARTITIONS_FORMAT."""
+    jobs: dict[int, SizedJob] = {}
+    waiting: list[WaitingJob] = []
+    unmet: dict[int, str] = {}
+    for fields in _lines(queue):
+        job_id, state = int(fields["%A"]), JOB_STATES.get(fields["%t"], JobState.ENDED)
+        if state is not JobState.PENDING:
+            jobs[job_id] = _sized_job(fields)
+            continue
+        unmet[job_id] = fields["%j"]
+        if fields["%r"].strip("()").startswith(WAITS_FOR_NODES):
+            waits_for = fields["%P"].split(",")[0]
+            waiting.append(WaitingJob(job_id, int(fields["%D"]), int(fields["%C"]), fields["%h"] == "NO", waits_for))
+    idle: dict[str, int] = {}
+    free: dict[str, int] = {}
+    for line in partitions.splitlines():
+        partition, nodes_state, count, processors = line.split("|")
+        idle[partition] = idle.get(partition, 0) + (int(count) if nodes_state in IDLE_STATES else 0)
+        free[partition] = free.get(partition, 0) + (int(processors.split("/")[1]) if nodes_state in SHARED_STATES else 0)
+    return Overview(jobs, tuple(waiting), unmet, idle, free)
+
+
+def _lines(queue: str) -> list[dict[str, str]]:
+    return [dict(zip(FIELDS, line.split("|", len(FIELDS) - 1))) for line in queue.splitlines()]
+
+
+def _sized_job(fields: dict[str, str]) -> SizedJob:
+    limit, used = seconds(fields["%l"]), seconds(fields["%M"]) or 0
+    return SizedJob(
+        job_id=int(fields["%A"]),
+        name=fields["%j"],
+        state=JOB_STATES.get(fields["%t"], JobState.ENDED),
+        nodes=int(fields["%D"]),
+        processors=int(fields["%C"]),
+        hosts=fields["%N"],
+        first_host="" if fields["%B"] in NO_NAMES else fields["%B"],
+        partition=fields["%P"],
+        account="" if fields["%a"] in NO_NAMES else fields["%a"],
+        qos="" if fields["%q"] in NO_NAMES else fields["%q"],
+        start=int(fields["%S"]) if fields["%S"].isdigit() else None,
+        used=used,
+        limit=limit,
+        left=None if limit is None else max(0, limit - used),
+        fixed="" if fields["%b"] in NO_NAMES else GRES,
+    )
+
+
+def seconds(text: str) -> int | None:
+    """Slurm's [DAYS-][HOURS:]MINUTES:SECONDS; None for UNLIMITED and other words."""
+    match = _LENGTH.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+class Resizing(Slurm):
+    """The commands of `rm.sizes` for one cluster. The caller is SlurmUser and lives on the cluster's clock."""
+
+    @classmethod
+    def of_broker(cls, directory: Path, programs: str) -> Resizing:
+        """The cluster of the instance in `directory`; `programs` is the folder of the commands. Raises WrongUse."""
+        clock = instance_clock.current(directory)
+        # The caller's seconds are virtual ones.
+        speed = clock.speed if isinstance(clock, Clock) else 1.0
+        return cls.of_instance(directory, programs, query_timeout=QUERY_TIMEOUT * max(1.0, speed))
+
+    def overview(self) -> Overview:
+        queue = self._ask("squeue", "--noheader", "--all", "--array", "--sort=-p,i", f"--format={FORMAT}")
+        return parse_overview(queue, self._ask("sinfo", "--noheader", f"--format={PARTITIONS_FORMAT}"))
+
+    def job(self, job_id: int) -> SizedJob | None:
+        arguments = ("--noheader", "--states=all", f"--jobs={job_id}", f"--format={FORMAT}")
+        result = self._run("squeue", arguments, self._environment, self._query_timeout)
+        if result.returncode:
+            if "Invalid job id" in result.stderr:
+                return None
+            raise failure("squeue", result.stderr)
+        found = [_sized_job(fields) for fields in _lines(result.stdout) if fields["%t"] != "PD"]
+        return found[0] if found else None
+
+    def take_nodes(self, job: SizedJob, nodes: int, name: str, patience: int) -> int:
+        choices = {"partition": job.partition, "account": job.account, "qos": job.qos}
+        arguments = [
+            "--no-shell",
+            f"--job-name={name}",
+            f"--nodes={nodes}",
+            "--exclusive",
+            f"--dependency=expand:{job.job_id}",
+            f"--priority={RESIZER_PRIORITY}",
+            f"--immediate={patience}",
+            *(f"--{option}={value}" for option, value in choices.items() if value),
+            *([f"--time={max(1, job.left // 60)}"] if job.left is not None else []),
+        ]
+        try:
+            result = self._run("salloc", arguments, self._environment, patience + self._query_timeout)
+            if result.returncode == 0 and (granted := _GRANTED.search(result.stderr)):
+                return int(granted[1])
+        except ResourceManagerError:
+            self.cancel_named(name)
+            raise
+        self.cancel_named(name)
+        if "has been revoked" in result.stderr or "Pending job allocation" in result.stderr:
+            raise Refused(f"no nodes within {patience} s")
+        raise failure("salloc", result.stderr)
+
+    def merge(self, allocation: int) -> None:
+        self._ask("scontrol", "update", f"JobId={allocation}", "NumNodes=0")
+
+    def keep_nodes(self, job_id: int, hosts: Iterable[str], limit_minutes: int | None) -> None:
+        limit = [] if limit_minutes is None else [f"TimeLimit={limit_minutes}"]
+        self._ask("scontrol", "update", f"JobId={job_id}", f"NodeList={compress(hosts)}", *limit)
+
+    def put_first(self, job_id: int) -> None:
+        self._ask("scontrol", "update", f"JobId={job_id}", f"Priority={TOP_PRIORITY}")
+
+    def free_lost_nodes(self) -> None:
+        self._ask("scontrol", "reconfigure")
