@@ -15,6 +15,25 @@ import numpy as np
 from slurm_mirage.jobs.malleable import Malleable
 
 
+@dataclass(frozen=True)
+class Played:
+    """What happened: an element per job; changes of size (job, instant, nodes); share of allocated nodes (%) until the last end."""
+
+    submit: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    changes: list[tuple[int, float, int]]
+    utilisation: float
+
+    @property
+    def wait(self) -> float:
+        return float((self.starts - self.submit).mean())
+
+    @property
+    def execution(self) -> float:
+        return float((self.ends - self.starts).mean())
+
+
 @dataclass
 class _Running:
     words: Malleable
@@ -32,13 +51,14 @@ class _Running:
 
 def simulate(
     submit: Sequence[float], nodes: Sequence[int], run_times: Sequence[float], words: Sequence[Malleable], machine: int
-) -> dict[str, float]:
-    """Mean wait and execution (s) and the share of allocated nodes (%) until the last end."""
+) -> Played:
+    """Play the jobs, which are in order of submission."""
     events: list[tuple[float, int, int, int]] = [(at, 0, job, 0) for job, at in enumerate(submit)]
     heapq.heapify(events)
     free, area, last = machine, 0.0, 0.0
     queue: list[int] = []
     running: dict[int, _Running] = {}
+    changes: list[tuple[int, float, int]] = []
     starts, ends = np.zeros(len(submit)), np.zeros(len(submit))
     while events:
         now, kind, job, version = heapq.heappop(events)
@@ -57,6 +77,7 @@ def simulate(
                 if size != one.nodes:
                     one.left += one.words.cost(one.nodes, size) * one.rate()
                     free, one.nodes = free - (size - one.nodes), size
+                    changes.append((job, now, size))
                 one.version += 1
                 heapq.heappush(events, (now + one.left / one.rate(), 1, job, one.version))
                 heapq.heappush(events, (now + one.words.check, 2, job, 0))
@@ -67,11 +88,7 @@ def simulate(
             starts[job] = now
             heapq.heappush(events, (now + run_times[job], 1, job, 0))
             heapq.heappush(events, (now + words[job].check, 2, job, 0))
-    return {
-        "utilisation": 100 * area / machine / (ends.max() - submit[0]),
-        "wait": float((starts - submit).mean()),
-        "execution": float((ends - starts).mean()),
-    }
+    return Played(np.asarray(submit), starts, ends, changes, 100 * area / machine / (float(ends.max()) - submit[0]))
 
 
 def _wanted(job: _Running, free: int, others_wait: bool) -> int:
