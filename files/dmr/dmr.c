@@ -1,4 +1,4 @@
-/* See dmr.h. The protocol with the broker: lines of ASCII, a connection for each request (docs/malleable-applications.md). */
+/* See dmr.h. The protocol with the broker: lines of ASCII (docs/malleable-applications.md). */
 #define _GNU_SOURCE
 #include "dmr.h"
 
@@ -16,7 +16,8 @@
 
 enum { REQUEST = 256, ANSWER = 1 << 17, PATIENCE = 600 /* seconds until a broker counts as lost */ };
 
-static int present; /* nodes; 0: not known yet */
+static int present;         /* nodes; 0: not known yet */
+static int connection = -1; /* kept: the broker takes back a shrink whose connection ends */
 static double checked;
 static char reason[512];
 static char answer[ANSWER];
@@ -81,34 +82,41 @@ const char *dmr_reason(void)
     return reason;
 }
 
-/* The connection to the broker, or -1. */
-static int connected(void)
+static void disconnect(void)
+{
+    close(connection);
+    connection = -1;
+}
+
+static bool connected(void)
 {
     const char *path = getenv("DMR_BROKER");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (connection >= 0)
+        return true;
     if (!path || !*path) {
         because("there is no broker: DMR_BROKER is not set");
-        return -1;
+        return false;
     }
     if (strlen(path) >= sizeof address.sun_path) {
         because("DMR_BROKER: the path of a socket has at most %zu bytes", sizeof address.sun_path - 1);
-        return -1;
+        return false;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval patience = {.tv_sec = PATIENCE};
+    connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connection < 0 || setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
         setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
         connect(connection, (struct sockaddr *)&address, sizeof address) != 0) {
         because("%s: %s", path, strerror(errno));
         if (connection >= 0)
-            close(connection);
-        return -1;
+            disconnect();
+        return false;
     }
-    return connection;
+    return true;
 }
 
-static bool sent(int connection, const char *line)
+static bool sent(const char *line)
 {
     size_t left = strlen(line);
     while (left > 0) {
@@ -126,7 +134,7 @@ static bool sent(int connection, const char *line)
 }
 
 /* Reads a line into `answer`, without its end. */
-static bool received(int connection)
+static bool received(void)
 {
     size_t length = 0;
     while (length < sizeof answer - 1) {
@@ -138,10 +146,8 @@ static bool received(int connection)
             return false;
         }
         length += (size_t)count;
-        answer[length] = '\0';
-        char *end = strchr(answer, '\n');
-        if (end) {
-            *end = '\0';
+        if (answer[length - 1] == '\n') {
+            answer[length - 1] = '\0';
             return true;
         }
     }
@@ -151,11 +157,11 @@ static bool received(int connection)
 
 static bool asked(const char *line)
 {
-    int connection = connected();
-    if (connection < 0)
+    if (!connected())
         return false;
-    bool complete = sent(connection, line) && received(connection);
-    close(connection);
+    bool complete = sent(line) && received();
+    if (!complete)
+        disconnect();
     return complete;
 }
 
@@ -259,9 +265,6 @@ void dmr_resumed(double seconds)
 {
     char line[REQUEST];
     snprintf(line, sizeof line, "mirage 1 resumed %s %.6f\n", job(), seconds);
-    int connection = connected();
-    if (connection < 0)
-        return;
-    sent(connection, line);
-    close(connection);
+    if (connected() && !sent(line))
+        disconnect();
 }

@@ -21,7 +21,9 @@ enum dmr_action { DMR_NONE, DMR_EXPAND, DMR_SHRINK };
  * number is a multiple or divisor of the present one by a power of it; preferred: nodes, 0 for none.
  *
  * DMR_EXPAND: the job has *nodes nodes now, and *list has the names of all of them, with commas between them.
- * DMR_SHRINK: the job will have the *nodes nodes of *list: end what runs on the others, then call dmr_ready().
+ * DMR_SHRINK: the job will have the *nodes nodes of *list: end what runs on the others, then call dmr_ready(). The broker takes the
+ * offer back when the connection of the process that asked ends. (If dmr_nodes() is *nodes already, the job had lost the others: no
+ * dmr_ready().)
  * DMR_NONE: nothing changes; *nodes is the present number, *list is empty.
  * *list is valid until the next call.
  */

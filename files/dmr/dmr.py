@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 PATIENCE = 600.0  # seconds until a broker that does not answer counts as lost
@@ -22,7 +23,8 @@ class Answer:
     """What the broker says.
 
     action: `expand`: the job has `nodes` nodes now, `names` are all of them. `shrink` after a check: the job will have these nodes,
-    end what runs on the others, then call `ready`; after `ready`: it has them. `none`: nothing changes, and `reason` says why.
+    end what runs on the others, then call `ready`; after `ready`: it has them. (After a check, Broker.nodes equal to `nodes` means
+    that the job had lost the others: no `ready`.) `none`: nothing changes, and `reason` says why.
     lost: the broker could not be asked, or its answer is not complete.
     """
 
@@ -48,11 +50,57 @@ def _seconds(text: str) -> float:
     return value if 0 <= value < 1e12 else 0.0
 
 
+class Connection:
+    """The connection to the broker, kept from request to request: the broker takes back a shrink whose connection ends."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._socket: socket.socket | None = None
+
+    def send(self, line: bytes) -> None:
+        """Send a request, with its end of line. Raises OSError; the next request connects again."""
+        try:
+            self._connected().sendall(line)
+        except OSError:
+            self.close()
+            raise
+
+    def ask(self, line: bytes) -> bytes:
+        """Send a request; returns the answer, with its end of line. Raises OSError."""
+        self.send(line)
+        answer = b""
+        try:
+            while not answer.endswith(b"\n"):
+                more = self._connected().recv(65536)
+                answer += more
+                if not more or len(answer) > LONGEST:
+                    raise OSError("the broker is lost: its answer is not complete")
+        except OSError:
+            self.close()
+            raise
+        return answer
+
+    def close(self) -> None:
+        """End it, if there is one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            if not self._path:
+                raise OSError("there is no broker: DMR_BROKER is not set")
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._socket.settimeout(PATIENCE)
+            self._socket.connect(self._path)
+        return self._socket
+
+
 class Broker:
     """The calls of a job. `nodes`: how many it has; `checked`: when it last checked (seconds since the epoch, 0: never)."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        self._path = environment.get("DMR_BROKER", "")
+    def __init__(self, environment: Mapping[str, str] = os.environ, connection: Connection | None = None) -> None:
+        self._connection = connection or Connection(environment.get("DMR_BROKER", ""))
         self._job = environment.get("SLURM_JOB_ID", "0")
         self._inhibitor = _seconds(environment.get("DMR_INHIBITOR", "0"))
         self.checked = _seconds(environment.get("DMR_CHECKED", "0"))
@@ -77,11 +125,8 @@ class Broker:
 
     def resumed(self, seconds: float) -> None:
         """After a resize: the computation goes on, after it stood still for so many seconds (without the broker's answers)."""
-        try:
-            with self._connected() as connection:
-                connection.sendall(f"mirage 1 resumed {self._job} {seconds:.6f}\n".encode("ascii"))
-        except OSError:
-            pass
+        with suppress(OSError):
+            self._connection.send(f"mirage 1 resumed {self._job} {seconds:.6f}\n".encode("ascii"))
 
     def _check(self, mode: str, minimum: int, maximum: int, factor: int, preferred: int) -> Answer:
         instant = time.time()
@@ -90,32 +135,12 @@ class Broker:
         self.checked = instant
         return self._ask(f"{mode} {self._job} {self.nodes} {minimum} {maximum} {factor} {preferred}")
 
-    def _connected(self) -> socket.socket:
-        """Return a connection to the broker. Raises OSError."""
-        if not self._path:
-            raise OSError("there is no broker: DMR_BROKER is not set")
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(PATIENCE)
-            connection.connect(self._path)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
     def _ask(self, request: str) -> Answer:
-        received = b""
         try:
-            with self._connected() as connection:
-                connection.sendall(f"mirage 1 {request}\n".encode("ascii"))
-                while not received.endswith(b"\n"):
-                    more = connection.recv(65536)
-                    if not more or len(received) > LONGEST:
-                        raise OSError("the broker is lost: its answer is not complete")
-                    received += more
+            line = self._connection.ask(f"mirage 1 {request}\n".encode("ascii"))
         except OSError as error:
             return Answer("none", self.nodes, reason=str(error), lost=True)
-        answer = self._understood(received.decode("ascii", errors="replace").rstrip("\n"))
+        answer = self._understood(line.decode("ascii", errors="replace").rstrip("\n"))
         return answer or Answer("none", self.nodes, reason="the broker's answer cannot be understood", lost=True)
 
     def _understood(self, line: str) -> Answer | None:

@@ -18,7 +18,7 @@
 enum { HEADER = 4096 };
 
 static const char usage[] = "usage: --rows N (%d or more) --iterations N [--minimum N] [--maximum N] [--factor N (2 or more)] [--preferred N] "
-                            "[--asynchronous]\n";
+                            "[--request ITERATION:NODES] [--asynchronous]\n";
 
 static double now(void)
 {
@@ -52,12 +52,28 @@ static bool state_path(char *path, const char *name)
     return folder && snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
 }
 
+static bool requested(struct malleable *m, const char *text)
+{
+    char *end;
+    if (m->requests == REQUESTS)
+        return false;
+    long iteration = strtol(text, &end, 10);
+    if (*end != ':' || iteration <= (m->requests > 0 ? m->request[m->requests - 1].iteration : 0))
+        return false;
+    long nodes = strtol(end + 1, &end, 10);
+    if (*end || nodes < 1 || nodes > BLOCKS)
+        return false;
+    m->request[m->requests].iteration = iteration;
+    m->request[m->requests++].nodes = (int)nodes;
+    return true;
+}
+
 static void options(struct malleable *m, int argc, char **argv)
 {
     static const struct option known[] = {
         {"rows", required_argument, NULL, 'r'},    {"iterations", required_argument, NULL, 'i'}, {"minimum", required_argument, NULL, 'm'},
         {"maximum", required_argument, NULL, 'M'}, {"factor", required_argument, NULL, 'f'},     {"preferred", required_argument, NULL, 'p'},
-        {"asynchronous", no_argument, NULL, 'a'},  {NULL, 0, NULL, 0},
+        {"request", required_argument, NULL, 'q'}, {"asynchronous", no_argument, NULL, 'a'},     {NULL, 0, NULL, 0},
     };
     long number[128] = {['m'] = 1, ['M'] = BLOCKS, ['f'] = 2};
     bool right = true;
@@ -66,6 +82,8 @@ static void options(struct malleable *m, int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (option == '?' || option == ':') {
             right = false;
+        } else if (option == 'q' && optarg) {
+            right = requested(m, optarg) && right;
         } else if (optarg) {
             char *end;
             number[option] = strtol(optarg, &end, 10);
@@ -240,8 +258,11 @@ static void hand_over(struct malleable *m, enum dmr_action action, int nodes, co
         return;
     if (!state_path(path, "resize") || !state_path(partial, "resize.partial"))
         failed(m->name, "DMR_STATE");
+    const char *word = action == DMR_EXPAND ? "expand" : "shrink";
+    if (action == DMR_SHRINK && dmr_nodes() == nodes)
+        word = "lost"; /* the job has these nodes already */
     FILE *out = fopen(partial, "w");
-    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", action == DMR_EXPAND ? "expand" : "shrink", nodes, list, still_since, dmr_checked()) < 0 ||
+    if (!out || fprintf(out, "%s %d %s %.6f %.6f\n", word, nodes, list, still_since, dmr_checked()) < 0 ||
         fclose(out) != 0 || rename(partial, path) != 0)
         failed(m->name, path);
 }
@@ -259,6 +280,12 @@ bool malleable_continues(struct malleable *m)
         return false;
     if (!getenv("DMR_STATE"))
         return true;
+    for (int i = 0; i < m->requests && m->request[i].iteration <= m->iteration; i++) {
+        m->minimum = m->maximum = m->request[i].nodes;
+        m->preferred = 0;
+    }
+    if (m->minimum == m->processes && m->maximum == m->processes)
+        return true; /* nothing to ask for */
     int nodes = 0, action = DMR_NONE;
     const char *list = "";
     if (m->rank == 0)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { BLOCKS = 64, ARRAYS = 8, SCALARS = 8 };
+enum { BLOCKS = 64, ARRAYS = 8, SCALARS = 8, REQUESTS = 16 };
 
 struct malleable {
     const char *name;
@@ -24,6 +24,11 @@ struct malleable {
     double scalars[SCALARS]; /* the same on all processes; kept over a resize */
     /* not for the program */
     int minimum, maximum, factor, preferred;
+    int requests;
+    struct {
+        long iteration;
+        int nodes;
+    } request[REQUESTS];
     bool asynchronous, resumed, fresh;
     int arrays;
     struct {
@@ -34,8 +39,8 @@ struct malleable {
 };
 
 /*
- * Starts MPI and reads the options: --rows N --iterations N [--minimum N] [--maximum N] [--factor N] [--preferred N] [--asynchronous].
- * Wrong options end the program (2).
+ * Starts MPI and reads the options, for which see the usage in malleable.c. Wrong ones end the program (2). --request ITERATION:NODES, up
+ * to REQUESTS times, with ascending iterations: from this iteration on the program asks for this number of nodes and no other.
  */
 void malleable_start(struct malleable *m, const char *name, int argc, char **argv);
 

@@ -106,7 +106,8 @@ def _judged(
 ) -> pl.Series:
     """Ids of the jobs in `own` that need not have waited.
 
-    shared: all jobs that may use the nodes of the partition, `own` among them; pauses, changes: their suspensions and changes of size
+    shared: all jobs that may use the nodes of the partition, `own` among them; pauses, changes: their suspensions and changes of
+        size
     """
     nodes = [layout.nodes[name] for name in layout.partitions.get(partition, layout.nodes)]
     processors = sum(node.processors for node in nodes)

@@ -16,14 +16,16 @@ SOURCE = Path(__file__).parents[2] / "files" / "dmr"
 
 
 class ScriptedBroker:
-    """Gives the answers of a script, one for each request: a line, b"" to close the connection without an answer.
+    """Gives the answers of a script, one for each request; what is no whole line is followed by the end of the connection.
 
-    `requests` are the lines that it received. What carries no answer (`resumed`) takes none from the script.
+    `requests` are the lines that it received, `connections` how many connections have ended. A request without an answer
+    (`resumed`) takes none from the script.
     """
 
     def __init__(self, path: Path, answers: list[bytes]) -> None:
         self.path = path
         self.requests: list[str] = []
+        self.connections = 0
         self._answers = list(answers)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(path))
@@ -35,17 +37,22 @@ class ScriptedBroker:
         while True:
             connection, _ = self._socket.accept()
             with connection, connection.makefile("rb") as lines:
-                line = lines.readline().decode("ascii")
-                if not line:  # close() connected
-                    return
-                self.requests.append(line)
-                if " resumed " not in line:
-                    connection.sendall(self._answers.pop(0))
+                for line in lines:
+                    if line == b"end\n":
+                        return
+                    self.requests.append(line.decode("ascii"))
+                    if b" resumed " not in line:
+                        answer = self._answers.pop(0)
+                        connection.sendall(answer)
+                        if not answer.endswith(b"\n"):
+                            break
+            self.connections += 1
 
     def close(self) -> list[str]:
         """End it; returns the requests."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
             last.connect(str(self.path))
+            last.sendall(b"end\n")
         self._thread.join()
         self._socket.close()
         return self.requests

@@ -30,6 +30,13 @@ def test_a_shrink_is_done_after_ready(ask: Ask, serve: Callable) -> None:
         "none 1 [] has 1: ",
     ]
     assert broker.close() == ["mirage 1 check 7 2 1 8 2 0\n", "mirage 1 ready 7 1\n", "mirage 1 check 7 1 1 8 2 0\n"]
+    # The broker takes back a shrink whose connection ends.
+    assert broker.connections == 1
+
+
+def test_a_job_that_has_lost_nodes_is_told_by_its_next_check(ask: Ask, serve: Callable) -> None:
+    serve(b"shrunk 1 n2\n")
+    assert ask("check:1:8:2:0") == ["shrink 1 [n2] has 1: "]
 
 
 def test_a_shrink_that_is_not_done_leaves_the_nodes(ask: Ask, serve: Callable) -> None:

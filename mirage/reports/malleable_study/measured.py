@@ -116,6 +116,10 @@ class Figure:
         known = source.CONTRADICTIONS.get((self.table, self.row, self.column), "")
         if abs(self.difference) <= source.FIT:
             return known or f"within {source.FIT:g} %"
+        low, high = source.DRAWS.get((self.table, self.row, self.column), (math.inf, -math.inf))
+        if low <= (self.source or 0.0) <= high:
+            draw = f"the source's figure is one that another draw of the jobs has (simulated: {low:,.0f} to {high:,.0f})"
+            return "; ".join(filter(None, [known, draw]))
         if self.half is not None and abs(self.mean - (self.source or 0.0)) <= self.half:
             return "; ".join(filter(None, [known, "within the interval of the replicas"]))
         reason = source.REASONS.get((self.table, self.column)) or source.REASONS.get((self.table, ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mirage.records.verdict import VALID, verdict_of
+from mirage.records.verdict import VALID, WORDS, verdict_of
 from mirage.reports.malleable_study import pictures
 from mirage.reports.malleable_study.measured import Figure, StudyRun
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -53,11 +53,13 @@ def _summary(runs: Sequence[StudyRun], found: Sequence[Figure]) -> Iterable[str]
 
 
 def _verdict(runs: Sequence[StudyRun]) -> Verdict:
-    wrong = {run.folder.name: run.metrics()["validity"] for run in runs}
-    told = [f"{folder}: {'; '.join(validity['reasons'])}" for folder, validity in wrong.items() if verdict_of(validity) != VALID]
-    if not told:
+    found = [(run.folder.name, run.metrics()["validity"]) for run in runs]
+    told = {words: [one for one in found if verdict_of(one[1]) == verdict] for verdict, words in WORDS.items() if verdict != VALID}
+    if not any(told.values()):
         return Verdict(True, f"All {len(runs)} runs are valid.")
-    return Verdict(False, f"{len(told)} of {len(runs)} runs are not valid.", told)
+    answer = ", ".join(f"{len(some)} of {len(runs)} runs are {words}" for words, some in told.items() if some)
+    reasons = [f"{folder}: {'; '.join(validity['reasons'])}" for some in told.values() for folder, validity in some]
+    return Verdict(False, f"{answer}.", reasons)
 
 
 def _sections(

@@ -67,6 +67,27 @@ CONTRADICTIONS = {
 }
 """Rows in which the source contradicts itself."""
 
+_DRAWS = {
+    (50, FIXED): ((89.5, 99.9), (3556, 5022), (466.1, 712.8), (4059, 5668)),
+    (50, PREFERRED): ((63.1, 75.4), (1172, 1634), (697, 1030), (2123, 2386)),
+    (100, FIXED): ((93, 99.9), (7792, 9742), (516.4, 657.6), (8333, 10380)),
+    (100, PREFERRED): ((64.6, 72.7), (2802, 3248), (778.6, 977.9), (3725, 4081)),
+    (200, FIXED): ((96.7, 99.9), (16507, 18457), (526.4, 642.1), (17034, 19049)),
+    (200, PREFERRED): ((65.8, 70.5), (5944, 6517), (802.3, 971.5), (6863, 7368)),
+    (400, FIXED): ((98.8, 99.9), (33161, 36266), (533, 594.9), (33698, 36861)),
+    (400, PREFERRED): ((66.4, 69.2), (12411, 13218), (816.5, 908.2), (13310, 14067)),
+}
+DRAWS = {
+    ("table 4", f"{jobs} jobs, {version}", column): bounds
+    for (jobs, version), row in _DRAWS.items()
+    for column, bounds in zip(TABLE_4_COLUMNS, row, strict=True)
+}
+"""Ranges of figures of table 4 that 95 % of simulated workloads have whose jobs are drawn at random from the three applications.
+
+Of 150, 80, 40 and 16 workloads of 50, 100, 200 and 400 jobs with the run times of the model dmr, without Slurm's delays
+(tests/unit/malleable_simulation.py). The source has drawn one of them.
+"""
+
 FIT = 15.0
 """Per cent. The run times of the model dmr are fitted to table 4: simulated, they are at most 13 % off."""
 

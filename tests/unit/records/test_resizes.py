@@ -304,8 +304,8 @@ def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, i
 
 
 def test_a_job_that_found_processors_taken_by_a_grown_one_had_to_wait(tmp_path: Path) -> None:
-    """Job 1 has 2 of 4 nodes, all of them from 20 s to 50 s, and 1 to its end. Job 2 comes at 30 s and waits until 50 s. Jobs 3 and 4
-    come at 60 s and 110 s, when there are enough."""
+    """Job 1 has 2 of 4 nodes, all of them from 20 s to 50 s, and 1 to its end. Job 2 comes at 30 s and waits until 50 s. Jobs 3
+    and 4 come at 60 s and 110 s, when there are enough."""
     made = RunFolder(tmp_path)
     first = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
     made.record(first, 0.5, 100.5, malleable=sizes(0.5, 2, (20.5, 4), (50.5, 1)))

@@ -11,7 +11,7 @@ import pytest
 import simulated_runs
 from hypothesis import given
 from hypothesis import strategies as st
-from preferred_sizes import Played, simulate
+from malleable_simulation import Played, simulate
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
 from mirage.records.resizes import RESIZES_SCHEMA
@@ -127,6 +127,7 @@ def test_each_difference_has_a_reason_or_is_unexplained() -> None:
     assert Figure(*row, (9750.34 * 1.1,)).remark == "within 15 %"
     assert Figure(*row, (9750.34 * 1.3,)).remark == "unexplained"
     assert Figure(*row, (9750.34 * 0.8, 9750.34 * 1.7)).remark == "within the interval of the replicas"
+    assert "another draw" in Figure("table 4", "50 jobs, preferred", "wait, s", (1359.92 * 1.3,)).remark
     assert "contradicts itself" in Figure("table 4", "200 jobs, preferred", "completion, s", (7676.67,)).remark
     assert "same utilisation" in Figure("table 4", "400 jobs, fixed", "utilisation, %", (10.0,)).remark
     assert "broker" in Figure("table 2", "expand, sync", "mean time, s", (9.0,)).remark

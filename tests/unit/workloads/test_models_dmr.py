@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from preferred_sizes import simulate
+from malleable_simulation import simulate
 
 from mirage.simulation.simulation import schedule
 from mirage.workloads import models

@@ -1,7 +1,6 @@
-"""An exact simulation of malleable jobs with preferred sizes on an idle host: the policy of the DMR API, without Slurm's delays.
+"""An exact simulation of malleable jobs that ask the broker's policy, without Slurm and its delays.
 
-Jobs start first come, first served, with the nodes they were submitted with. At its points a job takes as many nodes as it can if
-nobody waits, and otherwise its preferred number.
+Jobs start first come, first served, with the nodes they were submitted with. A job for which another one shrinks comes first.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurm_mirage.broker.policy import Decision, Situation, Waiting, decide
+from slurm_mirage.broker.protocol import Check
 from slurm_mirage.jobs.malleable import Malleable
 
 
@@ -73,10 +74,15 @@ def simulate(
                 del running[job]
             else:
                 one.left, one.since = one.left - (now - one.since) * one.rate(), now
-                size = _wanted(one, free, bool(queue))
-                if size != one.nodes:
-                    one.left += one.words.cost(one.nodes, size) * one.rate()
-                    free, one.nodes = free - (size - one.nodes), size
+                decision = _decided(job, one, free, [Waiting(each, nodes[each]) for each in queue])
+                if decision.beneficiary is not None:
+                    queue.remove(decision.beneficiary)
+                    queue.insert(0, decision.beneficiary)
+                if (size := decision.to) != one.nodes:
+                    # The cost is paid with the larger size.
+                    before, one.nodes = one.nodes, max(one.nodes, size)
+                    one.left += one.words.cost(before, size) * one.rate()
+                    free, one.nodes = free - (size - before), size
                     changes.append((job, now, size))
                 one.version += 1
                 heapq.heappush(events, (now + one.left / one.rate(), 1, job, one.version))
@@ -91,10 +97,7 @@ def simulate(
     return Played(np.asarray(submit), starts, ends, changes, 100 * area / machine / (float(ends.max()) - submit[0]))
 
 
-def _wanted(job: _Running, free: int, others_wait: bool) -> int:
-    """The size that the job gets at its point: a larger one only if the nodes are free."""
-    sizes = [size for size in job.words.sizes(job.submitted) if size - job.nodes <= free]
-    if not others_wait:
-        return max(sizes)
-    preferred = job.words.preferred or job.nodes
-    return max((size for size in sizes if size <= max(preferred, min(sizes))), default=job.nodes)
+def _decided(job: int, one: _Running, idle: int, waiting: Sequence[Waiting]) -> Decision:
+    words = one.words
+    check = Check(job, one.nodes, words.minimum, words.maximum, words.factor, words.preferred or 0)
+    return decide(check, Situation(idle, waiting))
