@@ -61,6 +61,7 @@ SLEPT = b"".join(
         sigsleep_log.Record(
             number, 4, "high", 10**9 * number, 10**9 * (number + 1), 10**9 * (number + 9), 5 * 10**9, 6 * 10**9, True,
             (sigsleep_log.Suspension(10**9 * (number + 2), 10**9 * (number + 4)),),
+            malleable=sigsleep_log.MalleableRecord((sigsleep_log.Size(10**9 * (number + 1), 2, 0),)) if number == 2 else None,
         )
     )
     for number in range(1, 4)

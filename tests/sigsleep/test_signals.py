@@ -198,7 +198,7 @@ def in_start_up(launch: Callable[..., Job], program: Path, log: Path, runtime: f
 
 def test_suspended_in_start_up(launch: Callable[..., Job], program: Path, tmp_path: Path) -> None:
     log = tmp_path / "fifo"
-    job = in_start_up(launch, program, log, 0.05).send(SIGTSTP)
+    job = in_start_up(launch, program, log, 1).send(SIGTSTP)
     with log.open("rb") as reader:
         job.await_state(STOPPED)
         time.sleep(PAUSE)
