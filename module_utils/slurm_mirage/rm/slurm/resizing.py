@@ -141,7 +141,7 @@ class Resizing(Slurm):
             "--no-shell",
             f"--job-name={name}",
             f"--nodes={nodes}",
-            "--exclusive",
+            f"--ntasks-per-node={job.processors // job.nodes}",
             f"--dependency=expand:{job.job_id}",
             f"--priority={RESIZER_PRIORITY}",
             f"--immediate={patience}",
