@@ -316,7 +316,6 @@ class Submitter:
             memory=row.memory,
             dependency="" if never else self.dependency(row),
             delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
-            changes_size=bool(row.malleable),
         )
 
     # ---- what a launch costs ----

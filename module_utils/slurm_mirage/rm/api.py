@@ -71,8 +71,6 @@ class Submission:
     """Like afterany:12:14,after:15+2, with ids of the manager; empty: none."""
     delay: int = 0
     """Virtual seconds after the submission before which the job may not start."""
-    changes_size: bool = False
-    """Whether the job, on whole nodes, may get other ones or give some up while it runs."""
 
 
 @dataclass(frozen=True)

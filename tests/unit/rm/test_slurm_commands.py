@@ -280,9 +280,6 @@ def test_submission_of_processors_and_of_whole_nodes() -> None:
     ]
     whole = slurm_commands.submit_arguments(Submission("run.8", "x", 20, 2, 3, "large", "/srv"))
     assert {"--nodes=2", "--exclusive", "--partition=large"} < set(whole) and "--ntasks=20" not in whole
-    malleable = Submission("run.8", "x", 8, 2, 3, "", "/srv", changes_size=True)
-    assert {"--nodes=2", "--ntasks-per-node=4"} < set(slurm_commands.submit_arguments(malleable))
-    assert "--exclusive" not in slurm_commands.submit_arguments(malleable)
     charged = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "u12", "urgent"))
     assert {"--account=u12", "--qos=urgent"} < set(charged)
     waiting = slurm_commands.submit_arguments(Submission("run.9", "x", 1, None, 3, "", "/srv", "", "", 500, "afterany:7", 60))

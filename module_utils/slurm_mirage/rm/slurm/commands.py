@@ -153,11 +153,7 @@ NODES_FORMAT = "%T|%D|%C"
 def submit_arguments(job: Submission) -> list[str]:
     """The words after `sbatch`. Whether a job may be put back in the queue is left to the cluster (JobRequeue), because
     preemption and node failures are what its users study."""
-    if job.nodes and job.changes_size:
-        # All processors, but not --exclusive: slurmctld would never give the nodes that such a job gives up to two jobs in turn.
-        size = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.processors // job.nodes}"]
-    else:
-        size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
+    size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
     choices = {
         "partition": job.partition,
         "account": job.account,
