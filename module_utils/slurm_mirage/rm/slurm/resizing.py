@@ -167,6 +167,8 @@ class Resizing(Slurm):
     def keep_nodes(self, job_id: int, hosts: Iterable[str], limit_minutes: int | None) -> None:
         limit = [] if limit_minutes is None else [f"TimeLimit={limit_minutes}"]
         self._ask("scontrol", "update", f"JobId={job_id}", f"NodeList={compress(hosts)}", *limit)
+        # slurmctld goes on to count the job on the nodes that it gave up: they look idle, and serve no more than one further job.
+        self.free_lost_nodes()
 
     def put_first(self, job_id: int) -> None:
         self._ask("scontrol", "update", f"JobId={job_id}", f"Priority={TOP_PRIORITY}")
