@@ -495,7 +495,7 @@ TABLE = (
         "auto",
         one_of("auto", "yes", "no"),
         "auto, yes or no",
-        "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says)",
+        "slurmdbd and its database, for fair share, QOS and sacct (auto: as CONFIG says, and with MALLEABLE)",
         _BUILD,
         is_input=True,
         group=SCHEDULER,

@@ -12,7 +12,7 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.run_clock import EVENT
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
-from mirage.reports import distributions
+from mirage.reports import distributions, size_changes
 from mirage.reports.measures import (
     class_table,
     figure,
@@ -102,6 +102,8 @@ def _sections(run: Run) -> Iterable[Section]:
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
     yield Section("Comparison with the log", list(real_machine(run)), lacks)
     yield _suspensions(run)
+    if (changes := size_changes.section(run)) is not None:
+        yield changes
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])

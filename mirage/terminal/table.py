@@ -54,6 +54,12 @@ VALIDITY = (
     ("host_cpu", "processors of the host busy", "share"),
     ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
     ("clock_speed", "speed of Slurm's clock", ""),
+    ("broker_wait_share", "time for which malleable jobs waited for the broker, of the time that they ran", "share"),
+    ("resizes", "changes of size", ""),
+    ("resizes_not_done", "changes of size that were decided, and not done", ""),
+    ("resize_delay_mean", "from a job's question to the end of its change of size, mean", "s"),
+    ("resize_delay_p99", "the same, 99th percentile", "s"),
+    ("allocated_most", "processors allocated at once, at most", ""),
     ("false_quiet_share", "time that the event clock may have let pass while the host worked, as a share of the run's", "share"),
 )
 
