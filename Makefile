@@ -70,6 +70,14 @@ study-scms: $(STAMP) ## FIFO against backfill by waiting indices, on 166 nodes o
 study-suspend: $(STAMP) ## jobs that others suspend against none, on Raijin's workload (FULL=yes: 3,600 nodes)
 	$(CLI) $@
 
+.PHONY: study-malleable
+study-malleable: $(STAMP) ## jobs that change their size while they run against fixed ones, on 64 nodes (FULL=yes: 50 to 400 jobs)
+	$(CLI) $@
+
+.PHONY: study-malleable-share
+study-malleable-share: $(STAMP) ## shares of malleable jobs under three strategies, on a stretch of a log (TRACE) and 128 nodes
+	$(CLI) $@
+
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@
@@ -200,6 +208,10 @@ bench-clock: $(STAMP) ## the virtual clock's error: KTH's log at SPEED=50 to 100
 bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation, SPEED=20 to 500 (45 minutes, a host at rest; goes on)
 	@$(BIN)/python -m benchmarks.fidelity
 
+.PHONY: bench-resize
+bench-resize: $(STAMP) ## time of a resize from 1 to 64 nodes and back at SPEED=1 (10 minutes; FULL=yes: to 1,024 nodes)
+	@$(BIN)/python -m benchmarks.resize $(if $(filter yes,$(FULL)),1024)
+
 .PHONY: bench-metrics
 bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)
 	@$(BIN)/python -m benchmarks.log_metrics
@@ -215,7 +227,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 .PHONY: help
 help: ## this text
 	@echo 'Slurm Mirage: real Slurm daemons, many more of them than machines, and real workload logs replayed on them.'
-	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-21s %s\n", $$1, $$2}' Makefile
 	@printf '\nKnobs, as in: make experiment NODES=100 SHRINK=50\n'
 	@# The first three columns of the tables, without their marks: knob, default, meaning.
 	@awk -F' [|] ' '/^[|] `/{gsub("`", "", $$1); gsub("`", "", $$2); printf "  %-13s %-52s %s\n", substr($$1, 3), $$2, $$3} \

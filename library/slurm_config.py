@@ -224,7 +224,7 @@ def wanted_files(
     types = gres_types(node_class.extra for node_class in classes)
     settings = follow(merge({"GresTypes": types} if types else {}, parameters["settings"]), parameters["speed"])
     if parameters["malleable"]:
-        settings = permit_expansion(settings)
+        settings = permit_expansion(settings, parameters["version"])
     if parameters["event_clock"]:
         settings = on_event_clock(settings)
     settings = translated(settings, parameters["version"])

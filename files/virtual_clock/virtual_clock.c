@@ -21,6 +21,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -33,6 +35,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
@@ -83,7 +86,7 @@ int __fxstatat(int version, int directory, const char *path, struct stat *status
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
     X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer)               \
-    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo)
+    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo) X(socket)
 
 #define DECLARE(name) static __typeof__(name) *real_##name;
 REPLACED(DECLARE)
@@ -1116,6 +1119,25 @@ EXPORT int __xstat64(int version, const char *path, struct stat64 *status) SAME_
 EXPORT int __lxstat64(int version, const char *path, struct stat64 *status) SAME_AS(__lxstat);
 EXPORT int __fxstat64(int version, int descriptor, struct stat64 *status) SAME_AS(__fxstat);
 EXPORT int __fxstatat64(int version, int directory, const char *path, struct stat64 *status, int flags) SAME_AS(__fxstatat);
+
+/* ---- messages ---- */
+
+/*
+ * TCP delays the second of two short writes until the first one is acknowledged, which takes the other side up to 40 ms: the kernel's
+ * own time, in which nothing of the instance runs. slurmctld and slurmdbd write the length of a message, then the message. So each
+ * connection sends at once; accepted ones inherit it from the socket that listens.
+ */
+EXPORT int socket(int domain, int type, int protocol)
+{
+    is_real();
+    int file = real_socket(domain, type, protocol);
+    if (file >= 0 && (domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM) {
+        int error = errno, on = 1;
+        (void)setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        errno = error;
+    }
+    return file;
+}
 
 /* ---- munge, in real time ---- */
 

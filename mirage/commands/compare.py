@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +84,10 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
     return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
 
 
+Arms = Mapping[str, dict[str, Value]]
+"""What is compared: by label, the knobs that differ from those of the campaign. `make compare` compares values of CONFIG."""
+
+
 @dataclass(frozen=True)
 class Campaign:
     """The requested comparison, checked as far as possible without a cluster."""
@@ -91,7 +95,8 @@ class Campaign:
     knobs: dict[str, Value]
     inventory: Path
     source: Source
-    # By name of the configuration.
+    arms: Arms
+    # By label.
     prepared: dict[str, Prepared]
     inputs: dict[str, str]
     folder: Path
@@ -100,9 +105,15 @@ class Campaign:
     is_default: bool = False
 
     @classmethod
-    def of(cls, knobs: dict[str, Value], speed: Value = None) -> Campaign:
-        """Check the knobs and prepare the workload. speed: as it is played (clock_choice.py), by default SPEED. Raises WrongUse."""
-        inventory, names, shrinks = preflight.inventory(knobs), str(knobs["CONFIGS"]).split(), knobs["SHRINK"]
+    def of(cls, knobs: dict[str, Value], speed: Value = None, arms: Arms | None = None) -> Campaign:
+        """Check the knobs and prepare the workload.
+
+        speed: as it is played (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
+        Raises WrongUse.
+        """
+        names = str(knobs["CONFIGS"] or knobs["CONFIG"]).split()
+        arms = arms or {label: {"CONFIG": name} for label, name in zip(labels(names), names, strict=True)}
+        inventory, shrinks = preflight.inventory(knobs), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
             raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
@@ -112,23 +123,31 @@ class Campaign:
             raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
         base = Prepared.make(knobs | {"CONFIG": names[0], "SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
-        prepared = {name: replace(base, knobs=base.knobs | {"CONFIG": name}) for name in names}
+        prepared = {
+            label: replace(base, knobs=base.knobs | arm)
+            if set(arm) <= {"CONFIG"}
+            else Prepared.make(base.knobs | arm, origin.trace, shrinks[0])
+            for label, arm in arms.items()
+        }
         is_default = knobs["REPLICAS"] is None
-        knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(names))}
+        knobs = knobs | {"REPLICAS": knobs["REPLICAS"] or _replicas(knobs, base, len(arms))}
         inputs = {"CONFIGS": " ".join(names), "REPLICAS": str(knobs["REPLICAS"])}
         for name, path in paths.items():
             common = runs.inputs(knobs, origin.trace.sha256, path)
             inputs[f"{name} content"] = common.pop("CONFIG content")
             inputs |= {key: value for key, value in common.items() if key != "CONFIG"}
+        for label, arm in arms.items():
+            inputs |= {f"{label} {name}": runs.text_of(value) for name, value in arm.items() if name != "CONFIG"}
         folder = runs.RESULTS / runs.name_for(knobs, inputs, datetime.now())
-        return cls(knobs, inventory, origin, prepared, inputs, folder, cls._parts(knobs, names, folder), is_default)
+        configs = {label: str(one.knobs["CONFIG"]) for label, one in prepared.items()}
+        return cls(knobs, inventory, origin, arms, prepared, inputs, folder, cls._parts(knobs, configs, folder), is_default)
 
     @staticmethod
-    def _parts(knobs: dict[str, Value], names: Sequence[str], folder: Path) -> list[Part]:
-        """The runs: one replica of each configuration, then the next replicas."""
+    def _parts(knobs: dict[str, Value], configs: Mapping[str, str], folder: Path) -> list[Part]:
+        """The runs: one replica of each configuration, then the next replicas. configs: names of configurations by label."""
         seed, parts = whole_of(knobs["SEED"]), []
         for replica in range(1, whole_of(knobs["REPLICAS"]) + 1):
-            for label, name in zip(labels(names), names, strict=True):
+            for label, name in configs.items():
                 member = Member(label, replica, f"{label}-{replica}")
                 on_head = f"{folder.name}.{member.folder}"
                 if len(on_head) > LONGEST_NAME:
@@ -256,19 +275,21 @@ class Campaign:
         took: dict[str, float] = {}
         unfinished: list[Ending] = []
 
-        def estimate(config: str) -> float:
-            return took.get(config) or _estimate(prepared[config]) or 0.0
+        def estimate(part: Part) -> float:
+            label = part.member.label
+            return took.get(label) or _estimate(prepared[label]) or 0.0
 
         def rest() -> str:
-            return about(sum(estimate(part.config) for part in left) / at_once)
+            return about(sum(map(estimate, left)) / at_once)
 
         def play(part: Part, lane: Lane) -> bool:
-            lane.screen.tell(f"about {about(estimate(part.config))}, all that is left about {rest()}")
+            lane.screen.tell(f"about {about(estimate(part))}, all that is left about {rest()}")
+            label = part.member.label
             while part.ending() is None:
                 began = time.monotonic()
-                ending = self._play(part, prepared[part.config], lane)
-                took[part.config] = time.monotonic() - began
-                lane.screen.tell(f"{ending.line} ({about(took[part.config])})")
+                ending = self._play(part, prepared[label], lane)
+                took[label] = time.monotonic() - began
+                lane.screen.tell(f"{ending.line} ({about(took[label])})")
                 if not ending.is_final:
                     unfinished.append(Ending(ending.word, f"{part.folder.name}: {ending.message}"))
                     return False
@@ -312,13 +333,19 @@ class Campaign:
 
         return speed_for(prepared, self.folder, replay, screen)
 
+    def _inputs_of(self, part: Part) -> dict[str, str]:
+        """The inputs of one run: those of the campaign, with the knobs of its arm."""
+        of_arms = {f"{label} {name}" for label, arm in self.arms.items() for name in arm}
+        inputs = {name: text for name, text in self.inputs.items() if name not in {"CONFIGS", "REPLICAS", *of_arms}}
+        own = {name: runs.text_of(value) for name, value in self.arms[part.member.label].items()}
+        return {"CONFIG": part.config, **inputs, **own}
+
     def _play(self, part: Part, prepared: Prepared, lane: Lane) -> Ending:
         """Start or continue one run, and write its status.json."""
         is_new = not (part.folder / "experiment.json").exists()
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         if is_new:
-            inputs = {name: text for name, text in self.inputs.items() if name not in ("CONFIGS", "REPLICAS")}
-            what = runs.describe(prepared.knobs, {"CONFIG": part.config, **inputs}, self.source.description)
+            what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
             instance = {"instance": lane.name}
             prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **instance}, part.name())
         else:

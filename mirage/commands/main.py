@@ -32,6 +32,8 @@ TARGETS = {
     "compare": ("compare", "compare"),
     "study-scms": ("studies", "study_scms"),
     "study-suspend": ("studies", "study_suspend"),
+    "study-malleable": ("study_malleable", "study_malleable"),
+    "study-malleable-share": ("study_malleable", "study_malleable_share"),
     "report": ("report", "report"),
     "check": ("check", "check"),
     "metrics": ("metrics", "metrics"),

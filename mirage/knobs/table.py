@@ -84,7 +84,7 @@ class Knob:
         return self.name.lower()
 
 
-_STUDIES = ("study-scms", "study-suspend")
+_STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share")
 _COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
 _BUILD = (*_SINGLE, *_COMPARE)
@@ -297,7 +297,7 @@ TABLE = (
     ),
     Knob(
         "MALLEABLE_JOBS",
-        "recorded",
+        "recorded preferred=none",
         path_text,
         "MIN:MAX:FACTOR:PREFERRED with options, or a rule, as docs/malleable.md lists them",
         "sizes of malleable jobs in nodes: MIN:MAX:FACTOR:PREFERRED and options, or by the recorded size (docs/malleable.md)",

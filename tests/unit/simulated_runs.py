@@ -53,6 +53,7 @@ def write(
     cpus: int,
     *,
     suspensions: pl.DataFrame | None = None,
+    allocations: pl.DataFrame | None = None,
     invalid: tuple[str, ...] = (),
     trace: dict[str, Any] | None = None,
     **inputs: str,
@@ -62,7 +63,7 @@ def write(
     known = (
         pl.DataFrame(schema={"job": pl.Int64, "suspend": pl.Float64, "resume": pl.Float64}) if suspensions is None else suspensions
     )
-    measured = metrics.compute(jobs, nodes * cpus, nodes, suspensions=known)
+    measured = metrics.compute(jobs, nodes * cpus, nodes, suspensions=known, allocations=allocations)
     bounds = {"submit_lag_p99": 10.0, "backfill_cycle_max": 30.0}
     validity = {"valid": not invalid, "reasons": list(invalid), "submit_lag_p99": 1.5, "backfill_cycle_max": 0.5, "bounds": bounds}
     validity |= {
@@ -82,6 +83,8 @@ def write(
     }
     jobs.write_csv(folder / "jobs.csv")
     known.write_csv(folder / "suspensions.csv")
+    if allocations is not None:
+        allocations.write_csv(folder / "allocations.csv")
     # Ten looks, an hour of Slurm's time apart.
     looks = [(1000.0 + 7.2 * k, 5000.0 + 3600 * k, 100_000 * k, k, 3, 0.5) for k in range(10)]
     names = ["real", "virtual", "bf_last_cycle_us", "bf_queue_length", "server_threads", "cpu_busy"]

@@ -2,14 +2,15 @@
 
 1. *Request an action*: the minimum is above the present size, or the maximum below it. The job grows to the smallest size that is
    large enough, if there are idle nodes for it, or shrinks to the largest that is small enough.
-2. *Preferred number of nodes*: at its preferred size the job stays. If nobody waits, it may grow up to its maximum. Otherwise it
-   goes towards its preferred size.
+2. *Preferred number of nodes*: if nobody waits, the job may grow up to its maximum, also from its preferred size. Otherwise it goes
+   towards its preferred size, and stays there.
 3. *Wide optimisation*: the job shrinks if that lets a waiting job start, by as little as that needs, and that job is to be the next
    one. It grows as far as it can if nobody waits, or nobody who waits can start.
 
-Where the paper leaves a choice: a shrink is looked at before an expansion, for both conditions can hold at once; an expansion takes
-the largest size for which there are idle nodes. A waiting job that can start on idle nodes needs no shrink; its nodes are no longer
-idle for others. All functions are pure.
+Where the paper leaves a choice: whether somebody waits is looked at before the preferred size, because section 7.5 has a job that
+grows beyond that, and the utilisation of table 4 is not reached otherwise. A shrink is looked at before an expansion, for both
+conditions can hold at once; an expansion takes the largest size for which there are idle nodes. A waiting job that can start on idle
+nodes needs no shrink; its nodes are no longer idle for others. All functions are pure.
 """
 
 from __future__ import annotations
@@ -86,8 +87,6 @@ def _requested(check: Check, larger: Sequence[int], smaller: Sequence[int], situ
 
 
 def _towards_preferred(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
-    if check.present == check.preferred:
-        return _stay(check)
     if not situation.waiting:
         return _grow(check, larger, situation.idle)
     if check.present < check.preferred:

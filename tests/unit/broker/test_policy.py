@@ -46,9 +46,9 @@ def test_requested_action_takes_the_next_size_within_the_range() -> None:
 
 
 def test_preferred_size() -> None:
-    assert decide(check(8, 2, 32, 8), situation(64)).kind == NONE
     assert decide(check(8, 2, 32, 8), situation(64, 4)).kind == NONE
-    # Nobody waits: up to the maximum, as far as idle nodes go, and never smaller.
+    # Nobody waits: up to the maximum, also from the preferred size, as far as idle nodes go, and never smaller.
+    assert decide(check(8, 2, 32, 8), situation(64)) == Decision(EXPAND, 32)
     assert decide(check(4, 2, 32, 8), situation(64)) == Decision(EXPAND, 32)
     assert decide(check(4, 2, 32, 8), situation(5)) == Decision(EXPAND, 8)
     assert decide(check(32, 2, 32, 8), situation(0)).kind == NONE

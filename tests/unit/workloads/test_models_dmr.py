@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from preferred_sizes import simulate
+from malleable_simulation import simulate
 
 from mirage.simulation.simulation import schedule
 from mirage.workloads import models
@@ -36,7 +36,8 @@ def fixed(jobs: pl.DataFrame) -> dict[str, float]:
 
 def flexible(jobs: pl.DataFrame) -> dict[str, float]:
     submit, sizes, runs = (jobs[name].to_list() for name in ("submit", "allocated_processors", "run_time"))
-    return simulate(submit, sizes, runs, [Malleable.parse(words_of("dmr", size, NODES)) for size in sizes], NODES)
+    played = simulate(submit, sizes, runs, [Malleable.parse(words_of("dmr", size, NODES)) for size in sizes], NODES)
+    return {"wait": played.wait, "execution": played.execution, "utilisation": played.utilisation}
 
 
 @pytest.mark.parametrize("count", TABLE_4)

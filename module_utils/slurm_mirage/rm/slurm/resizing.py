@@ -1,4 +1,4 @@
-"""The size of running jobs: Slurm's commands for `rm.sizes` (docs/malleable.md, with what was measured).
+"""The size of running jobs: Slurm's commands for `rm.sizes` (docs/malleable-broker.md, with what was measured).
 
 A job grows by a second allocation that depends on it (`expand:JOB`) and is then updated to 0 nodes, which merges it into the job.
 That needs SchedulerParameters=permit_job_expansion. Before release 24.11 a job that has changed its size can be changed again only
@@ -17,8 +17,9 @@ from ...clock.clock import Clock
 from ..api import JobState, Refused, ResourceManagerError
 from ..sizes import Overview, SizedJob, WaitingJob
 from .commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
+from .resizing_settings import LICENSE
 
-FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%r", "%N", "%j")
+FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%W", "%r", "%N", "%j")
 FORMAT = "|".join(FIELDS)
 PARTITIONS_FORMAT = "%R|%T|%D|%C"
 IDLE_STATES = ("idle", "planned")
@@ -30,7 +31,7 @@ TOP_PRIORITY = 4_294_960_000
 """Above all that a scheduler computes: priority/basic counts down from 4,294,901,760."""
 RESIZER_PRIORITY = TOP_PRIORITY + 1000
 NO_NAMES = ("", "(null)", "N/A")
-GRES = "asks for generic resources (GRES)"
+GRES, HAS_LICENSES = "asks for generic resources (GRES)", "has licenses"
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _LENGTH = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", re.ASCII)
@@ -80,8 +81,15 @@ def _sized_job(fields: dict[str, str]) -> SizedJob:
         used=used,
         limit=limit,
         left=None if limit is None else max(0, limit - used),
-        fixed="" if fields["%b"] in NO_NAMES else GRES,
+        fixed=_why_fixed(fields),
     )
+
+
+def _why_fixed(fields: dict[str, str]) -> str:
+    if fields["%b"] not in NO_NAMES:
+        return GRES
+    own = [name for name in fields["%W"].split(",") if name not in NO_NAMES and name.split(":")[0] != LICENSE]
+    return HAS_LICENSES if own else ""
 
 
 def seconds(text: str) -> int | None:
@@ -96,13 +104,20 @@ def seconds(text: str) -> int | None:
 class Resizing(Slurm):
     """The commands of `rm.sizes` for one cluster. The caller is SlurmUser and lives on the cluster's clock."""
 
+    _has_license = False
+    """Whether jobs need a license before they are merged."""
+
     @classmethod
     def of_broker(cls, directory: Path, programs: str) -> Resizing:
         """The cluster of the instance in `directory`; `programs` is the folder of the commands. Raises WrongUse."""
         clock = instance_clock.current(directory)
         # The caller's seconds are virtual ones.
         speed = clock.speed if isinstance(clock, Clock) else 1.0
-        return cls.of_instance(directory, programs, query_timeout=QUERY_TIMEOUT * max(1.0, speed))
+        commands = cls.of_instance(directory, programs, query_timeout=QUERY_TIMEOUT * max(1.0, speed))
+        # Not all releases need it (resizing_settings.py).
+        settings = (directory / "etc/slurm.conf").read_text()
+        commands._has_license = re.search(rf"^Licenses=.*\b{LICENSE}\b", settings, re.MULTILINE) is not None
+        return commands
 
     def overview(self) -> Overview:
         queue = self._ask("squeue", "--noheader", "--all", "--array", "--sort=-p,i", f"--format={FORMAT}")
@@ -119,6 +134,8 @@ class Resizing(Slurm):
         return found[0] if found else None
 
     def take_nodes(self, job: SizedJob, nodes: int, name: str, patience: int) -> int:
+        if self._has_license:
+            self._ask("scontrol", "update", f"JobId={job.job_id}", f"Licenses={LICENSE}")
         choices = {"partition": job.partition, "account": job.account, "qos": job.qos}
         arguments = [
             "--no-shell",
@@ -129,6 +146,7 @@ class Resizing(Slurm):
             f"--priority={RESIZER_PRIORITY}",
             f"--immediate={patience}",
             *(f"--{option}={value}" for option, value in choices.items() if value),
+            *([f"--licenses={LICENSE}"] if self._has_license else []),
             *([f"--time={max(1, job.left // 60)}"] if job.left is not None else []),
         ]
         try:

@@ -1,4 +1,4 @@
-"""Settings and releases of Slurm with which jobs change their size (docs/malleable.md)."""
+"""Settings and releases of Slurm with which jobs change their size (docs/malleable-broker.md)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,35 @@ from ...base.errors import WrongUse
 from .conf import OMIT, value_of
 from .setting_names import release_of
 
-KEY, WORD = "SchedulerParameters", "permit_job_expansion"
+PERMISSION = "permit_job_expansion"
+"""The word of SchedulerParameters with which jobs can be merged."""
 OLDEST = (22, 5)
 """The oldest release that was tried."""
 WITHOUT_DATABASE = (24, 11)
 """The first release in which the size of a job can be changed more than once without slurmdbd."""
+WITH_LICENSES = (25, 11)
+"""The first release whose slurmctld crashes when it merges jobs without licenses (job_mgr.c, _valid_license_job_expansion: a list
+that is NULL)."""
+LICENSE, LICENSES = "mirage_resize", 100_000_000
+"""A license that jobs get before they are merged, and how many there are: slurmctld does not get back all that it gave."""
 
 
-def permit_expansion(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with which a job can get the nodes of another one."""
+def permit_expansion(settings: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The settings with which a job can get the nodes of another one. `version`: a release, empty if it is not known."""
+    changed = _with_word(settings, "SchedulerParameters", PERMISSION)
+    if version and release_of(version) >= WITH_LICENSES:
+        changed = _with_word(changed, "Licenses", f"{LICENSE}:{LICENSES}")
+    return changed
+
+
+def _with_word(settings: Mapping[str, Any], setting: str, word: str) -> dict[str, Any]:
     changed = dict(settings)
-    key = next((key for key in settings if key.lower() == KEY.lower()), KEY)
+    key = next((key for key in settings if key.lower() == setting.lower()), setting)
     given = changed.get(key, OMIT)
     if isinstance(given, Mapping):
-        changed[key] = {**given, WORD: True}
+        changed[key] = {**given, word: True}
     else:
-        changed[key] = f"{value_of(given)},{WORD}" if given not in (OMIT, "") else WORD
+        changed[key] = f"{value_of(given)},{word}" if given not in (OMIT, "") else word
     return changed
 
 

@@ -1,7 +1,6 @@
-"""An exact simulation of malleable jobs with preferred sizes on an idle host: the policy of the DMR API, without Slurm's delays.
+"""An exact simulation of malleable jobs that ask the broker's policy, without Slurm and its delays.
 
-Jobs start first come, first served, with the nodes they were submitted with. At its points a job takes as many nodes as it can if
-nobody waits, and otherwise its preferred number.
+Jobs start first come, first served, with the nodes they were submitted with. A job for which another one shrinks comes first.
 """
 
 from __future__ import annotations
@@ -12,7 +11,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurm_mirage.broker.policy import Decision, Situation, Waiting, decide
+from slurm_mirage.broker.protocol import Check
 from slurm_mirage.jobs.malleable import Malleable
+
+
+@dataclass(frozen=True)
+class Played:
+    """What happened: an element per job; changes of size (job, instant, nodes); share of allocated nodes (%) until the last end."""
+
+    submit: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    changes: list[tuple[int, float, int]]
+    utilisation: float
+
+    @property
+    def wait(self) -> float:
+        return float((self.starts - self.submit).mean())
+
+    @property
+    def execution(self) -> float:
+        return float((self.ends - self.starts).mean())
 
 
 @dataclass
@@ -32,13 +52,14 @@ class _Running:
 
 def simulate(
     submit: Sequence[float], nodes: Sequence[int], run_times: Sequence[float], words: Sequence[Malleable], machine: int
-) -> dict[str, float]:
-    """Mean wait and execution (s) and the share of allocated nodes (%) until the last end."""
+) -> Played:
+    """Play the jobs, which are in order of submission."""
     events: list[tuple[float, int, int, int]] = [(at, 0, job, 0) for job, at in enumerate(submit)]
     heapq.heapify(events)
     free, area, last = machine, 0.0, 0.0
     queue: list[int] = []
     running: dict[int, _Running] = {}
+    changes: list[tuple[int, float, int]] = []
     starts, ends = np.zeros(len(submit)), np.zeros(len(submit))
     while events:
         now, kind, job, version = heapq.heappop(events)
@@ -53,10 +74,16 @@ def simulate(
                 del running[job]
             else:
                 one.left, one.since = one.left - (now - one.since) * one.rate(), now
-                size = _wanted(one, free, bool(queue))
-                if size != one.nodes:
-                    one.left += one.words.cost(one.nodes, size) * one.rate()
-                    free, one.nodes = free - (size - one.nodes), size
+                decision = _decided(job, one, free, [Waiting(each, nodes[each]) for each in queue])
+                if decision.beneficiary is not None:
+                    queue.remove(decision.beneficiary)
+                    queue.insert(0, decision.beneficiary)
+                if (size := decision.to) != one.nodes:
+                    # The cost is paid with the larger size.
+                    before, one.nodes = one.nodes, max(one.nodes, size)
+                    one.left += one.words.cost(before, size) * one.rate()
+                    free, one.nodes = free - (size - before), size
+                    changes.append((job, now, size))
                 one.version += 1
                 heapq.heappush(events, (now + one.left / one.rate(), 1, job, one.version))
                 heapq.heappush(events, (now + one.words.check, 2, job, 0))
@@ -67,17 +94,10 @@ def simulate(
             starts[job] = now
             heapq.heappush(events, (now + run_times[job], 1, job, 0))
             heapq.heappush(events, (now + words[job].check, 2, job, 0))
-    return {
-        "utilisation": 100 * area / machine / (ends.max() - submit[0]),
-        "wait": float((starts - submit).mean()),
-        "execution": float((ends - starts).mean()),
-    }
+    return Played(np.asarray(submit), starts, ends, changes, 100 * area / machine / (float(ends.max()) - submit[0]))
 
 
-def _wanted(job: _Running, free: int, others_wait: bool) -> int:
-    """The size that the job gets at its point: a larger one only if the nodes are free."""
-    sizes = [size for size in job.words.sizes(job.submitted) if size - job.nodes <= free]
-    if not others_wait:
-        return max(sizes)
-    preferred = job.words.preferred or job.nodes
-    return max((size for size in sizes if size <= max(preferred, min(sizes))), default=job.nodes)
+def _decided(job: int, one: _Running, idle: int, waiting: Sequence[Waiting]) -> Decision:
+    words = one.words
+    check = Check(job, one.nodes, words.minimum, words.maximum, words.factor, words.preferred or 0)
+    return decide(check, Situation(idle, waiting))

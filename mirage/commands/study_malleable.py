@@ -1,0 +1,184 @@
+"""`make study-malleable` and `make study-malleable-share`: jobs that change their size, against fixed ones (docs/studies.md).
+
+Each workload is a comparison of its own (results/STUDY-WORKLOAD-JOBS), so that an interrupted study goes on as `make compare` does.
+results/STUDY holds study.csv and study.html over all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from mirage.commands.compare import Arms, Campaign
+from mirage.experiment import clock_choice, malleability, runs
+from mirage.experiment.endings import Ending
+from mirage.knobs.parse import Value
+from mirage.knobs.resolve import parse
+from mirage.knobs.table import BY_NAME
+from mirage.reports.malleable_study.source import ASYNC, FIXED, PREFERRED, SYNC, WIDE
+from mirage.terminal.screen import Screen
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_atomically
+
+STUDY, SHARE = "study-malleable", "study-malleable-share"
+APPLICATIONS, SLEEP = "applications", "sleep"
+COMMON = {"CPUS": "1", "SPEED": "event", "REPLICAS": "3"}
+MACHINES = {APPLICATIONS: {"MODEL": "dmr", "NODES": "64"}, SLEEP: {"MODEL": "feitelson96", "NODES": "20"}}
+"""Flexible sleep has up to 20 nodes: the machine whose sizes feitelson96 draws."""
+ARMS = {
+    APPLICATIONS: {FIXED: "", PREFERRED: "dmr", WIDE: "dmr preferred=none"},
+    SLEEP: {FIXED: "", SYNC: "sleep", ASYNC: "sleep async"},
+}
+"""MALLEABLE_JOBS of each arm; "" for none."""
+FULL_ARMS = {APPLICATIONS: {f"{PREFERRED}-async": "dmr async", f"{WIDE}-async": "dmr preferred=none async"}, SLEEP: {}}
+JOBS, FULL_JOBS = (50,), (50, 100, 200, 400)
+BENCHMARK = "bench/resize.json"
+"""Of make bench-resize, in results/."""
+
+STRATEGIES = {
+    "minimum": "recorded preferred=none start=min",
+    "average": "recorded preferred=mean start=min",
+    "preferred": "recorded",
+}
+"""MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it comes near to (docs/studies.md)."""
+SHARES, FULL_SHARES = (0, 50, 100), (0, 20, 40, 60, 80, 100)
+SHARE_KNOBS = {"NODES": "128", "CPUS": "1", "SPEED": "event", "OFFSET": "19151", "REPLICAS": "1", "SIZES": "fit"}
+SHARE_JOBS, FULL_SHARE_JOBS = "100", "1000"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One of the comparisons of a study.
+
+    name: its folder in results/
+    """
+
+    name: str
+    workload: str
+    jobs: int
+    knobs: dict[str, Value]
+    arms: Arms
+
+    def run(self, screen: Screen) -> Ending:
+        """Check everything, run what is not finished, and compare. The ending of a finished one is shown again."""
+        malleability.check(self.knobs | {"MALLEABLE": Decimal(1)})
+        return Campaign.of(self.knobs, clock_choice.chosen(self.knobs, screen), self.arms).run(screen)
+
+
+def study_malleable(values: dict[str, Value], screen: Screen) -> Ending:
+    """Run all comparisons of the study, and make its page."""
+    is_full, name = _is_full(values), _name(values, STUDY)
+    refuse(values, STUDY, ("TRACE", "SLURM_CONF", "CLASSES", "CONFIGS", "MODEL", "MALLEABLE_JOBS"))
+    comparisons = planned(values, name, is_full)
+    runs_of_each = f"{len(comparisons)} comparisons of {', '.join(str(one.jobs) for one in comparisons)} jobs"
+    screen.say(f"malleable jobs against fixed ones: {runs_of_each}" + ("" if is_full else "; FULL=yes is the published size"))
+    return _all(name, comparisons, screen)
+
+
+def study_malleable_share(values: dict[str, Value], screen: Screen) -> Ending:
+    """Compare shares of malleable jobs under three strategies."""
+    is_full, name = _is_full(values), _name(values, SHARE)
+    refuse(values, SHARE, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "MALLEABLE_JOBS"))
+    if not values["TRACE"]:
+        raise WrongUse("nothing is given; it may be the path of a log, such as that of KTH-SP2", parameter="trace")
+    own = {**SHARE_KNOBS, "JOBS": FULL_SHARE_JOBS if is_full else SHARE_JOBS, "RUN": name}
+    comparison = Comparison(name, "log", 0, chosen(values, own), share_arms(FULL_SHARES if is_full else SHARES))
+    return comparison.run(screen)
+
+
+def planned(values: dict[str, Value], name: str, is_full: bool) -> list[Comparison]:
+    """The comparisons of the study, those with the fewest jobs first."""
+    given = values["JOBS"]
+    counts = (given,) if isinstance(given, int) else FULL_JOBS if is_full else JOBS
+    found = []
+    for jobs in counts:
+        for workload, machine in MACHINES.items():
+            folder = f"{name}-{workload}-{jobs}"
+            own = {**COMMON, **machine, "JOBS": str(jobs), "RUN": folder}
+            texts = ARMS[workload] | (FULL_ARMS[workload] if is_full else {})
+            arms = {label: arm(text) for label, text in texts.items()}
+            found.append(Comparison(folder, workload, jobs, chosen(values, own), arms))
+    return found
+
+
+def arm(words: str, share: int = 100) -> dict[str, Value]:
+    """The knobs of an arm with these MALLEABLE_JOBS, for a share in per cent; words "": fixed jobs."""
+    if not words or not share:
+        return {"MALLEABLE": Decimal(0)}
+    return {"MALLEABLE": Decimal(share) / 100, "MALLEABLE_JOBS": words}
+
+
+def share_arms(shares: Sequence[int]) -> Arms:
+    """One arm without malleable jobs, and one of each strategy for each other share."""
+    arms: dict[str, dict[str, Value]] = {FIXED: arm("")}
+    return arms | {f"{name}-{share}": arm(words, share) for share in shares if share for name, words in STRATEGIES.items()}
+
+
+def chosen(values: dict[str, Value], own: Mapping[str, str]) -> dict[str, Value]:
+    """The knobs with the study's own, except for those that are given. RUN and JOBS are always the study's."""
+    return values | {
+        knob: parse(knob, text) for knob, text in own.items() if knob in ("RUN", "JOBS", "NODES") or not os.environ.get(knob)
+    }
+
+
+def refuse(values: dict[str, Value], name: str, knobs: Sequence[str]) -> None:
+    """Raises WrongUse if one of the knobs is given, which the study chooses."""
+    for knob in knobs:
+        if values[knob] != parse(knob, BY_NAME[knob].default):
+            raise WrongUse(f"{name} has its own; make compare and make experiment take yours", parameter=BY_NAME[knob].parameter)
+
+
+def _is_full(values: dict[str, Value]) -> bool:
+    return values["FULL"] == "yes"
+
+
+def _name(values: dict[str, Value], study: str) -> str:
+    return str(values["RUN"] or (f"{study}-full" if _is_full(values) else study))
+
+
+def _all(name: str, comparisons: Sequence[Comparison], screen: Screen) -> Ending:
+    """Run the comparisons one after another; the page is made after each of them, with what there is."""
+    endings = []
+    for number, comparison in enumerate(comparisons, 1):
+        screen.say(f"comparison {number} of {len(comparisons)}: {comparison.workload}, {comparison.jobs} jobs")
+        ending = comparison.run(screen)
+        endings.append(ending)
+        if not ending.is_final:
+            return ending
+        write(name, comparisons[:number])
+    page = f"results/{name}/study.html"
+    screen.say(f"study: {page}")
+    for word in ("invalid", "inconclusive"):
+        if named := [one.name for one, ending in zip(comparisons, endings, strict=True) if ending.word == word]:
+            return Ending(word, f"{len(named)} of {len(comparisons)} comparisons ({', '.join(named)}); {page}")
+    return Ending("ok", f"{len(comparisons)} comparisons, {page}")
+
+
+def write(name: str, comparisons: Sequence[Comparison]) -> None:
+    """Write study.csv and study.html of these finished comparisons."""
+    from mirage.reports.malleable_study.measured import StudyRun, as_csv, figures
+    from mirage.reports.malleable_study.page import page
+
+    found = []
+    for one in comparisons:
+        folder = runs.RESULTS / one.name
+        members: list[dict[str, Any]] = read_json(folder / "experiment.json")["comparison"]
+        found += [
+            StudyRun(one.workload, one.jobs, member["label"], member["replica"], folder / member["folder"]) for member in members
+        ]
+    measured = figures(found)
+    folder = runs.RESULTS / name
+    folder.mkdir(exist_ok=True)
+    write_atomically(folder / "study.csv", as_csv(measured))
+    resizes = _resizes(runs.RESULTS / BENCHMARK)
+    write_atomically(folder / "study.html", page(name, found, measured, [one.name for one in comparisons], resizes))
+
+
+def _resizes(path: Path) -> list[dict[str, Any]]:
+    """Rows of the benchmark of figure 3; none if it was not run."""
+    content: list[dict[str, Any]] = (read_json(path) or {}).get("figures", {}).get("resizes", [])
+    return content
