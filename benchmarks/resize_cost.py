@@ -75,7 +75,8 @@ class Instance:
         answer: subprocess.CompletedProcess[str] = subprocess.run(  # type: ignore[call-overload]
             [str(commands_of(self.directory) / program), *words],
             env={
-                "PATH": "/usr/bin:/bin",
+                # The job's mpirun calls the release's srun.
+                "PATH": f"{commands_of(self.directory)}:/usr/bin:/bin",
                 "SLURM_CONF": f"{self.directory}/etc/slurm.conf",
                 INSTANCE_VARIABLE: str(self.directory),
             },

@@ -1,4 +1,4 @@
-/* See dmr.h. The protocol with the broker: lines of ASCII (docs/malleable-applications.md). */
+/* See dmr.h. The protocol with the broker: lines of ASCII (docs/malleable-broker.md). */
 #define _GNU_SOURCE
 #include "dmr.h"
 
@@ -155,14 +155,26 @@ static bool received(void)
     return false;
 }
 
-static bool asked(const char *line)
+/* Sends a request. What cannot be sent over a kept connection has not arrived: the broker was restarted, and is connected again. */
+static bool delivered(const char *line)
 {
+    bool kept = connection >= 0;
     if (!connected())
         return false;
-    bool complete = sent(line) && received();
-    if (!complete)
-        disconnect();
-    return complete;
+    if (sent(line))
+        return true;
+    disconnect();
+    return kept && delivered(line);
+}
+
+static bool asked(const char *line)
+{
+    if (!delivered(line))
+        return false;
+    if (received())
+        return true;
+    disconnect();
+    return false;
 }
 
 /* The number of names in a list with commas between them; -1 if one is empty. */
@@ -265,6 +277,5 @@ void dmr_resumed(double seconds)
 {
     char line[REQUEST];
     snprintf(line, sizeof line, "mirage 1 resumed %s %.6f\n", job(), seconds);
-    if (connected() && !sent(line))
-        disconnect();
+    delivered(line);
 }

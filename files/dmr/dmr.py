@@ -58,12 +58,18 @@ class Connection:
         self._socket: socket.socket | None = None
 
     def send(self, line: bytes) -> None:
-        """Send a request, with its end of line. Raises OSError; the next request connects again."""
+        """Send a request, with its end of line. Raises OSError; the next request connects again.
+
+        What cannot be sent over a kept connection has not arrived: the broker was restarted, and is connected again.
+        """
+        is_kept = self._socket is not None
         try:
             self._connected().sendall(line)
         except OSError:
             self.close()
-            raise
+            if not is_kept:
+                raise
+            self.send(line)
 
     def ask(self, line: bytes) -> bytes:
         """Send a request; returns the answer, with its end of line. Raises OSError."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks.resize_cost import PATIENCE, PROGRAMS, Instance, alone
+from slurm_mirage.base import processes
 
 pytestmark = pytest.mark.cluster
 NODES = 8
@@ -80,3 +82,27 @@ def test_the_policy_lets_it_grow_and_shrinks_it_for_a_job_that_waits(instance: I
     assert sizes_seen(instance, job)[-1] == NODES
     assert instance.output(job).endswith(alone(instance.folder, "jacobi", *computation))
     assert killed_steps(instance, job) == 0
+
+
+def test_it_ends_properly_when_the_broker_is_killed_during_every_second_action(instance: Instance) -> None:
+    computation = ("--rows=256", "--iterations=21000")
+    requests = [f"--request={3000 * number}:{nodes}" for number, nodes in enumerate((4, 8, 2, 8, 1, 4), start=1)]
+    job = instance.submit(2, "jacobi", *computation, "--minimum=2", "--maximum=2", *requests)
+    while not instance.nodes(job):
+        time.sleep(0.1)
+    begun, kills = 0, 0
+    while instance.nodes(job):
+        if (now := sum("begun" in entry for entry in instance.journal(job))) > begun and now % 2:
+            for pid in processes.of_instance(str(instance.directory)):
+                if "slurm_mirage.programs.broker" in processes.command_line(pid):
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+        begun = now
+    assert kills > 1
+    assert instance.output(job).endswith(alone(instance.folder, "jacobi", *computation))
+    idle = ""
+    give_up = time.monotonic() + PATIENCE
+    while idle != str(NODES):  # the next broker frees what the killed one left
+        assert time.monotonic() < give_up, "nodes stay allocated to nobody"
+        idle = instance.run("sinfo", "--noheader", "--states=idle", "--format=%D")
+        time.sleep(1)

@@ -16,13 +16,13 @@ SOURCE = Path(__file__).parents[2] / "files" / "dmr"
 
 
 class ScriptedBroker:
-    """Gives the answers of a script, one for each request; what is no whole line is followed by the end of the connection.
+    """Gives the answers of a script, one for each request. The connection ends after what is no whole line, and before None.
 
     `requests` are the lines that it received, `connections` how many connections have ended. A request without an answer
     (`resumed`) takes none from the script.
     """
 
-    def __init__(self, path: Path, answers: list[bytes]) -> None:
+    def __init__(self, path: Path, answers: list[bytes | None]) -> None:
         self.path = path
         self.requests: list[str] = []
         self.connections = 0
@@ -42,9 +42,12 @@ class ScriptedBroker:
                         return
                     self.requests.append(line.decode("ascii"))
                     if b" resumed " not in line:
-                        answer = self._answers.pop(0)
+                        answer = self._answers.pop(0) or b""
+                        if is_last := self._answers[:1] == [None]:
+                            del self._answers[0]
+                            connection.shutdown(socket.SHUT_RD)  # what the client sends after the answer fails
                         connection.sendall(answer)
-                        if not answer.endswith(b"\n"):
+                        if is_last or not answer.endswith(b"\n"):
                             break
             self.connections += 1
 

@@ -89,6 +89,12 @@ def test_a_broken_connection_changes_nothing_and_the_next_call_connects_again(as
     assert second == "expand 4 [a,b,c,d] has 4: "
 
 
+def test_a_request_reaches_a_broker_that_was_restarted(ask: Ask, serve: Callable) -> None:
+    broker = serve(b"none 2\n", None, b"none 2 again\n", None)
+    assert ask("check:1:8:2:0", "check:1:8:2:0", "resumed:3") == ["none 2 [] has 2: ", "none 2 [] has 2: again"]
+    assert [request.split()[2] for request in broker.close()] == ["check", "check", "resumed"]
+
+
 def test_without_a_broker_nothing_changes(ask: Ask) -> None:
     assert ask("check:1:8:2:0", "resumed:3", DMR_BROKER="") == ["none 2 [] has 2: there is no broker: DMR_BROKER is not set"]
     (line,) = ask("check:1:8:2:0", "resumed:3")
