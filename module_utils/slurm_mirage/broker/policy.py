@@ -9,8 +9,8 @@
 
 Where the paper leaves a choice: whether somebody waits is looked at before the preferred size, because section 7.5 has a job that
 grows beyond that, and the utilisation of table 4 is not reached otherwise. A shrink is looked at before an expansion, for both
-conditions can hold at once; an expansion takes the largest size for which there are idle nodes. A waiting job that can start on idle
-nodes needs no shrink; its nodes are no longer idle for others. All functions are pure.
+conditions can hold at once; an expansion takes the largest size for which there are idle nodes. A waiting job that can start on
+idle nodes needs no shrink; its nodes are no longer idle for others. All functions are pure.
 """
 
 from __future__ import annotations
