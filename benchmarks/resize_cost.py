@@ -153,11 +153,13 @@ def measured(instance: Instance, program: str, arguments: list[str], expected: s
 
 
 def fitted(resizes: list[Resize]) -> tuple[float, float, float]:
-    """Fit cost = constant + per_process x |after - before|; returns both, and the standard deviation of the rest."""
+    """Fit cost = constant + per_process x |after - before|, none below 0; returns both, and the standard deviation of the rest."""
     moved = np.array([abs(resize.after - resize.before) for resize in resizes], dtype=float)
     cost = np.array([resize.cost for resize in resizes])
     matrix = np.column_stack([np.ones_like(moved), moved])
     solution = np.linalg.lstsq(matrix, cost, rcond=None)[0]
+    if solution[1] < 0:
+        solution = np.array([cost.mean(), 0.0])
     return float(solution[0]), float(solution[1]), float(np.std(cost - matrix @ solution, ddof=2))
 
 
@@ -188,7 +190,7 @@ def main() -> int:
             resizes += measured(instance, program, computation + requests, expected)
         constant, per_process, rest = fitted(resizes)
         print(f"\n{program}, {rows} rows: {expected}\n{table(resizes)}\n")
-        print(f"cost={max(constant, 0):.3f}:{max(per_process, 0):.4f} (deviation of the rest {rest:.3f} s)", flush=True)
+        print(f"cost={constant:.3f}:{per_process:.4f} (deviation of the rest {rest:.3f} s)", flush=True)
     return 0
 
 

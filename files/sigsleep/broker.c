@@ -133,8 +133,10 @@ static enum answer parse_answer(const char *line, int64_t *size)
             continue;
         if (known[i].word[0] == 'r')
             return *rest == '\0' || *rest == ' ' ? known[i].answer : NO_ANSWER;
-        if (!scan_whole(&rest, LARGEST_SIZE, size) || *size == 0 || (*rest != '\0' && *rest != ' '))
+        if (!scan_whole(&rest, LARGEST_SIZE, size) || *size == 0 || (*rest != '\0' && *rest != ' ')) {
+            *size = 0;
             return NO_ANSWER;
+        }
         return known[i].answer;
     }
     return NO_ANSWER;
@@ -179,6 +181,7 @@ int ask(struct exchange *exchange, const char *kind, const int64_t *numbers, int
     int end = 0;
 
     exchange->answer = NO_ANSWER;
+    exchange->size = 0;
     exchange->waited = 0;
     if (exchange->socket == NO_SOCKET)
         end = open_connection(exchange);

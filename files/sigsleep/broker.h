@@ -25,7 +25,7 @@ struct exchange {
     int socket;     /* NO_SOCKET: not connected */
     int64_t waited; /* so far, on an instant's progress */
     enum answer answer;
-    int64_t size; /* that the answer names */
+    int64_t size; /* that the answer names; 0: none */
 };
 
 /*

@@ -49,14 +49,19 @@ static int64_t work_in(int64_t time)
     return clamp((wide)time * speedup(&self.words, self.present) / speedup(&self.words, self.submitted));
 }
 
-static void change_size(struct watch *watch, int64_t size, uint32_t kind)
+/* Takes the size that an answer names, which is that of the job in Slurm: it differs if an earlier answer was lost. */
+static void take_size(const struct exchange *exchange)
 {
-    if (kind == EXPANDED)
+    bool grows = exchange->size > self.present;
+
+    if (exchange->size == 0 || exchange->size == self.present)
+        return;
+    if (grows)
         record.malleable.expansions++;
     else
         record.malleable.shrinks++;
-    self.present = size;
-    note_size(watch->last.calendar, (uint32_t)size, kind);
+    self.present = exchange->size;
+    note_size(exchange->watch->last.calendar, (uint32_t)self.present, grows ? EXPANDED : SHRUNK);
 }
 
 /* Lets the time pass that a resize costs. Returns a signal that ends the job, or 0. */
@@ -87,7 +92,7 @@ static int expand(struct exchange *exchange, int64_t job)
 {
     int64_t cost = cost_of_resize(&self.words, self.present, exchange->size);
 
-    change_size(exchange->watch, exchange->size, EXPANDED);
+    take_size(exchange);
     int end = pay(exchange->watch, cost);
     if (end == 0)
         tell_resumed(exchange, job, cost);
@@ -104,10 +109,10 @@ static int shrink(struct exchange *exchange, int64_t job)
         end = ask_and_wait(exchange, "ready", ready, 2);
     if (end)
         return end;
-    if (exchange->answer == ANSWER_SHRUNK && exchange->size < self.present)
-        change_size(exchange->watch, exchange->size, SHRUNK);
-    else if (exchange->answer != NO_ANSWER)
+    if (exchange->answer != NO_ANSWER && exchange->answer != ANSWER_SHRUNK)
         record.malleable.refused++;
+    if (exchange->answer != ANSWER_SHRINK)
+        take_size(exchange);
     tell_resumed(exchange, job, cost);
     return 0;
 }
@@ -126,14 +131,14 @@ static int check(struct watch *watch)
     if (end == 0) {
         if (exchange.answer == ANSWER_REFUSED)
             record.malleable.refused++;
-        else if (exchange.answer == ANSWER_EXPANDED && exchange.size > self.present)
+        if (exchange.answer == ANSWER_EXPANDED && exchange.size > self.present)
             end = expand(&exchange, job);
-        else if (exchange.answer == ANSWER_SHRINK && exchange.size < self.present)
+        else if (exchange.answer != ANSWER_SHRINK)
+            take_size(&exchange);
+        else if (exchange.size < self.present)
             end = shrink(&exchange, job);
-        else if (exchange.answer == ANSWER_SHRUNK && exchange.size < self.present)
-            change_size(watch, exchange.size, SHRUNK); /* the answer to an earlier `ready` was lost */
-        else if (exchange.answer != ANSWER_NONE && exchange.answer != NO_ANSWER)
-            record.malleable.unanswered++; /* a size that is not possible */
+        else
+            record.malleable.unanswered++; /* no shrink */
     }
     close_exchange(&exchange);
     return end;

@@ -297,7 +297,7 @@ TABLE = (
     ),
     Knob(
         "MALLEABLE_JOBS",
-        "recorded",
+        "recorded preferred=none",
         path_text,
         "MIN:MAX:FACTOR:PREFERRED with options, or a rule, as docs/malleable.md lists them",
         "sizes of malleable jobs in nodes: MIN:MAX:FACTOR:PREFERRED and options, or by the recorded size (docs/malleable.md)",

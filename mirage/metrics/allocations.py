@@ -16,7 +16,8 @@ class Resized:
     """The jobs that change their size.
 
     jobs: columns id, mean: mean number of processors while the job ran (not suspended), weighted by time; null if the job was
-        suspended and it is not recorded when
+        suspended and it is not recorded when; changes: how often it changed its size; work: processors at the start x the seconds
+        for which it would have run with them; null if that is not known, as of a job that did not complete
     holdings: columns id, begin, end, p, c: intervals in which a job held p processors and c nodes, in order of id and begin
     """
 
@@ -27,7 +28,8 @@ class Resized:
     def of(cls, jobs: pl.DataFrame, suspensions: pl.DataFrame | None, changes: pl.DataFrame) -> Resized | None:
         """None if no job changes its size.
 
-        jobs: columns id, s, f, p, c (p and c at the start) and suspended (seconds)
+        jobs: columns id, s, f, p, c (p and c at the start), suspended (seconds), and wanted: seconds for which a completed job
+            would have run with p processors, null for others
         suspensions: columns job, suspend, resume, of any jobs; None if not known
         changes: columns id, time, p, c, of any jobs
         """
@@ -39,7 +41,9 @@ class Resized:
         means = _means(held)
         unknown = _without_instants(resized, suspensions)
         mean = pl.when(~pl.col("id").is_in(unknown.implode())).then(pl.coalesce("mean", pl.col("p").cast(pl.Float64)))
-        return cls(resized.join(means, on="id", how="left", maintain_order="left").select("id", mean=mean), held)
+        counts = changes.group_by("id").agg(changes=pl.len())
+        found = resized.join(means, on="id", how="left", maintain_order="left").join(counts, on="id", maintain_order="left")
+        return cls(found.select("id", mean=mean, changes="changes", work=pl.col("p") * pl.col("wanted")), held)
 
 
 def effective(jobs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:

@@ -92,10 +92,14 @@ class Population:
         faults = _faults(executions)
         verdict = jobs.lazy().select(_judgement(faults)).collect().to_series()
         measured = _measured(jobs.lazy().filter(verdict == 0), processors, nodes)
-        resized = None if allocations is None else Resized.of(measured, suspensions, _changes(allocations, processors, nodes))
+        resized = None
+        if allocations is not None:
+            wanted = jobs.select("id", wanted=pl.when(pl.col("state") == "COMPLETED").then("runtime"))
+            changes = _changes(allocations, processors, nodes)
+            resized = Resized.of(measured.join(wanted, on="id", how="left", maintain_order="left"), suspensions, changes)
         if resized is not None:
             mean = pl.when(pl.col("resized").is_null()).then("m").otherwise("mean")
-            means = resized.jobs.with_columns(resized=pl.lit(True))
+            means = resized.jobs.select("id", "mean", resized=pl.lit(True))
             measured = measured.join(means, on="id", how="left", maintain_order="left").with_columns(m=mean).drop("mean", "resized")
         unstarted = _unstarted(jobs, verdict, [list(faults).index(name) + 1 for name in (_GIVEN_UP, _UNSTARTED, _NO_START)])
         if unstarted.height:

@@ -23,8 +23,8 @@ from mirage.statistics.resampled_metrics import CLASS_METRICS
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
-_LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean"}
-"""Metrics that are not estimated, and others, made of the same waits, whose errors are the same share of their values."""
+_LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean", "useful_utilisation": "utilisation"}
+"""Metrics that are not estimated, and others, made of the same waits or times, whose errors are the same share of their values."""
 
 _DIGITS = 4  # significant ones of an error
 _DIGITS_OF_TIMES = 6  # as in `Population`

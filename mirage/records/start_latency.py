@@ -30,8 +30,9 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
     pauses = collected.suspensions.drop_nulls().join(
         jobs.select("id", "width", "most_nodes", "partition"), left_on="job", right_on="id"
     )
+    changes = _changes(collected.allocations, jobs)
     found = [
-        _judged(jobs.filter(here), jobs.filter(shared), pauses.filter(shared), layout, partition)
+        _judged(jobs.filter(here), jobs.filter(shared), pauses.filter(shared), changes.filter(shared), layout, partition)
         for partition, here, shared in _parts(jobs, layout)
     ]
     ids = pl.concat([*found, pl.Series("id", [], pl.Int64)])
@@ -67,6 +68,23 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     )
 
 
+def _changes(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """By how much running jobs changed their size, and when: id, partition, time, width, most_nodes. At its end a job gives up its
+    size at the start, as all jobs do, and the sum of its changes."""
+    known = jobs.drop_nulls("start").select("id", "partition", "end", first="processors", first_nodes="nodes")
+    table = allocations.sort("job", "from").join(known, left_on="job", right_on="id", maintain_order="left").rename({"job": "id"})
+    before, nodes_before = (
+        col(name).shift(1).over("id").fill_null(col(first)) for name, first in (("processors", "first"), ("nodes", "first_nodes"))
+    )
+    moves = table.select(
+        "id", "partition", "end", time="from", width=col("processors") - before, most_nodes=col("nodes") - nodes_before
+    )
+    sums = moves.group_by("id", "partition", maintain_order=True).agg(
+        time=col("end").first(), **{name: -col(name).sum() for name in ("width", "most_nodes")}
+    )
+    return pl.concat([moves.drop("end"), sums.drop_nulls("time")], how="vertical_relaxed")
+
+
 def _parts(jobs: pl.DataFrame, layout: Layout) -> list[tuple[str, pl.Expr, pl.Expr]]:
     """Of each partition with jobs: its name, which jobs are its own, and which may use its nodes.
 
@@ -83,14 +101,17 @@ def _parts(jobs: pl.DataFrame, layout: Layout) -> list[tuple[str, pl.Expr, pl.Ex
     return parts
 
 
-def _judged(own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, layout: Layout, partition: str) -> pl.Series:
+def _judged(
+    own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame, layout: Layout, partition: str
+) -> pl.Series:
     """Ids of the jobs in `own` that need not have waited.
 
-    shared: all jobs that may use the nodes of the partition, `own` among them; pauses: their suspensions
+    shared: all jobs that may use the nodes of the partition, `own` among them; pauses, changes: their suspensions and changes of
+        size
     """
     nodes = [layout.nodes[name] for name in layout.partitions.get(partition, layout.nodes)]
     processors = sum(node.processors for node in nodes)
-    state = _state_at_acceptance(shared, pauses).join(own.select("id"), on="id", how="semi", maintain_order="left")
+    state = _state_at_acceptance(shared, pauses, changes).join(own.select("id"), on="id", how="semi", maintain_order="left")
     state = state.join(
         own.select("id", "processors", "nodes", "whole_nodes", "memory", "limited", "left_out"), on="id", maintain_order="left"
     )
@@ -109,7 +130,7 @@ def _judged(own: pl.DataFrame, shared: pl.DataFrame, pauses: pl.DataFrame, layou
     return pl.concat(kept)
 
 
-def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame) -> pl.DataFrame:
+def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """Of each job when it was accepted: id; width, processors of all running and waiting jobs, itself included; nodes_taken, on
     which the others may be; others, their number."""
 
@@ -129,6 +150,7 @@ def _state_at_acceptance(jobs: pl.DataFrame, pauses: pl.DataFrame) -> pl.DataFra
             # Memory stays taken while a job is suspended, and so do its nodes.
             change(pauses.with_columns(most_nodes=0), "suspend", -1, "most_nodes", 0),
             change(pauses.with_columns(most_nodes=0), "resume", 1, "most_nodes", 0),
+            change(changes, "time", 1, "most_nodes", 0),
         ],
         how="vertical_relaxed",
     )

@@ -102,12 +102,12 @@ def test_it_grows_and_shrinks(start: Start, clock: EventClock, broker: Broker, m
     assert (record.checks, record.expansions, record.shrinks, record.unanswered, record.refused) == (8, 2, 1, 0, 0)
     asked = [f"mirage 1 {kind} 77 {size} 1 8 2 4\n" for size in (2, 4, 8, 1, 1, 1, 1, 1)]
     resumed = "mirage 1 resumed 77 0.000000000\n"
-    assert broker.requests == [asked[0], resumed, asked[1], resumed, asked[2], "mirage 1 ready 77 1\n", resumed, *asked[3:]]
+    assert broker.all_requests() == [asked[0], resumed, asked[1], resumed, asked[2], "mirage 1 ready 77 1\n", resumed, *asked[3:]]
 
 
 def test_no_preferred_size_is_zero(start: Start, clock: EventClock, broker: Broker) -> None:
     Played(start, clock, broker.path, "1:8:2:- check=600").goes(600, 1000).ends()
-    assert broker.requests == ["mirage 1 check 77 2 1 8 2 0\n"]
+    assert broker.all_requests() == ["mirage 1 check 77 2 1 8 2 0\n"]
 
 
 def test_a_resize_costs_time_at_the_larger_size(start: Start, clock: EventClock, broker: Broker) -> None:
@@ -122,7 +122,7 @@ def test_a_resize_costs_time_at_the_larger_size(start: Start, clock: EventClock,
         *((406, 4, COST_BEGAN), (412.25, 4, COST_ENDED), (412.25, 1, SHRUNK)),
     ]
     assert (record.paid_ns, record.waited_ns) == (12.25 * SECOND, 0)
-    assert broker.requests[1:5] == [
+    assert broker.all_requests()[1:5] == [
         *("mirage 1 resumed 77 6.000000000\n", "mirage 1 check 77 4 1 8 2 0\n"),
         *("mirage 1 ready 77 1\n", "mirage 1 resumed 77 6.250000000\n"),
     ]
@@ -154,12 +154,40 @@ def test_points_soon_after_a_check_are_skipped(
 
 def test_a_point_at_the_end_is_none(start: Start, clock: EventClock, broker: Broker) -> None:
     Played(start, clock, broker.path, "1:8:2:- check=1000").goes(1000).ends()
-    assert broker.requests == []
+    assert broker.all_requests() == []
 
 
 def test_points_that_were_missed_are_one(start: Start, clock: EventClock, broker: Broker) -> None:
     played = Played(start, clock, broker.path, "1:8:2:- check=100").waits_until(100).passes(350)
     assert played.goes(400, 500, 600, 700, 800, 900, 1000).ends().checks == 7
+
+
+@pytest.mark.parametrize("mode", ["", " async"])
+@pytest.mark.parametrize("speed", [1, 100])
+def test_sizes_on_a_clock_of_constant_speed(start: Start, broker: Broker, tmp_path: Path, speed: int, mode: str) -> None:
+    """A fifth of the work at each of two, four and eight nodes, and the rest on one node after a suspension."""
+    broker.answers = [b"expanded 4 a,b,c,d\n", b"expanded 8 a,b\n", b"shrink 1 a\n", b"shrunk 1 a\n"]
+    line = tmp_path / "clock"
+    line.write_text(f"mirage-clock 1 {time.time_ns()} {1_800_000_000 * SECOND} {speed}\n")
+    unit = 0.1 * speed
+    words = f"1:8:2:- check={unit:g} cost={unit / 10:g}:{unit / 100:g}{mode}"
+    job = start(10 * unit, clock=line, malleable=words, nodes=2, broker=broker.path, popen={"env": environment()})
+    wait_until(lambda: len(broker.requests) > 7, "a point after the last change of size")
+    job.send(SIGTSTP).await_state("T")
+    time.sleep(0.1)
+    assert job.send(SIGCONT).end() == (0, "")
+    record = job.only_record()
+    malleable = record.malleable
+    assert malleable is not None
+    assert [nodes for _, nodes in malleable.allocations()] == [2, 4, 8, 1]
+    assert len(record.suspensions) == 1
+    instants = [record.start_ns, *(size.instant_ns for size in malleable.sizes), record.end_ns]
+    assert instants == sorted(instants)
+    suspended = sum(one.resume_ns - one.suspend_ns for one in record.suspensions)
+    missing = record.end_ns - record.start_ns - suspended - record.executed_ns - malleable.waited_ns - malleable.paid_ns
+    assert abs(missing) < 0.02 * speed * SECOND  # between the last look and the end
+    assert malleable.paid_ns >= (0.3 + 0.02 + 0.04 + 0.07) * unit * SECOND
+    assert malleable.work_ns >= record.runtime_ns == round(10 * unit * SECOND)
 
 
 # ---- speed-up ----
@@ -180,16 +208,16 @@ def test_points_that_were_missed_are_one(start: Start, clock: EventClock, broker
 @pytest.mark.parametrize("to", [1, 4, 6, 64])
 def test_work_advances_with_the_speedup(start: Start, clock: EventClock, broker: Broker, speedup: Speedup, to: int) -> None:
     broker.answers = [b"expanded %d a\n" % to] if to > 2 else [b"shrink 1 a\n", b"shrunk 1 a\n"]
-    played = Played(start, clock, broker.path, f"1:64:2:- check=600 speedup={speedup.text()}").goes(600)
-    left = 400 * speedup.of(2) / speedup.of(to)
-    if left > 600:
-        played.goes(1200)
+    played = Played(start, clock, broker.path, f"1:64:2:- check=500 speedup={speedup.text()}").goes(500)
+    left = 500 * speedup.of(2) / speedup.of(to)
+    if left > 500:
+        played.goes(1000)
     deadline = 0
 
     def is_near() -> bool:
         nonlocal deadline
         deadline = next((slot.deadline for slot in clock.slots()), 0)
-        return abs(deadline - played.begin - (600 + left) * SECOND) <= 2000  # the program computes in billionths
+        return abs(deadline - played.begin - (500 + left) * SECOND) <= 2000  # the program computes in billionths
 
     wait_until(is_near, "the end")
     record = played.goes((deadline - played.begin) / SECOND).ends()
@@ -208,13 +236,14 @@ def test_work_advances_with_the_speedup(start: Start, clock: EventClock, broker:
         ([b"refused\n"], 0, 1),
         ([b"shrink 1 a\n", b"none 2 it is gone\n"], 0, 1),
         ([b"shrink 1 a\n", CLOSES], 1, 0),
-        ([b"shrink 1 a\n", b"expanded 4 a,b,c,d\n"], 0, 1),
+        ([b"shrink 1 a\n", b"shrink 1 a\n"], 0, 1),
         ([CLOSES], 1, 0),
         ([b"expan"], 1, 0),
         ([b"expanded 4"], 1, 0),
         ([b"expanded 4 a,b,c,d\nexpanded 8 a\n"], 1, 0),
-        ([b"expanded 2 a,b\n"], 1, 0),
-        ([b"expanded 1 a\n"], 1, 0),
+        ([b"expanded 2 a,b\n"], 0, 0),
+        ([b"expanded 0 \n"], 1, 0),
+        ([b"none 0\n"], 1, 0),
         ([b"expanded 9999999999999999999999 a\n"], 1, 0),
         ([b"expanded -4 a\n"], 1, 0),
         ([b"expanded four a\n"], 1, 0),
@@ -279,11 +308,21 @@ def test_an_answer_in_pieces(start: Start, clock: EventClock, broker: Broker) ->
     assert played.sizes(record) == [(0, 2, STARTED), (600, 4, EXPANDED)]
 
 
-def test_an_answer_that_was_lost_comes_with_the_next(start: Start, clock: EventClock, broker: Broker) -> None:
-    broker.answers = [b"shrink 1 a\n", CLOSES, b"shrunk 1 a\n"]
+@pytest.mark.parametrize("answer", [b"shrunk 1 a\n", b"none 1\n", b"aborted 1 too late\n", b"expanded 1 a\n"])
+def test_it_takes_the_size_that_an_answer_names(start: Start, clock: EventClock, broker: Broker, answer: bytes) -> None:
+    """The answer to `ready` was lost, and the next one names the size."""
+    broker.answers = [b"shrink 1 a\n", CLOSES, answer]
     played = Played(start, clock, broker.path, "1:8:2:- check=250")
     record = played.goes(250, 500, 750, 1000, 1250).waits_until(1500).passes(1500).ends()
     assert played.sizes(record) == [(0, 2, STARTED), (500, 1, SHRUNK)]
+
+
+def test_a_shrink_that_was_given_up_may_name_another_size(start: Start, clock: EventClock, broker: Broker) -> None:
+    broker.answers = [b"shrink 1 a\n", b"none 4 the nodes came in another way\n"]
+    played = Played(start, clock, broker.path, "1:8:2:- check=600")
+    record = played.goes(600, 800).ends()
+    assert played.sizes(record) == [(0, 2, STARTED), (600, 4, EXPANDED)]
+    assert record.refused == 1
 
 
 def test_a_full_queue_of_the_broker_does_not_hold_up_the_end(start: Start, clock: EventClock, tmp_path: Path) -> None:
@@ -316,7 +355,7 @@ def test_cancelled_while_it_pays(start: Start, clock: EventClock, broker: Broker
     played.job.send(SIGTERM)
     record = played.ends(143)
     assert (record.work_ns, record.paid_ns) == (600 * SECOND, 20 * SECOND)
-    assert broker.requests == ["mirage 1 check 77 2 1 8 2 0\n"]
+    assert broker.all_requests() == ["mirage 1 check 77 2 1 8 2 0\n"]
 
 
 @pytest.mark.parametrize("signal", [SIGTSTP, SIGSTOP])

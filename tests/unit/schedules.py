@@ -84,6 +84,12 @@ class Job(NamedTuple):
         return math.fsum((then - now) * self.size(now)[0] for now, then in itertools.pairwise(marks)) / self.t
 
     @property
+    def resizes(self) -> int:
+        """How often it changes its size before its end."""
+        sizes = [(self.p, self.c), *(tuple(size) for after, *size in self.changes if self.s + after < self.f)]
+        return sum(before != after for before, after in itertools.pairwise(sizes))
+
+    @property
     def s(self) -> float:
         return self.a + self.w
 
@@ -250,6 +256,9 @@ def slowly(
         "utilisation": used / (processors * span) if span else None,
         "goodput": (used - wasted) / (processors * span) if span else None,
         "wasted_fraction": wasted / used if used else None,
+        # No schedule here says for how long its jobs wanted to run.
+        "useful_utilisation": (used - wasted) / (processors * span) if span else None,
+        "resizes_mean": mean(job.resizes for job in inside),
         "loss_of_capacity": lost / (processors * span) if span else None,
         "makespan": span,
         "W": mean(waits),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..clock import instance_clock
+from ..clock import instance_clock, real_time
 from ..clock.clock import Clock
 from ..rm.api import ResourceManagerError
 from ..rm.sizes import Sizes
@@ -20,6 +20,8 @@ from . import protocol
 from .broker import Broker, Client
 from .journal import Journal
 
+NAME = "mirage-broker"
+"""Of the process, in ps."""
 JOB_VARIABLE = "SLURM_JOB_ID"
 CLEAN_AFTER = 30.0
 """Virtual seconds after a change of size at which the queue is looked at again. slurmctld saves its state within 5 s: a change
@@ -53,6 +55,7 @@ class Server:
 
     def serve(self) -> None:
         """Answer requests for ever."""
+        real_time.name_thread(NAME)
         threading.stack_size(STACK)
         threading.Thread(target=self._clean, name="cleaner", daemon=True).start()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

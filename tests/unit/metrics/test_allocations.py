@@ -177,3 +177,24 @@ def test_the_area_is_the_integral_of_what_is_held(jobs: list[Job]) -> None:
     held = population.resized.holdings.select(((pl.col("end") - pl.col("begin")) * pl.col("p")).sum()).item()
     of_jobs = population.measured.join(population.resized.jobs, on="id").select((pl.col("m") * pl.col("t")).sum()).item()
     assert math.isclose(held, of_jobs, abs_tol=1e-6)
+
+
+def test_useful_work_is_that_of_the_size_at_the_start() -> None:
+    """Job 1 would run for 100 s with 4 processors. From 50 s on it has 2: that takes 100 s more, and 10 s for the change. It uses
+    420 processor seconds for 400 of work. Job 2 keeps its size."""
+    jobs = frame(
+        {"submit": 0, "start": 0, "end": 160, "processors": 4, "nodes": 4, "runtime": 100},
+        {"submit": 0, "start": 60, "end": 160, "processors": 2, "nodes": 2, "runtime": 100},
+    )
+    shrunk = changes((1, 50.0, 2, 2))
+    found = metrics.compute(jobs, 4, 4, allocations=shrunk)["metrics"]
+    assert found["utilisation"] == pytest.approx((420 + 200) / (4 * 160))
+    assert found["useful_utilisation"] == pytest.approx((400 + 200) / (4 * 160))
+    assert found["resizes_mean"] == 0.5
+    # Of a job that was killed it is not known what was done.
+    killed = metrics.compute(jobs.with_columns(state=pl.lit("TIMEOUT")), 4, 4, allocations=shrunk)["metrics"]
+    assert killed["useful_utilisation"] == pytest.approx(620 / 640)
+    # Until 100 s job 1 used 300 processor seconds, and job 2 80.
+    cut = metrics.compute(jobs, 4, 4, allocations=shrunk, suspensions=stops(), cooldown_cut=60)["metrics"]
+    assert cut["utilisation"] == pytest.approx(380 / 400)
+    assert cut["useful_utilisation"] == pytest.approx((300 * 400 / 420 + 80) / 400)

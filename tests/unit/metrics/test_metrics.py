@@ -40,6 +40,8 @@ ON_PAPER = {
     "weighted_slowdown_processors": (2 + 2 + 2.5 + 10 + 39 + 1) / 12,
     "utilisation": 175 / (4 * 51),
     "goodput": 175 / (4 * 51),
+    "useful_utilisation": 175 / (4 * 51),
+    "resizes_mean": 0,
     "wasted_fraction": 0,
     "loss_of_capacity": (1 * 10 + 1 * 4) / (4 * 51),
     "makespan": 51,
@@ -135,6 +137,8 @@ CUT_ON_PAPER = {
     "weighted_slowdown_processors": (2.5 + 10 + 39 + 1) / 8,
     "utilisation": 134 / (4 * 40),
     "goodput": 134 / (4 * 40),
+    "useful_utilisation": 134 / (4 * 40),
+    "resizes_mean": 0,
     "wasted_fraction": 0,
     "loss_of_capacity": 14 / (4 * 40),
     "makespan": 40,
@@ -197,7 +201,8 @@ def test_cuts_that_cannot_be(warmup: float | str, cooldown: float | str, message
 def test_cuts_need_the_instants_of_suspensions_for_utilisation_too() -> None:
     result = metrics.compute(SIX, 4, 4, warmup_cut=5)
     assert set(result["null_reasons"]) == {
-        "utilisation", "goodput", "wasted_fraction", "W3", "loss_of_capacity", "suspensions_mean", "distribution",
+        "utilisation", "goodput", "useful_utilisation", "wasted_fraction", "W3", "loss_of_capacity", "suspensions_mean",
+        "distribution",
     }  # fmt: skip
 
 
@@ -406,7 +411,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
         {"id": 8, "submit": 0, "start": 50, "end": 51, "processors": 1, "preset": "queued"},
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
-    over_time = ("utilisation", "goodput", "loss_of_capacity", "W3")
+    over_time = ("utilisation", "goodput", "useful_utilisation", "loss_of_capacity", "W3")
     assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )

@@ -15,6 +15,7 @@ from run_folders import ORIGIN, RunFolder, kinds, ns, row
 from mirage.records import allocated, resizes
 from mirage.records.collect import Collected, collect
 from mirage.records.layout import Layout
+from mirage.records.start_latency import start_latencies
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
 
 WORDS = "1:8:2:-"
@@ -300,6 +301,25 @@ def _collected(jobs: list[tuple[int, int, int]], changes: list[tuple[int, int, i
             made.record(number, float(start), float(end), malleable=sizes(float(start), nodes, *own))
             made.slurm(number, float(start), float(end), nodes=nodes)
         return made.collect()
+
+
+def test_a_job_that_found_processors_taken_by_a_grown_one_had_to_wait(tmp_path: Path) -> None:
+    """Job 1 has 2 of 4 nodes, all of them from 20 s to 50 s, and 1 to its end. Job 2 comes at 30 s and waits until 50 s. Jobs 3
+    and 4 come at 60 s and 110 s, when there are enough."""
+    made = RunFolder(tmp_path)
+    first = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.record(first, 0.5, 100.5, malleable=sizes(0.5, 2, (20.5, 4), (50.5, 1)))
+    for second, nodes in ((20.5, 2), (50.5, 4)):
+        made.slurm(first, 50.5, second, state="RESIZING", nodes=nodes)
+    made.slurm(first, 50.5, 100.5, nodes=1)
+    made.scontrol(first, "COMPLETED", start=0.5, end=100.5, suspend_time=None, before=0)
+    for due, start, processors in ((30.0, 50.6, 32), (60.0, 60.4, 16), (110.0, 110.4, 64)):
+        number = made.job(due=due, runtime=20.0, processors=processors)
+        made.record(number, start, start + 20)
+        made.slurm(number, start, start + 20, nodes=processors // 16)
+    found = start_latencies(made.collect(), MACHINE).to_list()
+    assert len(found) == 3
+    assert max(found) < 1.0
 
 
 def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:

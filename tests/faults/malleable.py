@@ -1,0 +1,122 @@
+"""Kills while malleable jobs change their size."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+
+from slurm_mirage.base import processes
+
+from .lane import CPUS, ENDED, Command, Ended, Lane, expect, read_rows, until
+from .table import Wrong, fault
+
+NODES = 8
+WORDS = "1:8:2:- check=10 speedup=amdahl:0.95"
+SPEED = 10
+BROKER, REPLAY, RESIZER = "mirage-broker", "replay", "salloc"
+WEIGHTS = {BROKER: 10, RESIZER: 10, "slurmctld": 6, REPLAY: 2, "sigsleep": 2}
+"""Processes that are killed, and how often in relation to each other. A resizer lives for some milliseconds."""
+PAUSE = 1.0
+"""Mean real seconds between two kills."""
+PATIENCE = 3.0
+"""Real seconds for which a process of the chosen program is waited for."""
+LONGEST_COMMAND = 900.0
+MOST_COMMANDS = 20
+FREE_WITHIN = 120.0
+"""Real seconds after the last job within which all nodes are idle. An allocation that a killed broker left ends with the limit of
+its job at the latest; the broker's own look is half a minute of virtual time after a change."""
+
+
+def _swf(jobs: int) -> str:
+    """A workload of jobs of some minutes on 1 to 8 whole nodes, of which some wait all the time."""
+    chance = random.Random(1)
+    lines = [f"; MaxProcs: {NODES * CPUS}"]
+    for number in range(1, jobs + 1):
+        runtime, processors = chance.randint(60, 240), CPUS * chance.choice((1, 2, 2, 4, 8))
+        lines.append(f"{number} {number * 10} -1 {runtime} {processors} -1 -1 {processors} {4 * runtime} -1 1 1 1 -1 -1 -1 -1 -1")
+    return "\n".join(lines) + "\n"
+
+
+def _start(lane: Lane, run: str) -> Command:
+    return lane.start_experiment(run, NODES=NODES, SPEED=SPEED, MALLEABLE="100%", MALLEABLE_JOBS=WORDS)
+
+
+def _kill_during(lane: Lane, run: str, command: Command, chance: random.Random, kills: Counter[str], count: int) -> None:
+    """Kill up to `count` processes in all while the replay of a command goes on."""
+    following = 0.0
+    while command.is_running and kills.total() < count:
+        time.sleep(0.01)
+        if time.monotonic() < following or lane.progress(run).get("submitted", 0) < 2:
+            continue
+        program = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        if _kill(lane, run, program, chance):
+            kills[program] += 1
+            following = time.monotonic() + chance.expovariate(1 / PAUSE)
+
+
+def _kill(lane: Lane, run: str, program: str, chance: random.Random) -> bool:
+    """Kill one process of a program, as soon as there is one. Returns whether there was."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = [lane.replay_pid(run)] if program == REPLAY else lane.pids(program)
+        started = [(pid, start) for pid in found if (start := processes.start_time(pid)) is not None]
+        if started:
+            processes.send(*chance.choice(started), signal.SIGKILL)
+            return True
+    return False
+
+
+def _end_run(lane: Lane, run: str, chance: random.Random, kills: Counter[str], count: int) -> Ended:
+    """Give the command of a run until it is complete, with kills."""
+    for _ in range(MOST_COMMANDS):
+        command = _start(lane, run)
+        _kill_during(lane, run, command, chance, kills, count)
+        ended = lane.ended(command, LONGEST_COMMAND)
+        if ended.word in ENDED:
+            return ended
+        expect(ended, ("failed",), "same command")
+        lane.lines.pop()  # many of the same
+    raise Wrong(f"the run was not complete after {MOST_COMMANDS} commands")
+
+
+def _nothing_allocated(lane: Lane) -> bool:
+    jobs = lane.slurm("squeue", "--noheader").stdout.strip()
+    states = lane.slurm("sinfo", "--noheader", "--format=%T").stdout.split()
+    return not jobs and set(states) == {"idle"}
+
+
+@fault(
+    "malleable-kills",
+    "20 malleable jobs; 10 times SIGKILL to the broker, a resizer, slurmctld, the replay or a job at random",
+    "the run ends; each job once; no node stays allocated to nobody",
+)
+def malleable_kills(lane: Lane) -> None:
+    _kill_in_run(lane, 20, 10)
+
+
+@fault(
+    "malleable-many-kills",
+    "60 malleable jobs; the same 30 times",
+    "the same",
+)
+def malleable_many_kills(lane: Lane) -> None:
+    _kill_in_run(lane, 60, 30)
+
+
+def _kill_in_run(lane: Lane, jobs: int, count: int) -> None:
+    (lane.scratch / "workload.swf").write_text(_swf(jobs))
+    kills: Counter[str] = Counter()
+    ended = _end_run(lane, lane.run(), random.Random(1), kills, count)
+    if not kills:
+        raise Wrong(f"nothing was killed; the run: {ended.line}")
+    until(lambda: _nothing_allocated(lane), "all nodes idle after the last job", FREE_WITHIN)
+    lane.complete(lane.run(), jobs)
+    resizes = Counter((row["kind"], row["outcome"]) for row in read_rows(lane.results(lane.run()) / "resizes.csv"))
+    listed = ", ".join(f"{kind} {outcome} {number}" for (kind, outcome), number in sorted(resizes.items()))
+    lane.lines.append(
+        f"{kills.total()} kills ({', '.join(f'{name} {number}' for name, number in sorted(kills.items()))}); {listed}"
+    )
+    if not any(outcome == "done" for _, outcome in resizes):
+        raise Wrong("no job changed its size")
