@@ -169,7 +169,8 @@ def _table_2(runs: Sequence[StudyRun]) -> Iterable[Figure]:
         return
     for mode in (source.SYNC, source.ASYNC):
         replicas = of_arm(runs, SLEEP, count, mode)
-        nothing = [one for run in replicas if (one := run.metrics().get("resizes", {}).get("none")) and one["mean"] is not None]
+        summaries = [run.metrics().get("resizes") or {} for run in replicas]
+        nothing = [one for summary in summaries if (one := summary.get("none")) and one["mean"] is not None]
         for column, name in (("mean time, s", "mean"), ("longest, s", "max")):
             if nothing:
                 yield Figure("table 2", f"no action, {mode}", column, tuple(one[name] for one in nothing))
