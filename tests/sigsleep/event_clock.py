@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from conftest import wait_until
+
+from .conftest import wait_until
 
 SECOND = 10**9
 NEVER = 2**63 - 1

@@ -11,15 +11,16 @@ from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
 
 import pytest
-from conftest import Job, wait_until
-from event_clock import NEVER, SECOND, EventClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted_broker import CLOSES, SILENT, Broker
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.malleable import Malleable, Speedup
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, SizeKind
+
+from .conftest import Job, wait_until
+from .event_clock import NEVER, SECOND, EventClock
+from .scripted_broker import CLOSES, SILENT, Broker
 
 Start = Callable[..., Job]
 RUNTIME = 1000

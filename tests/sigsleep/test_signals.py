@@ -17,9 +17,10 @@ from signal import SIG_IGN, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGSTOP, SIGTERM, 
 from signal import signal as set_handler
 
 import pytest
-from conftest import Job
 
 from slurm_mirage.jobs.sigsleep_log import Record, read_log
+
+from .conftest import Job
 
 MS = 1_000_000
 RUNTIME = 1.0  # seconds; the steps of a case while the job runs have to fit in

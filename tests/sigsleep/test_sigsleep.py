@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Job, arguments
 
 from benchmarks.sigsleep_vs_sleep import measure
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.sigsleep_log import HEADER, MAX_SIZES, MAX_SUSPENSIONS, read_log
+
+from .conftest import Job, arguments
 
 Start = Callable[..., Job]
 HOUR = 3600  # the run time where sigsleep must end before it begins to sleep

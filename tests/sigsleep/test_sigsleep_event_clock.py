@@ -11,10 +11,11 @@ from pathlib import Path
 from signal import SIGALRM, SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, Signals
 
 import pytest
-from conftest import SOURCE, Job, wait_until
-from event_clock import ANCHORS, FIRST_SLOT, GETS_SIGALRM, LATCH, MAGIC, NEVER, SECOND, SLOTS, TICKETS, EventClock
 
 from benchmarks.sigsleep_vs_sleep import measure
+
+from .conftest import SOURCE, Job, wait_until
+from .event_clock import ANCHORS, FIRST_SLOT, GETS_SIGALRM, LATCH, MAGIC, NEVER, SECOND, SLOTS, TICKETS, EventClock
 
 RUNTIME = 1000  # virtual seconds
 STOPPED, RUNNING = "T", "S"

@@ -15,10 +15,11 @@ from pathlib import Path
 from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP
 
 import pytest
-from conftest import PATIENCE, Job, wait_until
-from event_clock import SECOND, EventClock
 
 from slurm_mirage.jobs.sigsleep_log import read_log
+
+from .conftest import PATIENCE, Job, wait_until
+from .event_clock import SECOND, EventClock
 
 SOURCE = Path(__file__).parents[2] / "files" / "virtual_clock"
 DAY = 86_400
