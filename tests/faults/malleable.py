@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 
 from slurm_mirage.base import processes
 
@@ -19,6 +20,9 @@ BROKER, REPLAY, ALLOCATION = "mirage-broker", "replay", "allocation"
 WEIGHTS = {BROKER: 10, "salloc": 8, ALLOCATION: 6, "slurmctld": 6, REPLAY: 2, "sigsleep": 2}
 """What is killed, and how often in relation to each other: processes, and the allocation by which a job grows, which is cancelled.
 A salloc and its allocation live for some milliseconds."""
+LATE_WEIGHTS = {name: weight for name, weight in WEIGHTS.items() if name not in ("slurmctld", REPLAY)}
+"""The same for the second half of the kills. A slurmctld that starts, or that the next command reconfigures, counts the jobs on its
+nodes again, and so hides nodes that were lost before."""
 PAUSE = 1.0
 """Mean real seconds between two kills."""
 PATIENCE = 3.0
@@ -54,12 +58,20 @@ def _kill_during(lane: Lane, run: str, command: Command, chance: random.Random, 
     following = 0.0
     while command.is_running and kills.total() < count:
         time.sleep(0.01)
-        if time.monotonic() < following or lane.progress(run).get("submitted", 0) < 2:
+        # The same command finds the progress of the one before, and builds the cluster first.
+        if time.monotonic() < following or not _is_replaying(lane, run) or lane.progress(run).get("submitted", 0) < 2:
             continue
-        program = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        weights = WEIGHTS if kills.total() < count // 2 else LATE_WEIGHTS
+        program = chance.choices(list(weights), list(weights.values()))[0]
         if _cancel_allocation(lane) if program == ALLOCATION else _kill(lane, run, program, chance):
             kills[program] += 1
             following = time.monotonic() + chance.expovariate(1 / PAUSE)
+
+
+def _is_replaying(lane: Lane, run: str) -> bool:
+    with suppress(OSError, ValueError, IndexError):
+        return processes.start_time(lane.replay_pid(run)) is not None
+    return False
 
 
 def _kill(lane: Lane, run: str, program: str, chance: random.Random) -> bool:
@@ -129,7 +141,7 @@ def _has_started(lane: Lane, job: str) -> bool:
 @fault(
     "malleable-kills",
     "20 malleable jobs; 10 times SIGKILL to the broker, salloc, slurmctld, the replay or a job at random, or `scancel` of the "
-    "allocation by which a job grows",
+    "allocation by which a job grows; slurmctld and the replay only among the first half",
     "the run ends; each job once; no node stays allocated to nobody; jobs on all nodes start afterwards",
 )
 def malleable_kills(lane: Lane) -> None:
