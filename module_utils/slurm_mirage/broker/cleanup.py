@@ -74,8 +74,8 @@ class Cleaner:
                 lost.remove(allocation.job_id)
         if lost:
             self._manager.cancel(lost)
-        if not self._under_way <= set(overview.jobs):
-            # A job may have got nodes after its end from a broker that was killed before it noticed.
+        if self._under_way:
+            # The killed broker may have given nodes to a job that had ended, or taken nodes from one, and not had them freed.
             self._manager.free_lost_nodes()
         self._under_way.clear()
 

@@ -254,6 +254,17 @@ def test_the_next_broker_ends_the_allocations_of_a_killed_one(manager: Manager, 
     assert 1001 not in manager.jobs and len(manager.nodes[1]) == 2
 
 
+def test_the_next_broker_frees_the_nodes_of_a_shrink_that_was_under_way(manager: Manager, directory: Path) -> None:
+    """The killed broker may have taken the nodes from the job without having them counted again."""
+    manager.start(1, 2)
+    Journal(directory).add({"begun": "shrink", "job": 1, "from": 4, "to": 2, "asked": 1, "decided": 1, "start": 100, "limit": 3600})
+    broker = Broker(manager, Journal(directory))
+    broker.clean()
+    assert manager.frees == 1
+    broker.clean()
+    assert manager.frees == 1
+
+
 def test_a_merge_that_the_controller_has_forgotten_is_repeated(broker: Broker, manager: Manager, directory: Path) -> None:
     manager.start(1, 2)
     assert ask(broker, "check 1 2 4 4 2 0").startswith("expanded 4")
