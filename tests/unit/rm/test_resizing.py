@@ -5,7 +5,7 @@ import pytest
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.api import JobState
 from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, parse_overview, seconds
-from slurm_mirage.rm.slurm.resizing_settings import check, permit_expansion
+from slurm_mirage.rm.slurm.resizing_settings import check, needs_recount, permit_expansion
 
 QUEUE = """\
 30|PD|5|70|batch|default|normal|5:00|0:00|5:00|1795366270|4294901740|OK|n/a|N/A|(null)|Priority||rigid
@@ -77,3 +77,11 @@ def test_clusters_whose_jobs_can_change_their_size() -> None:
     check("22.05.8", True, 0)
     check("24.11.0", False, 0)
     check("", False, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "needed"),
+    [("slurm-wlm 22.05.8\n", True), ("slurm 24.11.7", True), ("slurm 25.11.7", False), ("slurm 26.05.3", False)],
+)
+def test_releases_that_count_again_after_a_shrink(version: str, needed: bool) -> None:
+    assert needs_recount(version) is needed

@@ -17,7 +17,7 @@ from ...clock.clock import Clock
 from ..api import JobState, Refused, ResourceManagerError
 from ..sizes import Overview, SizedJob, WaitingJob
 from .commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
-from .resizing_settings import LICENSE
+from .resizing_settings import LICENSE, needs_recount
 
 FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%W", "%r", "%N", "%j")
 FORMAT = "|".join(FIELDS)
@@ -106,6 +106,8 @@ class Resizing(Slurm):
 
     _has_license = False
     """Whether jobs need a license before they are merged."""
+    _recounts = True
+    """Whether slurmctld has to count its nodes again after a job has shrunk."""
 
     @classmethod
     def of_broker(cls, directory: Path, programs: str) -> Resizing:
@@ -117,6 +119,7 @@ class Resizing(Slurm):
         # Not all releases need it (resizing_settings.py).
         settings = (directory / "etc/slurm.conf").read_text()
         commands._has_license = re.search(rf"^Licenses=.*\b{LICENSE}\b", settings, re.MULTILINE) is not None
+        commands._recounts = needs_recount(commands._ask("scontrol", "--version"))
         return commands
 
     def overview(self) -> Overview:
@@ -167,8 +170,9 @@ class Resizing(Slurm):
     def keep_nodes(self, job_id: int, hosts: Iterable[str], limit_minutes: int | None) -> None:
         limit = [] if limit_minutes is None else [f"TimeLimit={limit_minutes}"]
         self._ask("scontrol", "update", f"JobId={job_id}", f"NodeList={compress(hosts)}", *limit)
-        # slurmctld goes on to count the job on the nodes that it gave up: they look idle, and serve no more than one further job.
-        self.free_lost_nodes()
+        # In some releases the nodes that the job gave up look idle, and serve no more than one further job.
+        if self._recounts:
+            self.free_lost_nodes()
 
     def put_first(self, job_id: int) -> None:
         self._ask("scontrol", "update", f"JobId={job_id}", f"Priority={TOP_PRIORITY}")

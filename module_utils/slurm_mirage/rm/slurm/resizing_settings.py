@@ -18,6 +18,8 @@ WITHOUT_DATABASE = (24, 11)
 WITH_LICENSES = (25, 11)
 """The first release whose slurmctld crashes when it merges jobs without licenses (job_mgr.c, _valid_license_job_expansion: a list
 that is NULL)."""
+WITHOUT_RECOUNT = (25, 11)
+"""The first release seen to start job after job on nodes that an --exclusive job gave up, without `scontrol reconfigure`."""
 LICENSE, LICENSES = "mirage_resize", 100_000_000
 """A license that jobs get before they are merged, and how many there are: slurmctld does not get back all that it gave."""
 
@@ -28,6 +30,11 @@ def permit_expansion(settings: Mapping[str, Any], version: str) -> dict[str, Any
     if version and release_of(version) >= WITH_LICENSES:
         changed = _with_word(changed, "Licenses", f"{LICENSE}:{LICENSES}")
     return changed
+
+
+def needs_recount(version: str) -> bool:
+    """Whether slurmctld has to count its nodes again after a job has shrunk. `version`: what `scontrol --version` answers."""
+    return release_of(version) < WITHOUT_RECOUNT
 
 
 def _with_word(settings: Mapping[str, Any], setting: str, word: str) -> dict[str, Any]:
