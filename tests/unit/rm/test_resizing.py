@@ -4,7 +4,7 @@ import pytest
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.api import JobState
-from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, parse_overview, seconds
+from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, growth_hosts, parse_overview, seconds
 from slurm_mirage.rm.slurm.resizing_settings import check, needs_recount, permit_expansion
 
 QUEUE = """\
@@ -85,3 +85,13 @@ def test_clusters_whose_jobs_can_change_their_size() -> None:
 )
 def test_releases_that_count_again_after_a_shrink(version: str, needed: bool) -> None:
     assert needs_recount(version) is needed
+
+
+def test_a_job_does_not_grow_by_nodes_before_its_batch_host() -> None:
+    """slurmctld would take n2 for the node of the batch script, and refuse the script's end from n9."""
+    answer = "n2|idle\nn8|idle\nn9|allocated\nn10|planned\nn11|mixed\nn12|idle\n"
+    assert growth_hosts(answer, "n9") == (2, ["n2", "n8"])
+
+
+def test_a_job_on_the_first_node_grows_by_any_node() -> None:
+    assert growth_hosts("n1|allocated\nn2|idle\n", "n1") == (1, [])

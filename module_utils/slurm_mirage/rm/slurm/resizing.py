@@ -92,6 +92,20 @@ def _why_fixed(fields: dict[str, str]) -> str:
     return HAS_LICENSES if own else ""
 
 
+def growth_hosts(answer: str, first_host: str) -> tuple[int, list[str]]:
+    """Idle nodes that a job can grow by, and those before its batch host, which it must not get.
+
+    slurmctld takes the first node of a merged job as that of its batch script (build_node_details), whatever it was before. With a
+    node before that, it would refuse the script's end, and requeue the job when that node registers.
+
+    answer: sinfo's lines of %N|%T, in the order of slurmctld's nodes
+    """
+    states = dict(line.strip().split("|") for line in answer.splitlines())
+    names = list(states)
+    place = names.index(first_host) if first_host in states else 0
+    return sum(states[name] in IDLE_STATES for name in names[place:]), names[:place]
+
+
 def seconds(text: str) -> int | None:
     """Slurm's [DAYS-][HOURS:]MINUTES:SECONDS; None for UNLIMITED and other words."""
     match = _LENGTH.fullmatch(text)
@@ -139,7 +153,11 @@ class Resizing(Slurm):
     def take_nodes(self, job: SizedJob, nodes: int, name: str, patience: int) -> int:
         if self._has_license:
             self._ask("scontrol", "update", f"JobId={job.job_id}", f"Licenses={LICENSE}")
-        choices = {"partition": job.partition, "account": job.account, "qos": job.qos}
+        hosts = self._ask("sinfo", "--noheader", "--Node", f"--partition={job.partition}", "--format=%N|%T")
+        idle, passed_over = growth_hosts(hosts, job.first_host)
+        if idle < nodes:
+            raise Refused(f"{idle} of {nodes} idle nodes come after {job.first_host}, on which the batch script runs")
+        choices = {"partition": job.partition, "account": job.account, "qos": job.qos, "exclude": compress(passed_over)}
         arguments = [
             "--no-shell",
             f"--job-name={name}",
