@@ -13,7 +13,7 @@ from slurm_mirage.base import processes
 from .lane import CPUS, ENDED, Command, Ended, Lane, expect, read_rows, until
 from .table import Wrong, fault
 
-NODES = 8
+NODES, JOBS, KILLS = 8, 60, 30
 WORDS = "1:8:2:- check=10 speedup=amdahl:0.95"
 SPEED = 10
 BROKER, REPLAY, ALLOCATION = "mirage-broker", "replay", "allocation"
@@ -140,33 +140,20 @@ def _has_started(lane: Lane, job: str) -> bool:
 
 @fault(
     "malleable-kills",
-    "20 malleable jobs; 10 times SIGKILL to the broker, salloc, slurmctld, the replay or a job at random, or `scancel` of the "
+    "60 malleable jobs; 30 times SIGKILL to the broker, salloc, slurmctld, the replay or a job at random, or `scancel` of the "
     "allocation by which a job grows; slurmctld and the replay only among the first half",
     "the run ends; each job once; no node stays allocated to nobody; jobs on all nodes start afterwards",
 )
 def malleable_kills(lane: Lane) -> None:
-    _kill_in_run(lane, 20, 10)
-
-
-@fault(
-    "malleable-many-kills",
-    "60 malleable jobs; the same 30 times",
-    "the same",
-)
-def malleable_many_kills(lane: Lane) -> None:
-    _kill_in_run(lane, 60, 30)
-
-
-def _kill_in_run(lane: Lane, jobs: int, count: int) -> None:
-    (lane.scratch / "workload.swf").write_text(_swf(jobs))
+    (lane.scratch / "workload.swf").write_text(_swf(JOBS))
     kills: Counter[str] = Counter()
-    ended = _end_run(lane, lane.run(), random.Random(1), kills, count)
+    ended = _end_run(lane, lane.run(), random.Random(1), kills, KILLS)
     if not kills:
         raise Wrong(f"nothing was killed; the run: {ended.line}")
     until(lambda: _nothing_allocated(lane), "all nodes idle after the last job", FREE_WITHIN)
     for _ in range(PROBES):
         _start_on_all_nodes(lane)
-    lane.complete(lane.run(), jobs)
+    lane.complete(lane.run(), JOBS)
     resizes = Counter((row["kind"], row["outcome"]) for row in read_rows(lane.results(lane.run()) / "resizes.csv"))
     listed = ", ".join(f"{kind} {outcome} {number}" for (kind, outcome), number in sorted(resizes.items()))
     lane.lines.append(
