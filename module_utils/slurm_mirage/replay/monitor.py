@@ -221,9 +221,18 @@ class Monitor(threading.Thread):
         self._gone: dict[int, float] = {}
         """When a round found first that a job was in neither, by index."""
         self.released = 0
+        self.failure: Exception | None = None
+        """What ended the monitor before its time."""
 
     def run(self) -> None:
-        """The thread's work."""
+        """The thread's work. What ends it is in `failure`: without the monitor the replay would wait for ever."""
+        try:
+            self._watch()
+        except Exception as error:  # unexpected
+            self.failure = error
+            self._poke()
+
+    def _watch(self) -> None:
         real_time.become_observer()
         while not self._over.is_set():
             began, real, took = time.monotonic(), time.time(), 0.0

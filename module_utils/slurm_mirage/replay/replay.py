@@ -186,6 +186,8 @@ class Replay:
         submitter, recovery = self.submitter, self.recovery
         while True:
             self.waker.check()
+            if monitor.failure is not None:
+                raise monitor.failure
             if self._doubts(monitor):
                 recovery.compare()
             self._note_halts(monitor)

@@ -157,6 +157,22 @@ def test_a_refused_job_ends_the_run(run: Run) -> None:
     assert result["submitted"] == 4 and len(result["interruptions"]) == 1
 
 
+def test_a_monitor_that_fails_ends_the_replay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it no end of a job would be seen, and the replay would wait for ever."""
+
+    def look(_: monitor.Monitor) -> None:
+        raise ValueError("INVALID")
+
+    run.write(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(monitor.Monitor, "look", look)
+        with pytest.raises(ValueError, match="INVALID"):
+            run.play()
+    assert run.progress()["phase"] == "failed"
+    run.play()
+    run.check_each_was_played_once()
+
+
 def test_a_manager_that_does_not_answer_is_asked_again(run: Run) -> None:
     run.write(4)
 

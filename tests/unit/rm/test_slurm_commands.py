@@ -131,6 +131,12 @@ def test_job_details() -> None:
         assert Slurm.records.details(json.loads(json.dumps(job.record))) == job, "as suspended.jsonl keeps it"
 
 
+def test_a_run_time_below_0_is_unknown() -> None:
+    """A job that changed its size may have a start later than the controller's present second."""
+    job = records.parse_details(DETAILS.replace("1-00:01:08", "INVALID"))[0]
+    assert job.record["run_time"] is None
+
+
 def test_queue() -> None:
     text = "2|PD|N/A|PartitionConfig|8|r.2\n4|R|1795199569|None|2|r|3\n5|TO|1795199569|TimeLimit|1|r.4\n"
     jobs = slurm_commands.parse_queue(text)

@@ -266,11 +266,14 @@ def parse_accounted(text: str) -> list[JobDetails]:
     return jobs
 
 
-def _duration(word: str) -> int:
-    """Seconds of [days-]hours:minutes:seconds."""
+def _duration(word: str) -> int | None:
+    """Seconds of [days-]hours:minutes:seconds; None for others: of a length below 0 Slurm prints INVALID."""
     days, _, clock = word.rpartition("-")
-    hours, minutes, seconds = (int(part) for part in clock.split(":"))
-    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    parts = [days or "0", *clock.split(":")]
+    if len(parts) != 4 or not all(part.isdigit() for part in parts):
+        return None
+    whole_days, hours, minutes, seconds = map(int, parts)
+    return ((whole_days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 # ---- scontrol show config ----
