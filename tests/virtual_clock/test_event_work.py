@@ -55,17 +55,28 @@ PIPES = "b=$(date +%s%N); head -c 20000000 /dev/zero | tr '\\0' x | gzip -1 | wc
 
 @pytest.mark.parametrize("way", ["processor", "fsync", "request", "pipes"])
 def test_work_takes_a_twentieth_of_its_time(driven: Instance, way: str) -> None:
-    """While another process sleeps: work that is overlooked lets time jump to its deadline."""
+    """While another process sleeps: work that is overlooked lets time jump to its deadline.
+
+    One of three times: on a busy host the kernel may leave a packet to its own thread (ksoftirqd), which is not the user's, and
+    time jumps while it is on its way. Such a jump is counted as a false quiet.
+    """
     command = {
         "processor": (driven.builds.event_probe, "burn", 100 * MILLISECOND),
         "fsync": (PYTHON, "-c", FSYNC),
         "request": (PYTHON, "-c", SERVER),
         "pipes": ("bash", "-c", PIPES),
     }[way]
-    began = time.monotonic_ns()
-    output = driven.run("bash", "-c", 'sleep 1000000 > /dev/null 2>&1 & "$@"', "bash", *map(str, command))
-    took = only(lines(output))["virtual"] if way == "processor" else int(output)
-    assert 0 < took <= (time.monotonic_ns() - began) // CRAWL
+    shares = []
+    for _ in range(3):
+        began = time.monotonic_ns()
+        output = driven.run("bash", "-c", 'sleep 1000000 > /dev/null 2>&1 & "$@"', "bash", *map(str, command))
+        took = only(lines(output))["virtual"] if way == "processor" else int(output)
+        assert took > 0
+        shares.append(took / (time.monotonic_ns() - began))
+        if shares[-1] <= 1 / CRAWL:
+            return
+        driven.end_programs()
+    pytest.fail(f"virtual ns for each real one: {shares}")
 
 
 def test_a_program_that_waits_by_reading_the_time_ends(driven: Instance) -> None:
