@@ -4,7 +4,8 @@ import pytest
 
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.api import JobState
-from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, growth_hosts, parse_overview, seconds
+from slurm_mirage.rm.slurm.records import seconds
+from slurm_mirage.rm.slurm.resizing import GRES, HAS_LICENSES, growth_hosts, parse_overview
 from slurm_mirage.rm.slurm.resizing_settings import check, needs_recount, permit_expansion
 
 QUEUE = """\

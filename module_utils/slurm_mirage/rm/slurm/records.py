@@ -222,7 +222,7 @@ def _record(words: Mapping[str, str]) -> dict[str, str | int | None]:
         "end": _number(words.get("EndTime", "")),
         "suspend_time": _number(words.get("SuspendTime", "")),
         "secs_pre_suspend": int(words.get("SecsPreSuspend", "0")),
-        "run_time": _duration(words.get("RunTime", "00:00:00")),
+        "run_time": seconds(words.get("RunTime", "00:00:00")),
     }
 
 
@@ -266,14 +266,16 @@ def parse_accounted(text: str) -> list[JobDetails]:
     return jobs
 
 
-def _duration(word: str) -> int | None:
-    """Seconds of [days-]hours:minutes:seconds; None for others: of a length below 0 Slurm prints INVALID."""
-    days, _, clock = word.rpartition("-")
-    parts = [days or "0", *clock.split(":")]
-    if len(parts) != 4 or not all(part.isdigit() for part in parts):
+_LENGTH = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", re.ASCII)
+
+
+def seconds(text: str) -> int | None:
+    """Seconds of Slurm's [DAYS-][HOURS:]MINUTES:SECONDS; None for other words: UNLIMITED, or INVALID for a length below 0."""
+    match = _LENGTH.fullmatch(text)
+    if match is None:
         return None
-    whole_days, hours, minutes, seconds = map(int, parts)
-    return ((whole_days * 24 + hours) * 60 + minutes) * 60 + seconds
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 # ---- scontrol show config ----

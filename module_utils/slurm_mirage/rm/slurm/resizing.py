@@ -17,6 +17,7 @@ from ...clock.clock import Clock
 from ..api import JobState, Refused, ResourceManagerError
 from ..sizes import Overview, SizedJob, WaitingJob
 from .commands import JOB_STATES, QUERY_TIMEOUT, Slurm, failure
+from .records import seconds
 from .resizing_settings import LICENSE, needs_recount
 
 FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%W", "%r", "%N", "%j")
@@ -34,7 +35,6 @@ NO_NAMES = ("", "(null)", "N/A")
 GRES, HAS_LICENSES = "asks for generic resources (GRES)", "has licenses"
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
-_LENGTH = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", re.ASCII)
 
 
 def parse_overview(queue: str, partitions: str) -> Overview:
@@ -104,15 +104,6 @@ def growth_hosts(answer: str, first_host: str) -> tuple[int, list[str]]:
     names = list(states)
     place = names.index(first_host) if first_host in states else 0
     return sum(states[name] in IDLE_STATES for name in names[place:]), names[:place]
-
-
-def seconds(text: str) -> int | None:
-    """Slurm's [DAYS-][HOURS:]MINUTES:SECONDS; None for UNLIMITED and other words."""
-    match = _LENGTH.fullmatch(text)
-    if match is None:
-        return None
-    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 class Resizing(Slurm):
