@@ -19,12 +19,11 @@ from typing import Any
 from benchmarks import bench_instance as bench
 from benchmarks import host
 from benchmarks.figures import Benchmark, Figures, markdown
+from mirage.statistics.bootstrap import student
 
 PROGRAM = ("benchmarks/resize_program.py", "files/dmr/dmr.py")
 JOB = "bench-resize"
 PATIENCE = 30.0  # seconds for a resize on average
-_T_975 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
-"""Quantiles of Student's t for a mean of so many values, two-sided 95 %; 2 for more."""
 
 
 def measure(nodes: int = 64, rounds: int = 10) -> Figures:
@@ -74,7 +73,7 @@ def _seconds(done: list[dict[str, Any]], before: int, after: int) -> list[float]
 
 def _summary(values: list[float]) -> Figures:
     """Return the mean with its 95 % interval, and the longest."""
-    half = _T_975.get(len(values), 2.0) * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    half = student(len(values) - 1) * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
     mean = fmean(values)
     return {"n": len(values), "mean": mean, "low": mean - half, "high": mean + half, "longest": max(values)}
 

@@ -19,12 +19,13 @@ from polars import col
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
 from mirage.records.run_records import NS, Schema, in_second, read_text
 from mirage.records.time_map import TimeMap
+from slurm_mirage.broker.actions import DONE
+from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
 
 JOURNAL = "resizes.jsonl"
 """The broker's journal: a line for each answer. All runs of an instance write to it."""
 NAME = "resizes.csv"
-DONE = "done"
 """Outcome of a resize that happened."""
 LONGEST_LINE = 65_536
 """Bytes of a line of the journal; the user of the instance can write anything to it."""
@@ -113,7 +114,7 @@ def helpers(job_ids: pl.Series) -> list[str]:
 
 def resizes(answers: pl.DataFrame, costs: pl.DataFrame, submitted: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """The answers that are no `none`, in order of their instants; columns of RESIZES_SCHEMA. A cost is the job's first after it."""
-    found = answers.filter(col("kind") != "none").with_columns(v_instant=pl.coalesce("v_done", "v_decided", "v_asked"))
+    found = answers.filter(col("kind") != NONE).with_columns(v_instant=pl.coalesce("v_done", "v_decided", "v_asked"))
     paid = costs.sort("v_resumed").with_columns(v_by="v_resumed")
     # The cost of a shrink is paid before its nodes go, and told then.
     paid = paid.select("id", "v_by", "v_cost").sort("v_by")
@@ -168,7 +169,7 @@ def allocations(joined: pl.DataFrame, answers: pl.DataFrame, time: TimeMap) -> p
     own = own.select(*span, v_own="r_changes", v_printed=printed, nodes=col("r_sizes").list.slice(1))
     own = own.explode("v_own", "v_printed", "nodes").with_columns(v_from=pl.coalesce(in_second("v_own", "v_printed"), "v_own"))
     own = own.select(*span, "v_from", "nodes")
-    done = answers.filter((col("outcome") == DONE) & (col("kind") != "none")).select("id", v_from="v_done", nodes="to")
+    done = answers.filter((col("outcome") == DONE) & (col("kind") != NONE)).select("id", v_from="v_done", nodes="to")
     told = jobs.filter(col("r_changes").is_null()).select(span).join(done, on="id", maintain_order="left")
     told = told.filter(col("v_from") >= col("v_start") - NS)
     both = pl.concat([own, told.select(own.columns)])
@@ -189,7 +190,7 @@ def surpluses(joined: pl.DataFrame, pauses: pl.DataFrame, answers: pl.DataFrame)
     jobs = joined.filter(col("r_sizes").is_not_null())
     ids = jobs.select("id")
     stops = pauses.drop_nulls().join(ids, on="id", how="semi").group_by("id").agg(stops=pl.struct("v_suspend", "v_resume"))
-    asked = answers.filter((col("kind") != "none") & (col("mode") == "check")).drop_nulls(["v_asked", "v_done", "from"])
+    asked = answers.filter((col("kind") != NONE) & (col("mode") == "check")).drop_nulls(["v_asked", "v_done", "from"])
     waits = (
         asked.join(ids, on="id", how="semi")
         .group_by("id")
@@ -222,7 +223,7 @@ def _surplus(job: Mapping[str, Any]) -> float:
     rest = job["r_waited"] / NS
     for wait in job["waits"] or ():
         # The journal's time of a shrink has the payment for it.
-        paid = words.cost(wait["from"], wait["to"]) if wait["kind"] == "shrink" and wait["outcome"] == DONE else 0.0
+        paid = words.cost(wait["from"], wait["to"]) if wait["kind"] == SHRINK and wait["outcome"] == DONE else 0.0
         waited = min(rest, max(0.0, wait["waited"] / NS - paid))
         work, rest = work - waited * words.speedup.of(wait["from"]) / unit, rest - waited
     # At its other points it waited all the time, at regular intervals.
@@ -244,7 +245,7 @@ def summary(answers: pl.DataFrame, found: pl.DataFrame, jobs: int) -> dict[str, 
         return {"count": some.height, **{name: _rounded(value) for name, value in numbers.items()}}
 
     kinds: dict[str, Any] = {"none": times(table.filter(col("kind") == "none"))}
-    for kind in ("expand", "shrink"):
+    for kind in (EXPAND, SHRINK):
         of_kind = table.filter(col("kind") == kind)
         done = times(of_kind.filter(col("outcome") == DONE))
         cost = found.filter((col("kind") == kind) & (col("outcome") == DONE))["cost"]

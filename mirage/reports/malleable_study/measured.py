@@ -15,13 +15,13 @@ from mirage.records.resizes import NAME as RESIZES
 from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.schedule import read_schedule
 from mirage.reports.malleable_study import source
+from mirage.statistics.bootstrap import student
 from mirage.traces.csv_frame import read_csv
 from slurm_mirage.base.files import read_json
+from slurm_mirage.broker.policy import EXPAND, SHRINK
 
 APPLICATIONS, SLEEP = "applications", "sleep"
 """The two workloads of the study."""
-EXPAND, SHRINK = "expand", "shrink"
-_LEVEL = 0.975  # quantile of a two-sided interval of 95 %
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,7 @@ class Figure:
         """Half of the 95 % interval of the mean over the replicas; None for one."""
         if len(self.values) < 2:
             return None
-        from scipy.stats import t
-
-        return float(t.ppf(_LEVEL, len(self.values) - 1)) * stdev(self.values) / math.sqrt(len(self.values))
+        return student(len(self.values) - 1) * stdev(self.values) / math.sqrt(len(self.values))
 
     @property
     def difference(self) -> float | None:
