@@ -86,6 +86,13 @@ def _texts(ranges: list[tuple[str, str]]) -> Iterator[str]:
             yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
 
 
+def place(name: str) -> tuple[str, int]:
+    """Return what node names are sorted by: the text before the number at the end, then that number (-1: none)."""
+    match = _NAME.match(name)
+    assert match is not None, "the expression matches every text"
+    return match["prefix"], -1 if match["number"] is None else int(match["number"])
+
+
 def compress(names: Iterable[str]) -> str:
     """Return the host list of `names` without duplicates, sorted by prefix and then by number."""
     numbers: dict[str, set[int]] = {}

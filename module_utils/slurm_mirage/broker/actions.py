@@ -11,12 +11,10 @@ from ..rm.sizes import SizedJob, Sizes
 from .journal import Journal
 from .limits import AllowedWork
 from .policy import EXPAND, SHRINK
-from .queue import resizer_name
+from .queue import LAST_SECONDS, resizer_name
 
 THRESHOLD = 40
 """Virtual seconds after which an expansion without its nodes is aborted; the longest one of the paper takes 40.4 s."""
-LAST_SECONDS = 60
-"""Virtual seconds before its time limit from which on a job does not grow: an allocation for it would have the time limit 0."""
 DONE, ABORTED, LOST = "done", "aborted", "lost"
 RETRY_AFTER, RETRY_FOR = 5.0, 1800.0
 """Virtual seconds between two questions to a controller that does not answer, and after which it is given up."""

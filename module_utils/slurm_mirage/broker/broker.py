@@ -61,6 +61,8 @@ class Broker:
     """Jobs whose size is about to change, or of which a request is being answered."""
     _decided: dict[int, Decided] = field(default_factory=dict)
     """By job, for its next icheck."""
+    _has_shrunk: bool = False
+    """Whether a job has shrunk since the nodes were counted."""
 
     def __post_init__(self) -> None:
         history = History.of(self.journal.entries())
@@ -126,6 +128,16 @@ class Broker:
             self._queue.forget()
             self._queue.look()
             return self._cleaner.found
+
+    def recount(self) -> None:
+        """Have the nodes counted again, if a job has shrunk since the last time. Raises ResourceManagerError."""
+        if self._has_shrunk:
+            self._has_shrunk = False
+            try:
+                self.sizes.recount_after_shrinks()
+            except ResourceManagerError:
+                self._has_shrunk = True
+                raise
 
     # ---- checks ----
 
@@ -226,6 +238,7 @@ class Broker:
     def _note_result(self, check: Check, job: SizedJob, decided: Decided, asked: float, result: Result) -> None:
         if result.outcome == DONE:
             self._cleaner.sizes[job.job_id] = decided.decision.to
+            self._has_shrunk = self._has_shrunk or decided.decision.kind == SHRINK
         self._note(check, job, decided, asked, result.outcome, result.reason, result.used)
         self.on_action()
 

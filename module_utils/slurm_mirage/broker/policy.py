@@ -33,10 +33,19 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision depends on: idle nodes that are promised to nobody, and who waits, the first of the queue first."""
+    """What a decision about a job depends on."""
 
     idle: int
+    """Nodes that are promised to nobody."""
     waiting: Sequence[Waiting] = ()
+    """The first of the queue first."""
+    most_growth: int | None = None
+    """Of the idle nodes, those by which the job can grow; None: all."""
+
+    @property
+    def growable(self) -> int:
+        """Nodes by which the job can grow."""
+        return self.idle if self.most_growth is None else min(self.idle, self.most_growth)
 
 
 @dataclass(frozen=True)
@@ -81,16 +90,16 @@ def _requested(check: Check, larger: Sequence[int], smaller: Sequence[int], situ
         return Decision(SHRINK, smaller[-1]) if smaller else _stay(check, "no size within the range is reached by the factor")
     if not larger:
         return _stay(check, "no size within the range is reached by the factor")
-    if larger[0] - check.present > situation.idle:
-        return _stay(check, f"{situation.idle} idle nodes are too few for {larger[0]} nodes")
+    if larger[0] - check.present > situation.growable:
+        return _stay(check, f"{situation.growable} idle nodes are too few for {larger[0]} nodes")
     return Decision(EXPAND, larger[0])
 
 
 def _towards_preferred(check: Check, larger: Sequence[int], smaller: Sequence[int], situation: Situation) -> Decision:
     if not situation.waiting:
-        return _grow(check, larger, situation.idle)
+        return _grow(check, larger, situation.growable)
     if check.present < check.preferred:
-        return _grow(check, [size for size in larger if size <= check.preferred], situation.idle)
+        return _grow(check, [size for size in larger if size <= check.preferred], situation.growable)
     lower = [size for size in smaller if size >= check.preferred]
     return Decision(SHRINK, lower[0]) if lower else _stay(check)
 
@@ -104,7 +113,7 @@ def _widely(check: Check, larger: Sequence[int], smaller: Sequence[int], situati
             return Decision(SHRINK, size, beneficiary=first.job)
     if len(still_waiting) < len(situation.waiting):
         return _stay(check)
-    return _grow(check, larger, situation.idle)
+    return _grow(check, larger, situation.growable)
 
 
 def start_waiting(situation: Situation) -> tuple[int, list[Waiting]]:
@@ -118,8 +127,8 @@ def start_waiting(situation: Situation) -> tuple[int, list[Waiting]]:
     return idle, left
 
 
-def _grow(check: Check, larger: Sequence[int], idle: int) -> Decision:
-    possible = [size for size in larger if size - check.present <= idle]
+def _grow(check: Check, larger: Sequence[int], growable: int) -> Decision:
+    possible = [size for size in larger if size - check.present <= growable]
     return Decision(EXPAND, possible[-1]) if possible else _stay(check)
 
 

@@ -14,6 +14,8 @@ SHORTEST_USE = 1.0
 """Virtual seconds for which a look at the queue is used."""
 SHORTEST_REAL_USE = 0.05
 """Real seconds for which it is used, on a clock that runs at a constant speed."""
+LAST_SECONDS = 60
+"""Virtual seconds before its time limit from which on a job does not grow: an allocation for it would have the time limit 0."""
 HELPERS = ("mirage-resizer-", "mirage-beside-")
 """How the names of the broker's own allocations begin; the id of their job follows."""
 BENEFIT_WITHIN = 120.0
@@ -99,7 +101,8 @@ class Queue:
             and each.job_id not in self.benefits
             and each.job_id not in self.hopeless
         ]
-        return Situation(max(0, idle - reserved), waiting)
+        near_its_limit = job.left is not None and job.left < LAST_SECONDS
+        return Situation(max(0, idle - reserved), waiting, 0 if near_its_limit else overview.growable.get(job.job_id, 0))
 
     def promise(self, beneficiary: int, situation: Situation, freed: int) -> None:
         """Keep the nodes for a waiting job of `situation` for which another one is to give up `freed` nodes."""

@@ -26,6 +26,9 @@ JOB_VARIABLE = "SLURM_JOB_ID"
 CLEAN_AFTER = 30.0
 """Virtual seconds after a change of size at which the queue is looked at again. slurmctld saves its state within 5 s: a change
 that was forgotten by a killed one can be seen then."""
+RECOUNT_AFTER, RECOUNT_AFTER_REAL = 2.5, 0.25
+"""Virtual seconds between a change of size and the count that a shrink makes necessary; real ones on a clock of constant speed. A
+slurmctld that reads its configuration again refuses messages meanwhile, and the nodes that were given up have answered by then."""
 STACK = 512 * 1024
 """Bytes of a thread's stack."""
 
@@ -48,7 +51,9 @@ class Server:
 
     def __init__(self, directory: Path, path: Path, sizes: Sizes) -> None:
         clock = instance_clock.current(directory)
-        self._broker = Broker(sizes, Journal(directory), clock.speed if isinstance(clock, Clock) else 1.0)
+        speed = clock.speed if isinstance(clock, Clock) else 1.0
+        self._broker = Broker(sizes, Journal(directory), speed)
+        self._recount_after = max(RECOUNT_AFTER, RECOUNT_AFTER_REAL * speed)
         self._to_clean = threading.Event()
         self._broker.on_action = self._to_clean.set
         self._path = path
@@ -102,6 +107,9 @@ class Server:
             if is_clean:
                 self._to_clean.wait()
             self._to_clean.clear()
+            time.sleep(self._recount_after)
+            with suppress(ResourceManagerError):  # the next round counts
+                self._broker.recount()
             time.sleep(CLEAN_AFTER)
 
 

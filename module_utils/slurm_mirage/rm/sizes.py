@@ -63,6 +63,8 @@ class Overview:
     """Names of all jobs that wait, whatever for, by id."""
     idle: Mapping[str, int]
     """Nodes without any job that take one now, by partition."""
+    growable: Mapping[int, int]
+    """Of these, those by which a job can grow, by the job's id. Which of them it gets is the manager's choice."""
     free_processors: Mapping[str, int]
     """Processors that no job has, on nodes that take jobs, by partition."""
 
@@ -103,6 +105,10 @@ class Sizes(Protocol):
 
     def cancel_named(self, name: str) -> None:
         """Cancel the jobs of this name. That there is none is no error."""
+        ...
+
+    def recount_after_shrinks(self) -> None:
+        """Do what the manager needs some seconds after jobs have shrunk, so that all nodes that they gave up serve others."""
         ...
 
     def free_lost_nodes(self) -> None:

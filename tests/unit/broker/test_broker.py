@@ -12,7 +12,7 @@ from slurm_mirage.broker.broker import Broker, Client
 from slurm_mirage.broker.journal import Journal
 from slurm_mirage.broker.protocol import parse
 from slurm_mirage.broker.queue import resizer_name
-from slurm_mirage.rm.api import JobState, Refused
+from slurm_mirage.rm.api import JobState, Refused, Unavailable
 from slurm_mirage.rm.sizes import Overview, SizedJob, WaitingJob
 
 NODES = 16
@@ -27,7 +27,9 @@ class Manager:
         self.waiting: list[WaitingJob] = []
         self.first: list[int] = []
         self.limits: list[int | None] = []
-        self.looks = self.frees = 0
+        self.looks = self.frees = self.recounts = 0
+        self.is_unavailable = False
+        self.most_growth = NODES
         self.gate: threading.Event | None = None
         """While it is not set, `take_nodes` waits."""
 
@@ -50,7 +52,9 @@ class Manager:
         self.looks += 1
         jobs = {job_id: job for job_id in list(self.jobs) if (job := self.job(job_id)) and job.state is not JobState.ENDED}
         idle = len(self._idle())
-        return Overview(jobs, tuple(self.waiting), {job.job_id: "waits" for job in self.waiting}, {"batch": idle}, {"batch": idle})
+        unmet = {job.job_id: "waits" for job in self.waiting}
+        growable = {job_id: min(idle, self.most_growth) for job_id in jobs}
+        return Overview(jobs, tuple(self.waiting), unmet, {"batch": idle}, growable, {"batch": idle})
 
     def job(self, job_id: int) -> SizedJob | None:
         if job_id not in self.jobs:
@@ -87,6 +91,11 @@ class Manager:
 
     def cancel_named(self, name: str) -> None:
         self.cancel([job_id for job_id, job in self.jobs.items() if job.name == name])
+
+    def recount_after_shrinks(self) -> None:
+        if self.is_unavailable:
+            raise Unavailable("no answer")
+        self.recounts += 1
 
     def free_lost_nodes(self) -> None:
         self.frees += 1
@@ -134,6 +143,30 @@ def test_a_job_grows_and_shrinks(broker: Broker, manager: Manager, directory: Pa
         ("shrink", 4, 1, "done"),
     ]
     assert journal(directory)[-1]["cost"] == 2.5
+
+
+def test_nodes_are_counted_again_once_after_shrinks(broker: Broker, manager: Manager) -> None:
+    manager.start(1, 4)
+    client = Client(1)
+    assert ask(broker, "check 1 4 8 8 2 0", client).startswith("expanded 8")
+    broker.recount()
+    assert manager.recounts == 0
+    for size in (4, 2):
+        assert ask(broker, f"check 1 {size * 2} 1 {size} 2 0", client).startswith(f"shrink {size}")
+        assert ask(broker, f"ready 1 {size}", client).startswith(f"shrunk {size}")
+    manager.is_unavailable = True
+    with pytest.raises(Unavailable):
+        broker.recount()
+    manager.is_unavailable = False
+    broker.recount()
+    broker.recount()
+    assert manager.recounts == 1
+
+
+def test_a_job_grows_only_by_nodes_that_it_can_get(broker: Broker, manager: Manager) -> None:
+    manager.start(1, 2)
+    manager.most_growth = 2
+    assert ask(broker, "check 1 2 1 16 2 0") == "expanded 4 n1,n2,n3,n4"
 
 
 def test_a_job_shrinks_for_the_first_who_can_start_then_and_nobody_else_gets_the_nodes(broker: Broker, manager: Manager) -> None:
@@ -218,7 +251,7 @@ def test_refusals(broker: Broker, manager: Manager) -> None:
 def test_a_job_near_its_limit_and_a_suspended_one_keep_their_size(broker: Broker, manager: Manager) -> None:
     manager.start(1, 4)
     manager.jobs[1] = replace(manager.jobs[1], left=59)
-    assert ask(broker, "check 1 4 1 8 2 0") == "aborted 4 the job is near its time limit"
+    assert ask(broker, "check 1 4 1 8 2 0") == "none 4"
     manager.jobs[1] = replace(manager.jobs[1], state=JobState.SUSPENDED)
     broker._queue.forget()
     assert ask(broker, "check 1 4 1 8 2 0") == "none 4 the job is suspended"

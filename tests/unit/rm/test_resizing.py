@@ -18,12 +18,12 @@ QUEUE = """\
 23|CG|1|16|batch|(null)|(null)|1:00|0:59|0:01|1795366268|1|NO|n7|N/A|matlab:2|None|n7|licensed
 """
 PARTITIONS = """\
-batch|allocated|6|96/0/0/96
-batch|mixed|2|20/12/0/32
-batch|idle|3|0/48/0/48
-batch|planned|1|0/16/0/16
-batch|idle*|4|0/0/64/64
-long|idle|3|0/48/0/48
+batch|allocated|n[1,3-7]|96/0/0/96
+batch|mixed|n[8-9]|20/12/0/32
+batch|idle|n[2,10-11]|0/48/0/48
+batch|planned|n12|0/16/0/16
+batch|idle*|n[13-16]|0/0/64/64
+long|idle|n[2,10-11]|0/48/0/48
 """
 
 
@@ -35,6 +35,8 @@ def test_the_queue_and_the_idle_nodes() -> None:
     ]
     assert overview.unmet == {30: "rigid", 25: "held", 26: "a|b", 27: "after"}
     assert overview.idle == {"batch": 4, "long": 3}
+    # n2 comes before the batch hosts n5 and n7, and after n1.
+    assert overview.growable == {21: 4, 22: 3, 23: 3}
     assert overview.free_processors == {"batch": 76, "long": 48}
     job = overview.jobs[21]
     assert (job.state, job.nodes, job.processors, job.hosts, job.first_host) == (JobState.RUNNING, 4, 64, "n[1-4]", "n1")

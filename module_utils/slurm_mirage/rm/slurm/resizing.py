@@ -8,10 +8,11 @@ in a cluster with slurmdbd.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...base.hostlist import compress
+from ...base.hostlist import compress, expand, place
 from ...clock import instance_clock
 from ...clock.clock import Clock
 from ..api import JobState, Refused, ResourceManagerError
@@ -22,7 +23,7 @@ from .resizing_settings import LICENSE, needs_recount
 
 FIELDS = ("%A", "%t", "%D", "%C", "%P", "%a", "%q", "%l", "%M", "%L", "%S", "%Q", "%h", "%B", "%b", "%W", "%r", "%N", "%j")
 FORMAT = "|".join(FIELDS)
-PARTITIONS_FORMAT = "%R|%T|%D|%C"
+PARTITIONS_FORMAT = "%R|%T|%N|%C"
 IDLE_STATES = ("idle", "planned")
 """A planned node is an idle one that the backfill scheduler means to give to a job."""
 SHARED_STATES = (*IDLE_STATES, "mixed")
@@ -51,13 +52,21 @@ def parse_overview(queue: str, partitions: str) -> Overview:
         if fields["%r"].strip("()").startswith(WAITS_FOR_NODES):
             waits_for = fields["%P"].split(",")[0]
             waiting.append(WaitingJob(job_id, int(fields["%D"]), int(fields["%C"]), fields["%h"] == "NO", waits_for))
-    idle: dict[str, int] = {}
+    idle: dict[str, list[tuple[str, int]]] = {}
     free: dict[str, int] = {}
     for line in partitions.splitlines():
-        partition, nodes_state, count, processors = line.split("|")
-        idle[partition] = idle.get(partition, 0) + (int(count) if nodes_state in IDLE_STATES else 0)
+        partition, nodes_state, names, processors = line.split("|")
+        idle.setdefault(partition, []).extend(map(place, expand(names)) if nodes_state in IDLE_STATES else ())
         free[partition] = free.get(partition, 0) + (int(processors.split("/")[1]) if nodes_state in SHARED_STATES else 0)
-    return Overview(jobs, tuple(waiting), unmet, idle, free)
+    for places in idle.values():
+        places.sort()
+    growable = {job.job_id: _behind(idle.get(job.partition, []), job.first_host) for job in jobs.values()}
+    return Overview(jobs, tuple(waiting), unmet, {name: len(places) for name, places in idle.items()}, growable, free)
+
+
+def _behind(places: list[tuple[str, int]], first_host: str) -> int:
+    """How many of the sorted places of nodes come after a job's batch host (see `growth_hosts`)."""
+    return len(places) - bisect_right(places, place(first_host)) if first_host else len(places)
 
 
 def _lines(queue: str) -> list[dict[str, str]]:
@@ -179,12 +188,15 @@ class Resizing(Slurm):
     def keep_nodes(self, job_id: int, hosts: Iterable[str], limit_minutes: int | None) -> None:
         limit = [] if limit_minutes is None else [f"TimeLimit={limit_minutes}"]
         self._ask("scontrol", "update", f"JobId={job_id}", f"NodeList={compress(hosts)}", *limit)
-        # In some releases the nodes that the job gave up look idle, and serve no more than one further job.
-        if self._recounts:
-            self.free_lost_nodes()
 
     def put_first(self, job_id: int) -> None:
         self._ask("scontrol", "update", f"JobId={job_id}", f"Priority={TOP_PRIORITY}")
+
+    def recount_after_shrinks(self) -> None:
+        # make_node_idle keeps the count of exclusive jobs (no_share_job_cnt) of a node that such a job gives up. The node serves one
+        # more job; after that one it serves no other until slurmd answers a ping.
+        if self._recounts:
+            self.free_lost_nodes()
 
     def free_lost_nodes(self) -> None:
         self._ask("scontrol", "reconfigure")

@@ -19,7 +19,7 @@ WITH_LICENSES = (25, 11)
 """The first release whose slurmctld crashes when it merges jobs without licenses (job_mgr.c, _valid_license_job_expansion: a list
 that is NULL)."""
 WITHOUT_RECOUNT = (25, 11)
-"""The first release seen to start job after job on nodes that an --exclusive job gave up, without `scontrol reconfigure`."""
+"""The first release in which `scontrol reconfigure` is not given after shrinks: it starts slurmctld anew."""
 LICENSE, LICENSES = "mirage_resize", 100_000_000
 """A license that jobs get before they are merged, and how many there are: slurmctld does not get back all that it gave."""
 
