@@ -193,7 +193,7 @@ class Resizing(Slurm):
         self._ask("scontrol", "update", f"JobId={job_id}", f"Priority={TOP_PRIORITY}")
 
     def recount_after_shrinks(self) -> None:
-        # make_node_idle keeps the count of exclusive jobs (no_share_job_cnt) of a node that such a job gives up. The node serves one
+        # A node that an exclusive job gives up keeps its count of exclusive jobs (make_node_idle, no_share_job_cnt). It serves one
         # more job; after that one it serves no other until slurmd answers a ping.
         if self._recounts:
             self.free_lost_nodes()
