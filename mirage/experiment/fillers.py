@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -40,8 +39,8 @@ def check(knobs: dict[str, Value]) -> None:
         raise _refused("filler jobs need a slurmd for each of their nodes; leave out FRONT_END, or FILLER")
     if (hosts := host_count(knobs)) > 1:
         raise _refused(
-            f"the saved states of filler jobs are on one host, and the cluster has {hosts}; take an inventory of one host, or leave "
-            "out FILLER"
+            f"the saved states of filler jobs are on one host, and the cluster has {hosts}; take an inventory of one host, or "
+            "leave out FILLER"
         )
 
 
@@ -49,14 +48,12 @@ def words_of(knobs: dict[str, Value], shrink: Decimal = Decimal(100)) -> Filler:
     """The filler jobs of FILLER_JOBS, in seconds of the cluster's time: those of the trace are shrunk as run times are. Raises
     WrongUse."""
     try:
-        words, factor = Filler.parse(str(knobs["FILLER_JOBS"])), float(shrink) / 100
+        words = Filler.parse(str(knobs["FILLER_JOBS"]))
+        if knobs["FILLER"] == SLOTS:
+            words.check_slots()
     except WrongUse as error:
         raise WrongUse(error.message, "filler_jobs", error.value) from None
-    return words if factor == 1 else replace(
-        words,
-        work=tuple(length * factor for length in words.work),
-        **{name: getattr(words, name) * factor for name in ("save", "restore", "interval", "slot")},
-    )
+    return words if shrink == 100 else words.scaled(float(shrink) / 100)
 
 
 def grace_of(knobs: dict[str, Value], words: Filler) -> int:
