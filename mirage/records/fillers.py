@@ -54,7 +54,8 @@ class Fillers:
 
     variant: "slots" or "planned"; words: what they were, in virtual seconds
     executions: columns of `FILLERS_SCHEMA`, in order of their starts
-    launch: trace seconds from Slurm's starts of the executions to the programs' starts, the sum, as far as it is known
+    launch: processor seconds (of the trace) from Slurm's starts of the executions to the programs' starts, the sum, as far as it is
+        known. Slurm's starts are truncated to seconds: half a second is taken off each
     faults: what is wrong with their records, a description of each; empty if no work was counted twice or lost beyond a save
     """
 
@@ -84,7 +85,7 @@ def collect(folder: Path, settings: Mapping[str, Any], log: pl.DataFrame, ahead:
     runs = _executions(log, ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]
-    launch = joined.select((col("v_began") - col("s_start")).clip(0).sum()).item() or 0
+    launch = joined.select(((col("v_began") - col("s_start") - NS // 2).clip(0) * col("processors")).sum()).item() or 0
     return Fillers(str(told.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
 
 
