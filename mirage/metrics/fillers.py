@@ -28,10 +28,11 @@ saves, failed_saves: numbers
 work: useful work in seconds of a filler of speed 1; progress: the same of the filler from its beginning on
 outcome: one of `OUTCOMES`
 """
-COMPLETED, SLOT, PREEMPTED, CANCELLED, FAILED, RUNNING = "completed", "slot", "preempted", "cancelled", "failed", "running"
-OUTCOMES = (COMPLETED, SLOT, PREEMPTED, CANCELLED, FAILED, RUNNING)
-"""How an execution ended: the filler's work was done; at the end of its slot; Slurm took the node for another job; cancelled, as
-all are at the end of the run; otherwise; not at all."""
+COMPLETED, SLOT, PREEMPTED, LIMIT = "completed", "slot", "preempted", "limit"
+CANCELLED, FAILED, RUNNING = "cancelled", "failed", "running"
+OUTCOMES = (COMPLETED, SLOT, PREEMPTED, LIMIT, CANCELLED, FAILED, RUNNING)
+"""How an execution ended: the filler's work was done; at the end of its slot; Slurm took the node for another job; at its time
+limit; cancelled, as all are at the end of the run; otherwise; not at all."""
 
 
 def filler_load(schedule: MeasuredSchedule) -> Value:

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, PREEMPTED, RUNNING, SLOT
+from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, RUNNING, SLOT
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
 from mirage.traces.csv_frame import check_rows, read_csv
@@ -184,6 +184,8 @@ def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
         .then(pl.lit(CANCELLED))
         .when(col("s_state") == "RUNNING")
         .then(pl.lit(RUNNING))
+        .when(col("s_state") == "TIMEOUT")
+        .then(pl.lit(LIMIT))
         .when(ended & (col("s_state") != "PREEMPTED"))
         .then(pl.lit(FAILED))
         .when(col("cause") == Cause.SLOT)
