@@ -98,7 +98,10 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
 
 
 Arms = Mapping[str, dict[str, Value]]
-"""What is compared: by label, the knobs that differ from those of the campaign. `make compare` compares values of CONFIG."""
+"""The configurations of a comparison: by label, the knobs whose values differ from the campaign's.
+
+`make compare` compares values of CONFIG.
+"""
 
 
 @dataclass(frozen=True)

@@ -323,7 +323,7 @@ TABLE = (
         "work=SECONDS (or a FILE) save=S restore=S interval=S slot=S speed=C count=N, as docs/filler.md lists them",
         "filler jobs: work of each, what a save and a start cost, seconds between saves, slot, speed; later words override",
         (*_BUILD, "simulate"),
-        shown="work=36000 save=10 restore=5 interval=600 slot=600 speed=1",
+        shown="10 h of work each, saved every 10 min",
         is_input=True,
         group=WORKLOAD,
     ),
