@@ -25,7 +25,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements, resizes
+from mirage.records import disagreements, fillers, resizes
 from mirage.records.run_clock import is_event
 from mirage.records.run_records import (
     NS,
@@ -161,12 +161,14 @@ class Collected:
     """What the broker answered and how long it took (`resizes.summary`)."""
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
+    fillers: fillers.Fillers | None = None
+    """What the filler jobs did, which are no jobs of the run; None without any."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl and the record of when
-    processors were free again (Slurm's is freed.csv).
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl, the record of when
+    processors were free again (Slurm's is freed.csv), and fillers.bin.
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -203,7 +205,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     joined = joined.join(resizes.surpluses(joined, pauses, answers), on="id", how="left", maintain_order="left")
     changes = resizes.resizes(answers, costs, submitted, time)
     malleable = plan.filter(col("malleable") != "").height
+    filled = fillers.collect(run_dir, settings, log, ahead, time)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
+    foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
     evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
     return Collected(
         jobs=_jobs(joined, time),
@@ -230,7 +234,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
-        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign)),
+        foreign=foreign if filled is None else foreign.filter(~fillers.is_filler(col("name"))),
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
@@ -239,6 +243,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         allocations=resizes.allocations(joined, answers, time),
         resizes=changes,
         broker=resizes.summary(answers, changes, malleable),
+        fillers=filled,
     )
 
 

@@ -142,6 +142,8 @@ class CompletedJob:
 
     user: str = ""
     """Account on the hosts."""
+    hosts: str = ""
+    """Names of its nodes, as the manager writes lists of them."""
 
 
 @dataclass(frozen=True)
