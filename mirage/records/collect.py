@@ -404,8 +404,8 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 
 def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """The lost executions of the run's jobs in order of starts, columns of `EXECUTIONS_SCHEMA`. Of one that sigsleep recorded too,
-    start and end are sigsleep's, within the seconds that Slurm printed. Slurm does not tell when an execution began that changed its
-    size: without sigsleep's record that is taken to be its first change, and of any other unknown start the end.
+    start and end are sigsleep's, within the seconds that Slurm printed. Slurm does not tell when an execution began that changed
+    its size: without sigsleep's record that is taken to be its first change, and of any other unknown start the end.
 
     runs: result of `slurm_executions`; records: of `read_sigsleep`
     """
