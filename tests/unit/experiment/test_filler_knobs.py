@@ -53,6 +53,7 @@ def test_slots_have_no_grace_time() -> None:
         ({"FILLER_JOBS": "slot=15"}, "^filler_jobs: slot=15: more than restore and save, 15 s"),
         ({"FILLER": "no slots"}, "^filler=no slots: only make compare takes several"),
         ({"MALLEABLE": "1"}, "^filler: malleable jobs grow onto idle nodes"),
+        ({"CONFIG": "fifo"}, "^filler: SchedulerType=sched/builtin of the configuration"),
         ({"FRONT_END": "2"}, "^filler: filler jobs need a slurmd for each of their nodes"),
     ],
 )
