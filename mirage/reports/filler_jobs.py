@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, LIMIT, PREEMPTED, RUNNING, SLOT
+from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Panel, Steps, Timeline
@@ -18,6 +18,7 @@ TITLE = "Filler jobs"
 _OUTCOMES = {
     COMPLETED: "their work was done",
     SLOT: "saved at the end of a slot, and put back in the queue",
+    REQUEST: "saved on request, and put back in the queue",
     PREEMPTED: "ended by Slurm for a job of the workload",
     LIMIT: "ended at their time limit",
     CANCELLED: "cancelled at the end of the run",

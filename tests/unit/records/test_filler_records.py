@@ -190,6 +190,19 @@ def test_the_gain_stands_beside_its_bound(tmp_path: Path) -> None:
     assert found["errors"]["filler_load"]["emulation"] == pytest.approx(2 * 4 * 0.25 / (64 * 300), rel=0.01)
 
 
+@pytest.mark.parametrize(("cause", "outcome"), [(Cause.SLOT, "slot"), (Cause.REQUEST, "request"), (None, "slot")])
+def test_a_filler_that_leaves_by_itself_has_not_failed(tmp_path: Path, cause: Cause | None, outcome: str) -> None:
+    """Slurm 22.05 writes FAILED of an execution that it requeues for its exit code; a slot too short has no record."""
+    made = filled(tmp_path)
+    made.filler_run(1, 20.0, 120.0, "FAILED", code=99)
+    if cause is not None:
+        times = {"from": 25.25, "to": 110.25, "saved": 120.25}
+        made.filler_record(1, cause, start=20.25, ready=25.25, **times, worked=85.0, after=42.5)
+    run = made.collect()
+    assert table(run)[0]["outcome"] == outcome
+    assert filler_figures.judged(run.fillers) == []
+
+
 def test_failed_executions_make_a_run_invalid(tmp_path: Path) -> None:
     made = filled(tmp_path)
     made.filler_run(1, 20.0, 40.0, "FAILED")
