@@ -162,13 +162,13 @@ static long save_progress(uint32_t saves)
 }
 
 /*
- * Pays for a save and saves, or does neither if there is nothing to save. Returns the cause, which is REQUEST too if the request
- * came during a periodic save, or SIGNALLED.
+ * Pays for a save and saves. If there is nothing to save, it does neither, but lets the rest of a slot pass. Returns the cause, which
+ * is REQUEST too if the request came meanwhile, or SIGNALLED.
  */
 static enum cause save(struct watch *watch, enum cause cause)
 {
-    const int64_t to = instant(watch);
     uint32_t flags = 0;
+    int64_t to = instant(watch);
 
     if (self.worked > 0) {
         if (!idle(watch, self.filler.save, false))
@@ -176,8 +176,14 @@ static enum cause save(struct watch *watch, enum cause cause)
         if (save_progress(self.saved.saves + 1))
             flags = SAVE_FAILED;
         watch->last = now();
+    } else if (cause == SLOT_END) {
+        bool goes_on = idle(watch, self.slot_end - to, true);
+
+        to = instant(watch);
+        if (!goes_on)
+            return ended(watch, to);
     }
-    if (cause == INTERVAL && watch->is_asked)
+    if (watch->is_asked && (cause == INTERVAL || self.worked == 0))
         cause = REQUEST;
     note(watch, cause, to, flags);
     return cause;
@@ -189,11 +195,11 @@ static enum cause start(struct watch *watch)
     const struct filler *filler = &self.filler;
 
     if (filler->slot && self.slot_end - instant(watch) <= filler->restore + filler->save)
-        return SLOT_END;
+        return save(watch, SLOT_END);
     if (!idle(watch, filler->restore, true))
         return ended(watch, instant(watch));
     if (watch->is_asked)
-        return REQUEST;
+        return save(watch, REQUEST);
     self.data.ready = self.data.from = instant(watch);
     note(watch, READY, self.data.ready, 0);
     return READY;
@@ -233,24 +239,6 @@ static enum cause work(struct watch *watch)
     }
 }
 
-/*
- * Saves, and waits until the filler is killed or may leave: at once after a slot's end, a while after a request. The rest of a slot
- * in which there was no work passes first. Returns SIGNALLED if a signal ends it.
- */
-static enum cause save_and_leave(struct watch *watch, enum cause cause)
-{
-    if (cause == SLOT_END && self.worked == 0) {
-        if (!idle(watch, self.slot_end - instant(watch), true))
-            return ended(watch, instant(watch));
-        if (watch->is_asked)
-            cause = REQUEST;
-    }
-    cause = save(watch, cause);
-    if (cause == REQUEST && !idle(watch, LONGEST_STAND, false))
-        return ended(watch, instant(watch));
-    return cause;
-}
-
 /* Records the end of the work. The state says so first: a filler that is killed before it is removed does no work twice. */
 static int finish(struct watch *watch)
 {
@@ -274,13 +262,13 @@ int play_filler(struct watch *watch)
     enum cause cause = start(watch);
     while (cause == READY || cause == INTERVAL) {
         cause = work(watch);
-        if (cause == INTERVAL)
+        if (cause == WORK_DONE)
+            return finish(watch);
+        if (cause != SIGNALLED)
             cause = save(watch, cause);
     }
-    if (cause == WORK_DONE)
-        return finish(watch);
-    if (cause != SIGNALLED)
-        cause = save_and_leave(watch, cause);
+    if (cause == REQUEST && !idle(watch, LONGEST_STAND, false))
+        cause = ended(watch, instant(watch));
     if (cause != SIGNALLED)
         return EXIT_REQUEUE;
     return self.is_recorded ? EXIT_SIGNAL + self.signal : EXIT_NO_RECORD;

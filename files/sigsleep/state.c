@@ -61,7 +61,8 @@ void read_state(const char *option, const char *path, int64_t id, int64_t work, 
         if (found.state.version > STATE_VERSION)
             wrong_use(option, path, "was written by a newer sigsleep");
     }
-    if (size != sizeof found.state || found.state.size != sizeof found.state || found.state.crc32 != checksum(found.state))
+    if (size != sizeof found.state || found.state.version != STATE_VERSION ||
+        found.state.size != sizeof found.state || found.state.crc32 != checksum(found.state))
         wrong_use(option, path, "is torn; without it the filler starts over");
     if (found.state.id != id || found.state.work != work)
         wrong_use(option, path, "is the state of another filler: --id or --runtime differs");

@@ -212,13 +212,14 @@ int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed)
         watch->last = looked;
         *passed = looked.progress - begin - stopped;
 
-        int end = ending_signal(pending);
-        if (end || *passed >= wanted)
-            return end;
         if (is_asked) {
             take(SIGUSR1);
             watch->is_asked = true;
         }
+
+        int end = ending_signal(pending);
+        if (end || *passed >= wanted)
+            return end;
         if (suspend) {
             if (on_event_clock)
                 event_set_deadline(NEVER); /* a stopped job must not hold the clock */
