@@ -37,8 +37,9 @@ JOBS, FULL_JOBS = "200", "500"
 REPETITIONS, FULL_REPETITIONS = 3, 10
 PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (fillers.SLOTS, fillers.PLANNED)]
 FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (fillers.SLOTS, fillers.PLANNED))]
-"""Variant, t and c of what is played, with slots of 600 s."""
-SLOT = 600.0
+"""Variant, t and c of what is played."""
+SLOT = 1800.0
+"""Length of the slots in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
 LOG_ACCURACIES = ("keep", "0", "0.5", "1")
 # Seconds before progress is shown.
 _PATIENCE = 5.0
@@ -92,7 +93,7 @@ def study_of(knobs: dict[str, Value], is_full: bool) -> Study:
 
     repetitions = FULL_REPETITIONS if is_full else REPETITIONS
     machine = saturation.Study(repetitions=repetitions, seed=whole_of(knobs["SEED"]))
-    return filler_study.Study(machine=machine, margin=float(fillers.MARGIN))
+    return filler_study.Study(machine=machine)
 
 
 def _simulated(
@@ -125,7 +126,7 @@ def _simulated(
     if campaign:
         of_log = replace(study, accuracies=LOG_ACCURACIES, main="keep", slots=(SLOT,))
         found += [
-            simulated(jobs, dict.fromkeys([*of_log.points(accuracy), *(points if accuracy == "keep" else [])]), study.margin)
+            simulated(jobs, dict.fromkeys([*of_log.points(accuracy), *(points if accuracy == "keep" else [])]))
             for accuracy in of_log.accuracies
             for jobs in [jobs_of_log(knobs, campaign.source.trace, accuracy)]
         ]

@@ -98,8 +98,6 @@ class Study:
     slots: tuple[float, ...] = (60.0, 600.0)
     """The first one is the slot of the jobs of the model, so that no job starts within a slot."""
     waiting: int = 50
-    margin: float = 5.0
-    """Seconds of the grace time beyond a save."""
     machine: saturation.Study = field(default_factory=saturation.Study)
 
     def points(self, accuracy: str) -> list[Point]:
@@ -127,7 +125,7 @@ def measure(study: Study, jobs: Sequence[Callable[[], Jobs]], threads: int, prog
 
     def one(make: Callable[[], Jobs]) -> pl.DataFrame:
         made = make()
-        return simulated(made, study.points(made.accuracy), study.margin)
+        return simulated(made, study.points(made.accuracy))
 
     # Threads suffice: the compiled functions release the interpreter's lock.
     with ThreadPoolExecutor(threads) as pool:
@@ -140,17 +138,17 @@ def measure(study: Study, jobs: Sequence[Callable[[], Jobs]], threads: int, prog
     return pl.concat(found).sort(*KEYS, "repetition")
 
 
-def simulated(jobs: Jobs, points: Iterable[Point], margin: float) -> pl.DataFrame:
+def simulated(jobs: Jobs, points: Iterable[Point]) -> pl.DataFrame:
     """The rows of these jobs."""
     without = _schedule(jobs, 0.0)
     schedules = {0.0: without}
     rows = []
     for point in points:
         words = point.words()
-        grace = words.save + margin if point.variant == PLANNED else 0.0
+        grace = words.save if point.variant == PLANNED else 0.0
         if grace not in schedules:
             schedules[grace] = _schedule(jobs, grace)
-        rows.append(_row(jobs, point, words, grace, schedules[grace], without))
+        rows.append(_row(jobs, point, words, schedules[grace], without))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -162,13 +160,13 @@ def _schedule(jobs: Jobs, grace: float) -> tuple[Floats, Floats]:
 
 
 def _row(
-    jobs: Jobs, point: Point, words: Filler, grace: float, schedule: tuple[Floats, Floats], without: tuple[Floats, Floats]
+    jobs: Jobs, point: Point, words: Filler, schedule: tuple[Floats, Floats], without: tuple[Floats, Floats]
 ) -> tuple[object, ...]:
     start, hold = schedule
     end = _ends(jobs, start)
     begin, stop = _window(jobs, end)
     capacity = jobs.machine * (stop - begin)
-    found = fill(hold, start, end, jobs.processors, jobs.machine, words, point.variant, begin, stop, grace=grace, tabulate=False)
+    found = fill(hold, start, end, jobs.processors, jobs.machine, words, point.variant, begin, stop, tabulate=False)
     before, window = _ends(jobs, without[0]), _window(jobs, _ends(jobs, without[0]))
     idle = 1 - _load(jobs, without[0], before, *window)
     sums = {name: seconds / capacity for name, seconds in found.sums.items()}
