@@ -12,9 +12,6 @@
 #include "state.h"
 #include "text.h"
 
-/* How long a filler that has saved on request waits to be killed (virtual). */
-#define LONGEST_STAND (60 * SECOND)
-
 enum { FILLER_VERSION = 3 };
 
 /* Why a filler writes a record. */
@@ -213,10 +210,11 @@ static enum cause work(struct watch *watch)
 {
     const struct filler *filler = &self.filler;
     const int64_t cost = real_length(filler->save);
+    const int64_t needed = time_for(filler->work - self.saved.progress);
     const int64_t point = filler->interval ? clamp((wide)self.worked + real_length(filler->interval)) : NEVER;
 
     for (;;) {
-        int64_t to_end = time_for(filler->work - self.saved.progress) - self.worked;
+        int64_t to_end = needed - self.worked;
         int64_t to_save = point - self.worked;
         int64_t to_slot = filler->slot ? real_length(self.slot_end - instant(watch)) - cost : NEVER;
         int64_t passed;
@@ -225,29 +223,27 @@ static enum cause work(struct watch *watch)
             to_save = NEVER;
         if (to_end - cost <= to_slot)
             to_slot = NEVER;
-        enum cause cause = to_slot < least(to_end, to_save) ? SLOT_END : to_save < to_end ? INTERVAL : WORK_DONE;
         int64_t wait = least(to_end, least(to_save, to_slot));
 
         self.signal = pass_time(watch, wait, NO_SOCKET, &passed);
-        self.worked += passed;
+        self.worked = least(self.worked + passed, needed); /* not more if it wakes up late */
         if (self.signal)
             return ended(watch, instant(watch));
+        if (self.worked == needed)
+            return WORK_DONE;
         if (passed >= wait)
-            return cause;
+            return to_slot < to_save ? SLOT_END : INTERVAL;
         if (watch->is_asked)
             return REQUEST;
     }
 }
 
-/* Records the end of the work. The state says so first: a filler that is killed before it is removed does no work twice. */
+/* Records the end of the work. The state says so first, and stays: a filler that is started again does no work twice. */
 static int finish(struct watch *watch)
 {
     save_progress(self.saved.saves);
     note(watch, WORK_DONE, instant(watch), COMPLETED);
-    if (!self.is_recorded)
-        return EXIT_NO_RECORD;
-    remove_state(self.filler.state);
-    return 0;
+    return self.is_recorded ? 0 : EXIT_NO_RECORD;
 }
 
 int play_filler(struct watch *watch)
@@ -267,8 +263,6 @@ int play_filler(struct watch *watch)
         if (cause != SIGNALLED)
             cause = save(watch, cause);
     }
-    if (cause == REQUEST && !idle(watch, LONGEST_STAND, false))
-        cause = ended(watch, instant(watch));
     if (cause != SIGNALLED)
         return EXIT_REQUEUE;
     return self.is_recorded ? EXIT_SIGNAL + self.signal : EXIT_NO_RECORD;

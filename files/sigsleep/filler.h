@@ -31,7 +31,7 @@ struct log {
  */
 void describe_filler(const char *option, const struct filler *filler, struct log log);
 
-/* Plays the filler until its work is done, a slot's end, a while after a request to save, or a signal. Returns the exit code. */
+/* Plays the filler until its work is done, a slot ends, it has saved on request, or a signal ends it. Returns the exit code. */
 int play_filler(struct watch *watch);
 
 #endif

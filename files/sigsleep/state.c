@@ -103,8 +103,3 @@ long write_state(const char *path, int64_t id, int64_t work, const struct saved 
         kernel(SYS_unlinkat, AT_FDCWD, (long)path_of_new, 0, 0, 0);
     return error;
 }
-
-void remove_state(const char *path)
-{
-    kernel(SYS_unlinkat, AT_FDCWD, (long)path, 0, 0, 0);
-}

@@ -22,7 +22,4 @@ void read_state(const char *option, const char *path, int64_t id, int64_t work, 
  */
 long write_state(const char *path, int64_t id, int64_t work, const struct saved *saved);
 
-/* Removes the state at the end of the work. */
-void remove_state(const char *path);
-
 #endif

@@ -22,8 +22,6 @@ FORM = "[work=SECONDS|FILE] [save=S] [restore=S] [interval=S] [slot=S] [speed=C]
 LARGEST_COUNT = 10_000_000
 EXIT_REQUEUE = 99
 """Exit code of a filler that left its node and is to be started again: the end of a slot, or a request to save."""
-LONGEST_STAND = 60.0
-"""Virtual seconds for which a filler that has saved on request waits to be killed, before it leaves by itself."""
 
 
 @dataclass(frozen=True)

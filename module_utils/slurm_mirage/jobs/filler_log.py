@@ -32,7 +32,7 @@ class Cause(IntEnum):
     INTERVAL = 1
     """A periodic save."""
     REQUEST = 2
-    """A save that SIGUSR1 asked for. The filler does no work afterwards."""
+    """A save that SIGUSR1 asked for. The filler leaves its node."""
     SLOT = 3
     """The save at a slot's end. The filler leaves its node."""
     END = 4
@@ -50,7 +50,7 @@ class FillerRecord:
     start_ns, ready_ns: when this execution began and when its restore was over; ready_ns is 0 if it did not come to that.
     from_ns, to_ns: the stretch since the last save (or since it was ready) up to the begin of this save.
     saved_ns: the end of this save. From there on the next stretch begins.
-    worked_ns: time of work in the stretch, without saves that failed and stops. 0: there was nothing to save, and no save.
+    worked_ns: time of work in the stretch, without saves that failed and stops. 0: nothing to save, and no save.
     before_ns, after_ns: saved progress, in ns of work; equal if nothing was saved.
     work_ns: the filler's whole work; speed: its work per time, in billionths.
     saves: saves of this filler so far, of all its executions.
