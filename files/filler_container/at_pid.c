@@ -46,8 +46,8 @@ int main(int count, char **words)
 	long number = count > 2 ? strtol(words[1], &end, 10) : 0;
 	pid_t pid = (pid_t)number;
 	pid_t parent = getppid();
-	/* exit_signal is that of this program: SIGCHLD to the parent. */
-	struct clone_args how = {.flags = CLONE_PARENT, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+	/* Returns when PROGRAM runs (CLONE_VFORK). The signal at its end is that of this program: SIGCHLD to the parent. */
+	struct clone_args how = {.flags = CLONE_PARENT | CLONE_VFORK, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
 	long made;
 
 	if (number < 2 || number > 4194304 || *end) {
