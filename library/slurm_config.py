@@ -103,6 +103,16 @@ options:
     description: Whether jobs may grow while they run. C(SchedulerParameters) then has C(permit_job_expansion).
     type: bool
     default: false
+  filler:
+    description:
+      - Whether the cluster has filler jobs. It then has a partition V(filler) below all others, whose jobs are preempted by
+        requeueing, and the settings that this needs. Fails with a configuration whose jobs preempt each other in another way.
+    type: bool
+    default: false
+  filler_grace:
+    description: Seconds that a preempted filler job has to save itself. V(0) means none.
+    type: int
+    default: 0
   partitions:
     description: Partitions, each a mapping with C(name) and further options of the PartitionName line.
     type: list
@@ -200,6 +210,7 @@ from ansible.module_utils.slurm_mirage.instance.placement import Block, place, p
 from ansible.module_utils.slurm_mirage.rm.slurm import front_end, release_change
 from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow, on_event_clock
 from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
+from ansible.module_utils.slurm_mirage.rm.slurm.filler_settings import with_fillers
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
 from ansible.module_utils.slurm_mirage.rm.slurm.resizing_settings import permit_expansion
@@ -326,6 +337,8 @@ def main() -> None:
             "partitions": {"type": "list", "elements": "dict", "required": True},
             "speed": {"type": "float", "default": 1.0},
             "malleable": {"type": "bool", "default": False},
+            "filler": {"type": "bool", "default": False},
+            "filler_grace": {"type": "int", "default": 0},
             "event_clock": {"type": "bool", "default": False},
             "version": {"type": "str", "default": ""},
         },
@@ -340,6 +353,10 @@ def main() -> None:
             for some in node_classes(module.params["nodes"])
         ]
         check_partitions(module.params["partitions"], classes)
+        if module.params["filler"]:
+            module.params["settings"], module.params["partitions"] = with_fillers(
+                module.params["settings"], module.params["partitions"], module.params["filler_grace"], module.params["version"]
+            )
         front_ends = front_end.classes(module.params["front_ends"])
         module.params["wide_steps"] |= bool(front_ends)
         nodes, here = placed(module.params, front_ends or classes, before)

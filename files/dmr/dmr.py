@@ -20,7 +20,7 @@ COMPLETE = {"expanded": "expand", "shrunk": "shrink"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What the broker says.
+    """An answer of the broker of malleable jobs.
 
     action: `expand`: the job has `nodes` nodes now, `names` are all of them. `shrink` after a check: the job will have these nodes,
     end what runs on the others, then call `ready`; after `ready`: it has them. (After a check, Broker.nodes equal to `nodes` means

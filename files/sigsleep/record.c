@@ -43,8 +43,8 @@ void note_size(int64_t calendar, uint32_t nodes, uint32_t kind)
     record.sizes[malleable->n_sizes++] = (struct job_size){virtual_instant(calendar), nodes, kind};
 }
 
-/* CRC-32 of IEEE 802.3, as in zlib, computed bit by bit: it runs once, and a table would need a page. */
-static uint32_t crc32_of(const struct iovec *parts, size_t count)
+/* Computed bit by bit: it runs seldom, and a table would need a page. */
+uint32_t crc32_of(const struct iovec *parts, size_t count)
 {
     uint32_t crc = UINT32_MAX;
 
@@ -64,20 +64,14 @@ static uint32_t crc32_of(const struct iovec *parts, size_t count)
  * One write, so that concurrent records are not mixed. A short write is not repaired, because other processes may have appended
  * records since. Readers skip incomplete records.
  */
-bool append_record(int log, const char *option, const char *path)
+bool append_parts(int log, const struct iovec *parts, size_t count, uint32_t *crc32, const char *option, const char *path)
 {
-    const struct iovec parts[] = {
-        {&record, record.job.header_size},
-        {record.periods, record.job.n_suspensions * sizeof *record.periods},
-        {record.sizes, record.malleable.n_sizes * sizeof *record.sizes},
-    };
-    const size_t count = sizeof parts / sizeof *parts;
     long size = 0, written;
 
     for (size_t i = 0; i < count; i++)
         size += (long)parts[i].iov_len;
-    record.job.crc32 = 0;
-    record.job.crc32 = crc32_of(parts, count);
+    *crc32 = 0;
+    *crc32 = crc32_of(parts, count);
     do
         written = kernel(SYS_writev, log, (long)parts, (long)count, 0, 0);
     while (written == -EINTR);
@@ -85,4 +79,15 @@ bool append_record(int log, const char *option, const char *path)
         return true;
     complain("record not written: ", option, path, written < 0 ? error_text(written) : "cut short, is the disk full?");
     return false;
+}
+
+bool append_record(int log, const char *option, const char *path)
+{
+    const struct iovec parts[] = {
+        {&record, record.job.header_size},
+        {record.periods, record.job.n_suspensions * sizeof *record.periods},
+        {record.sizes, record.malleable.n_sizes * sizeof *record.sizes},
+    };
+
+    return append_parts(log, parts, sizeof parts / sizeof *parts, &record.job.crc32, option, path);
 }

@@ -3,7 +3,9 @@
 #define RECORD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #ifndef MAX_SUSPENSIONS
 #define MAX_SUSPENSIONS 4096
@@ -13,7 +15,7 @@
 #endif
 
 /* Flags of a job. */
-enum { COMPLETED = 1, INFERRED = 2, OVERFLOWED = 4, SIZES_OVERFLOWED = 8 };
+enum { COMPLETED = 1, INFERRED = 2, OVERFLOWED = 4, SIZES_OVERFLOWED = 8, SAVE_FAILED = 16 };
 
 /* Kinds of entries of the sizes: what happened at that instant. */
 enum { STARTED = 0, EXPANDED = 1, SHRUNK = 2, COST_BEGAN = 3, COST_ENDED = 4 };
@@ -59,7 +61,16 @@ void note_suspension(int64_t suspend, int64_t resume, uint32_t flag);
 /* Adds an entry of the sizes. The instant is that of a calendar. */
 void note_size(int64_t calendar, uint32_t nodes, uint32_t kind);
 
-/* Appends the record to the log, which `option` names. Prints why if it cannot. */
+/* CRC-32 of IEEE 802.3, as in zlib. */
+uint32_t crc32_of(const struct iovec *parts, size_t count);
+
+/*
+ * Appends a record in parts to the log, which `option` names, with its checksum in *crc32, which lies in the parts. Prints why if it
+ * cannot.
+ */
+bool append_parts(int log, const struct iovec *parts, size_t count, uint32_t *crc32, const char *option, const char *path);
+
+/* Appends the record of a job. */
 bool append_record(int log, const char *option, const char *path);
 
 #endif

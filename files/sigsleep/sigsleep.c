@@ -3,11 +3,14 @@
  *
  *   sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]
  *            [--malleable "WORDS" --nodes N --broker SOCKET]
+ *   sigsleep --id N --cores N --runtime S --log FILE [--clock FILE]
+ *            --state FILE [--save-cost S] [--restore-cost S] [--interval S] [--slot S] [--speed C]
  *   sigsleep --help | --version
  *
  * Time during which the process is stopped (Slurm's suspend: SIGTSTP, later SIGSTOP; resume: SIGCONT) is not execution.
  * SIGTERM, SIGINT and SIGHUP end the job early: its record is marked as not completed, and the exit code is 128 + signal.
- * Exit codes: 0 success, 1 record not written, 2 wrong use. README.md describes the layout of the record.
+ * With --state it is a filler: work that is saved, and goes on from its last save when it is started again.
+ * Exit codes: 0 success, 1 record not written, 2 wrong use, 99 a filler that is to be started again. README.md describes the layout of the record.
  *
  * Based on Algorithm 3.1 of the thesis from which this project originates, with these differences: there are no signal
  * handlers (signals stay blocked and are checked between two waits), sleeping uses CLOCK_MONOTONIC while the record uses
@@ -22,22 +25,36 @@
 
 #include "clock.h"
 #include "event.h"
+#include "filler.h"
 #include "kernel.h"
 #include "malleable.h"
 #include "record.h"
 #include "text.h"
 #include "waits.h"
 
-#define VERSION "1.2.0"
+#define VERSION "1.3.0"
 
-enum { ID, CORES, PRIORITY, SUBMIT, RUNTIME, LOG, N_NEEDED, CLOCK = N_NEEDED, MALLEABLE, BROKER, NODES, N_OPTIONS };
+enum {
+    ID, CORES, RUNTIME, LOG, PRIORITY, SUBMIT, CLOCK, MALLEABLE, BROKER, NODES,
+    STATE, SAVE_COST, RESTORE_COST, INTERVAL, SLOT, SPEED, N_OPTIONS
+};
 
-static const char *const option_names[N_OPTIONS] = {"--id",  "--cores", "--priority",  "--submit", "--runtime",
-                                                    "--log", "--clock", "--malleable", "--broker", "--nodes"};
+static const char *const option_names[N_OPTIONS] = {
+    "--id",     "--cores", "--runtime", "--log",       "--priority",     "--submit",   "--clock", "--malleable",
+    "--broker", "--nodes", "--state",   "--save-cost", "--restore-cost", "--interval", "--slot",  "--speed"};
+
+#define OPTION(n) (1U << (n))
+#define OF_ALL (OPTION(ID) | OPTION(CORES) | OPTION(RUNTIME) | OPTION(LOG))
+#define OF_JOBS (OPTION(PRIORITY) | OPTION(SUBMIT))
+#define OF_MALLEABLE_JOBS (OPTION(MALLEABLE) | OPTION(BROKER) | OPTION(NODES))
+#define OF_FILLERS \
+    (OPTION(STATE) | OPTION(SAVE_COST) | OPTION(RESTORE_COST) | OPTION(INTERVAL) | OPTION(SLOT) | OPTION(SPEED))
 
 static const char usage[] =
     "usage: sigsleep --id N --cores N --priority P --submit T --runtime S --log FILE [--clock FILE]\n"
     "                [--malleable \"WORDS\" --nodes N --broker SOCKET]\n"
+    "       sigsleep --id N --cores N --runtime S --log FILE [--clock FILE]\n"
+    "                --state FILE [--save-cost S] [--restore-cost S] [--interval S] [--slot S] [--speed C]\n"
     "Sleeps for S seconds of execution (time in stopped state does not count), then appends one record to FILE.\n"
     "  --id N        the job's number in its workload\n"
     "  --cores N     number of processors of the job, 1 or more\n"
@@ -51,6 +68,12 @@ static const char usage[] =
     "                [speedup=linear|amdahl:F|table:NODES=SPEEDUP,...] [cost=CONSTANT:PER_PROCESS] [async]\n"
     "  --nodes N     number of nodes for which its run time is given\n"
     "  --broker SOCKET  whom it asks for another size\n"
+    "  --state FILE  it is a filler: S is its work, and it goes on from its last save, which is in FILE. It saves on\n"
+    "                SIGUSR1, and leaves with exit code 99 when it is to be started again\n"
+    "  --save-cost S, --restore-cost S  what a save and a start cost, in seconds without work; default 0\n"
+    "  --interval S  seconds of work after which it saves; default 0, never\n"
+    "  --slot S      it saves and leaves at the next multiple of S\n"
+    "  --speed C     work per second, above 0, up to 1; default 1\n"
     "  --help, --version\n";
 
 /* ---- the program, without a C library ---- */
@@ -132,6 +155,23 @@ static uint32_t environment_number(char **environment, const char *name)
     return text && scan_whole(&text, UINT32_MAX, &value) && *text == '\0' ? (uint32_t)value : 0;
 }
 
+/* Checks that no option is missing, and none is of another kind of job. */
+static void check_which(const char *const values[])
+{
+    unsigned given = 0;
+
+    for (int option = 0; option < N_OPTIONS; option++)
+        given |= values[option] ? OPTION(option) : 0;
+    bool is_filler = given & OF_FILLERS;
+    unsigned needed = OF_ALL | (is_filler ? OPTION(STATE) : given & OF_MALLEABLE_JOBS ? OF_JOBS | OF_MALLEABLE_JOBS : OF_JOBS);
+    for (int option = 0; option < N_OPTIONS; option++) {
+        if (needed & ~given & OPTION(option))
+            wrong_use(option_names[option], "", "is missing, see sigsleep --help");
+        if (is_filler && (given & OPTION(option) & (OF_JOBS | OF_MALLEABLE_JOBS)))
+            wrong_use(option_names[option], "", "is not an option of a filler (--state)");
+    }
+}
+
 static void read_options(int argc, char **argv, const char *values[N_OPTIONS])
 {
     for (int i = 1; i < argc; i++) {
@@ -151,10 +191,7 @@ static void read_options(int argc, char **argv, const char *values[N_OPTIONS])
             wrong_use(option_names[option], "", "needs a value");
         values[option] = argv[i];
     }
-    bool is_malleable = values[MALLEABLE] || values[BROKER] || values[NODES];
-    for (int option = 0; option < N_OPTIONS; option++)
-        if ((option < N_NEEDED || (is_malleable && option != CLOCK)) && !values[option])
-            wrong_use(option_names[option], "", "is missing, see sigsleep --help");
+    check_which(values);
 }
 
 static void claim_slot(const char *path)
@@ -168,6 +205,18 @@ static void claim_slot(const char *path)
 static void describe_job(const char *const values[N_OPTIONS], char **environment)
 {
     struct job_data *job = &record.job;
+
+    job->id = whole_option(values, ID, 0, INT64_MAX);
+    job->cores = (uint32_t)whole_option(values, CORES, 1, UINT32_MAX);
+    job->runtime = seconds_option(values, RUNTIME);
+    job->slurm_job_id = environment_number(environment, "SLURM_JOB_ID");
+    job->restart = environment_number(environment, "SLURM_RESTART_COUNT");
+}
+
+/* Completes the record of a job that is no filler. */
+static void describe_record(const char *const values[N_OPTIONS], char **environment)
+{
+    struct job_data *job = &record.job;
     size_t length = length_of(values[PRIORITY]);
 
     if (length == 0 || length >= sizeof job->priority)
@@ -178,18 +227,33 @@ static void describe_job(const char *const values[N_OPTIONS], char **environment
         job->magic[i] = "SSLP"[i];
     job->version = 1;
     job->header_size = sizeof *job;
-    job->id = whole_option(values, ID, 0, INT64_MAX);
-    job->cores = (uint32_t)whole_option(values, CORES, 1, UINT32_MAX);
     job->submission = seconds_option(values, SUBMIT);
-    job->runtime = seconds_option(values, RUNTIME);
-    job->slurm_job_id = environment_number(environment, "SLURM_JOB_ID");
-    job->restart = environment_number(environment, "SLURM_RESTART_COUNT");
     if (!values[MALLEABLE])
         return;
     if (job->slurm_job_id == 0)
         wrong_use(option_names[MALLEABLE], "", "only inside a job of Slurm: SLURM_JOB_ID is missing");
     describe_malleable(&option_names[MALLEABLE], values[MALLEABLE], values[BROKER],
                        whole_option(values, NODES, 1, UINT32_MAX), environment_number(environment, "SLURM_JOB_NUM_NODES"));
+}
+
+static struct filler filler_of(const char *const values[N_OPTIONS], char **environment)
+{
+    struct filler filler = {
+        .state = values[STATE],
+        .node = environment_text(environment, "SLURMD_NODENAME"),
+        .work = record.job.runtime,
+        .save = values[SAVE_COST] ? seconds_option(values, SAVE_COST) : 0,
+        .restore = values[RESTORE_COST] ? seconds_option(values, RESTORE_COST) : 0,
+        .interval = values[INTERVAL] ? seconds_option(values, INTERVAL) : 0,
+        .slot = values[SLOT] ? seconds_option(values, SLOT) : 0,
+        .speed = values[SPEED] ? seconds_option(values, SPEED) : SECOND,
+    };
+
+    if (values[SLOT] && filler.slot == 0)
+        wrong_use(option_names[SLOT], values[SLOT], "must be more than 0 seconds");
+    if (filler.speed == 0 || filler.speed > SECOND)
+        wrong_use(option_names[SPEED], values[SPEED], "must be above 0, and up to 1");
+    return filler;
 }
 
 int main(int argc, char **argv, char **environment)
@@ -203,7 +267,13 @@ int main(int argc, char **argv, char **environment)
     int end;
 
     read_options(argc, argv, values);
+    take_requests(values[STATE]);
     describe_job(values, environment);
+    struct filler filler = {.state = NULL};
+    if (values[STATE])
+        filler = filler_of(values, environment);
+    else
+        describe_record(values, environment);
     if (values[CLOCK])
         read_clock_file(option_names[CLOCK], values[CLOCK]);
     if (on_event_clock)
@@ -215,6 +285,8 @@ int main(int argc, char **argv, char **environment)
     int log = open_file(values[LOG], O_WRONLY | O_APPEND | O_CREAT);
     if (log < 0)
         wrong_use(option_names[LOG], values[LOG], error_text(log));
+    if (values[STATE])
+        describe_filler(option_names[STATE], &filler, (struct log){log, option_names[LOG], values[LOG]});
     watch.signals = watch_signals();
     if (watch.signals < 0) {
         complain("", "cannot wait for signals", "", error_text(watch.signals));
@@ -224,6 +296,12 @@ int main(int argc, char **argv, char **environment)
     if (values[CLOCK] && on_event_clock)
         claim_slot(values[CLOCK]);
 
+    if (values[STATE]) {
+        end = play_filler(&watch);
+        if (on_event_clock)
+            event_release();
+        return end;
+    }
     if (values[MALLEABLE])
         end = play_malleable(&watch, wanted, &executed);
     else

@@ -61,9 +61,17 @@ void block_signals(void)
         watched |= SIGNAL(SIGINT);
     if (!is_ignored(SIGHUP))
         watched |= SIGNAL(SIGHUP);
-    change_mask(SIG_BLOCK, watched);
+    change_mask(SIG_BLOCK, watched | SIGNAL(SIGUSR1));
     /* With SIGXFSZ ignored, a file size limit (Slurm propagates the user's) makes write fail, which can be reported. */
     kernel(SYS_rt_sigaction, SIGXFSZ, (long)&ignore, 0, sizeof(signal_set), 0);
+}
+
+void take_requests(bool takes)
+{
+    if (takes)
+        watched |= SIGNAL(SIGUSR1);
+    else
+        change_mask(SIG_UNBLOCK, SIGNAL(SIGUSR1));
 }
 
 int watch_signals(void)
@@ -192,6 +200,7 @@ int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed)
         struct instant looked = now();
         signal_set pending = pending_signals();
         bool suspend = pending & SIGNAL(SIGTSTP);
+        bool is_asked = pending & SIGNAL(SIGUSR1);
 
         if (pending & SIGNAL(SIGCONT)) {
             take(SIGCONT);
@@ -202,6 +211,11 @@ int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed)
         }
         watch->last = looked;
         *passed = looked.progress - begin - stopped;
+
+        if (is_asked) {
+            take(SIGUSR1);
+            watch->is_asked = true;
+        }
 
         int end = ending_signal(pending);
         if (end || *passed >= wanted)
@@ -214,7 +228,7 @@ int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed)
             note_suspension(looked.calendar, watch->last.calendar, 0);
             stopped += watch->last.progress - looked.progress;
         }
-        if (is_readable)
+        if (is_readable || is_asked)
             return 0;
         waited = set_alarm(watch->last, wanted - *passed) ? wait_for(watch->signals, socket, &is_readable) : 0;
     }

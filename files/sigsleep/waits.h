@@ -4,6 +4,7 @@
 #ifndef WAITS_H
 #define WAITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "clock.h"
@@ -14,16 +15,21 @@ enum { NO_SOCKET = -1 };
 struct watch {
     struct instant last;
     int signals;
+    bool is_asked; /* whether a SIGUSR1 has come to a job that takes it */
 };
 
-/* Blocks the signals that end or suspend a job. */
+/* Blocks the signals that end or suspend a job, and SIGUSR1. */
 void block_signals(void);
+
+/* SIGUSR1 is a request to this job, or has its default action. To be called before watch_signals(). */
+void take_requests(bool takes);
 
 /* Opens the signalfd of the blocked signals. Returns it, or -errno. */
 int watch_signals(void);
 
 /*
- * Waits until `wanted` ns have passed without stops since the last look, or `socket` is readable, or a signal ends the job.
+ * Waits until `wanted` ns have passed without stops since the last look, or `socket` is readable, or SIGUSR1 comes to a job that
+ * takes it, or a signal ends the job.
  * Returns that signal, or 0. Sets *passed in ns. Both lengths are of an instant's progress.
  */
 int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed);

@@ -34,6 +34,9 @@ void runnable_by_scan(struct runnable *runnable, uid_t user);
 /* Calls found(thread, state, name) for each thread of the user's processes but this one; stops when it returns false. */
 void for_each_thread(uid_t user, bool (*found)(pid_t thread, char state, const char *name));
 
+/* Calls found(thread, state, name) for the kernel's threads that carry packets when its processors are busy (ksoftirqd). */
+void for_each_softirq_thread(bool (*found)(pid_t thread, char state, const char *name));
+
 /* The state of a thread (proc_pid_stat(5)), and its name in `name` of 16 bytes; 0 if there is none. */
 char thread_state(pid_t process, pid_t thread, char *name);
 

@@ -5,7 +5,8 @@
  * taken from its processor to wait becomes 0; each change of a state changes the count by one, so tracepoints may report a wake-up
  * twice. At sched_waking the thread is counted before it can run, so between a wake-up and its effect the count is never 0.
  * An uninterruptible sleep (a disk) counts as work. New threads appear at sched_wakeup_new, others when they are first taken from
- * their processor; those that exist at the start are read from /proc.
+ * their processor; those that exist at the start are read from /proc. The kernel's threads for network packets (ksoftirqd) count as
+ * the user's: on a busy host they carry packets between the user's processes, which wait meanwhile.
  */
 #define _GNU_SOURCE
 #include "runnable.h"
@@ -211,7 +212,9 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
     call(BPF_FUNC_get_current_pid_tgid);
     emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
     int by_coordinator = jump(BPF_JEQ, R0, getpid());
-    load(BPF_W, R1, R6, (int16_t)comm); /* an observer: its name begins with "mirage" */
+    load(BPF_W, R1, R6, (int16_t)comm);
+    int softirq = jump(BPF_JEQ, R1, 0x666f736b); /* its name begins with "ksof": whom it wakes may be a surprise, it is none */
+    /* an observer: its name begins with "mirage" */
     int other_name = jump(BPF_JNE, R1, 0x6172696d);
     load(BPF_H, R1, R6, (int16_t)(comm + 4));
     int observer = jump(BPF_JEQ, R1, 0x6567);
@@ -222,6 +225,7 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
     land(already);
     land(not_first);
     land(by_coordinator);
+    land(softirq);
     land(observer);
     land(unknown);
     if (is_new) {
@@ -239,22 +243,29 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
 /* States in sched_switch: 1 interruptible sleep, 2 uninterruptible, 4 stopped, 8 traced, 16 dead, 32 zombie, 64 parked, 128 idle. */
 enum { DOES_NOT_WORK = 0xfd, IS_STOPPED = 0x0c, IS_DEAD = 0x30 };
 
-/* sched_switch: the thread of this user that had the processor waits, or is only preempted. */
+/* sched_switch: the thread of this user, or the known one of another, that had the processor waits, or is only preempted. */
 static void write_switch(int counters_map, int comm, int pid, int state)
 {
     length = 0;
     copy(R6, R1);
-    call(BPF_FUNC_get_current_uid_gid);
-    emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0);
-    int other_user = jump(BPF_JNE, R0, (int32_t)counted_user);
-    call(BPF_FUNC_get_current_pid_tgid);
-    emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
-    int coordinator = jump(BPF_JEQ, R0, getpid());
     load(BPF_W, R1, R6, (int16_t)pid);
     store(BPF_W, FRAME, KEY, R1);
     load(BPF_DW, R8, R6, (int16_t)state);
     emit(BPF_ALU64 | BPF_AND | BPF_K, R8, 0, 0, DOES_NOT_WORK);
+    call(BPF_FUNC_get_current_uid_gid);
+    emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0);
+    int own_user = jump(BPF_JEQ, R0, (int32_t)counted_user);
+    name_thread();
+    call(BPF_FUNC_map_lookup_elem);
+    int unknown = jump(BPF_JEQ, R0, 0);
+    copy(R7, R0);
+    int known = always();
+    land(own_user);
+    call(BPF_FUNC_get_current_pid_tgid);
+    emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
+    int coordinator = jump(BPF_JEQ, R0, getpid());
     int no_room = find_or_add(counters_map);
+    land(known);
     int works = jump(BPF_JEQ, R8, 0);
     int not_stopped = jump(BPF_JSET, R8, IS_DEAD);
     int sleeps = jump(BPF_JSET, R8, DOES_NOT_WORK & ~IS_STOPPED);
@@ -300,7 +311,7 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     land(not_awaited);
     land(done);
     land(no_room);
-    land(other_user);
+    land(unknown);
     land(coordinator);
     leave();
 }
@@ -367,7 +378,8 @@ static bool any(void)
 
 static uint64_t surprises(void)
 {
-    return atomic_load(&counters->surprises);
+    /* A thread that the map has no room for is not seen to work: each wake-up of it may be a surprise. */
+    return atomic_load(&counters->surprises) + atomic_load(&counters->overflows);
 }
 
 static void wait_for_quiet(int64_t longest)
@@ -465,6 +477,7 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
             return "no BPF program at sched_wakeup";
     }
     for_each_thread(user, enter);
+    for_each_softirq_thread(enter);
     *runnable = (struct runnable){BY_BPF, any, surprises, wait_for_quiet, verify};
     return NULL;
 }

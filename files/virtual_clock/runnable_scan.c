@@ -76,6 +76,22 @@ void for_each_thread(uid_t user, bool (*found)(pid_t, char, const char *))
         closedir(processes);
 }
 
+void for_each_softirq_thread(bool (*found)(pid_t, char, const char *))
+{
+    char name[16];
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        pid_t process = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (process <= 0)
+            continue;
+        char state = thread_state(process, process, name);
+        if (state && strncmp(name, "ksoftirqd/", 10) == 0)
+            found(process, state, name);
+    }
+    if (processes)
+        closedir(processes);
+}
+
 static uid_t scanned_user;
 static bool is_working;
 static bool counts_stopped = true;

@@ -6,7 +6,7 @@ import time
 
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
-from mirage.experiment import clock_choice, malleability, preflight, site
+from mirage.experiment import clock_choice, fillers, malleability, preflight, site
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
@@ -20,6 +20,7 @@ def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     inventory = preflight.inventory(values)
     preflight.config(values)
     malleability.check(values)
+    fillers.check(values)
     if values["SPEED"] != AUTO:
         clock_choice.chosen(values, screen)
     full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"

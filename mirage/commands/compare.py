@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import clock_choice, configuration, lanes, launch_costs, malleability, preflight, run_length, runs
+from mirage.experiment import clock_choice, configuration, fillers, lanes, launch_costs, malleability, preflight, run_length, runs
 from mirage.experiment.at_once import CONSTANT, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
@@ -45,10 +45,24 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
 
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
-    if not knobs["CONFIGS"]:
+    knobs, arms = _of_fillers(knobs)
+    if not (knobs["CONFIGS"] or arms):
         return _again(knobs, screen)
     malleability.check(knobs)
-    return Campaign.of(knobs, clock_choice.chosen(knobs, screen)).run(screen)
+    for arm in (arms or {"": {}}).values():
+        for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split():
+            fillers.check(knobs | {"CONFIG": name} | arm)
+    return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
+
+
+def _of_fillers(knobs: dict[str, Value]) -> tuple[dict[str, Value], Arms | None]:
+    """The knobs of the campaign, and what is compared where FILLER has several values: these, with one configuration. Else None."""
+    values = fillers.values_of(knobs)
+    if len(values) == 1:
+        return knobs, None
+    if knobs["CONFIGS"]:
+        raise WrongUse("CONFIGS is compared already; it may be one of no, slots and planned", "filler", knobs["FILLER"])
+    return knobs | {"FILLER": values[0]}, {value: {"FILLER": value} for value in values}
 
 
 def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
@@ -85,7 +99,10 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
 
 
 Arms = Mapping[str, dict[str, Value]]
-"""What is compared: by label, the knobs that differ from those of the campaign. `make compare` compares values of CONFIG."""
+"""The configurations of a comparison: by label, the knobs whose values differ from the campaign's.
+
+`make compare` compares values of CONFIG.
+"""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import clock_choice, launch_costs, malleability, preflight, report, run_length, runs, site, sweep
+from mirage.experiment import clock_choice, fillers, launch_costs, malleability, preflight, report, run_length, runs, site, sweep
 from mirage.experiment.at_once import CONSTANT, home_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
@@ -50,6 +50,7 @@ def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)
     malleability.check(knobs)
+    fillers.check(knobs)
     played = knobs | {"SPEED": clock_choice.chosen(knobs, screen)}
     prepared = [Prepared.make(played, order.source.trace, shrink) for shrink in shrinks]
     name = runs.name_for(knobs, order.inputs(tuple(run.shrink for run in prepared)), datetime.now())

@@ -41,6 +41,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
         suspensions=schedule.suspensions,
         allocations=schedule.allocations,
         executions=schedule.executions,
+        fillers=schedule.fillers,
         w2_reading=str(values["W2"]),
         immediate_below=schedule.immediate_below if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),

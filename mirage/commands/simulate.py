@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 from mirage.commands.offline import Knobs, logged, output
+from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from mirage.metrics import metrics as definitions
@@ -24,6 +28,7 @@ from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs.filler import Filler
 
 # Labels of a log's header that are also correct for another schedule of its jobs.
 KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
@@ -53,6 +58,7 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
         raise WrongUse(f"{out} may be a name that ends in .swf or .swf.gz (SWF), or in .csv (Batsim's columns)", parameter="out")
     trace = _trace(values, screen)
     shape = _shape(values, trace, screen)
+    fillers.check(values)
     selection = selection_of(values)
     chosen = prepare(
         replace(trace, frame=estimates.replace(trace.frame, str(values["ESTIMATES"]), whole_of(values["SEED"]))),
@@ -63,25 +69,62 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
         sizes=str(values["SIZES"]),
         preset=str(values["PRESET"]),
     )
-    for words, counts in (("left out", chosen.excluded), ("prepared", chosen.notes)):
+    for done, counts in (("left out", chosen.excluded), ("prepared", chosen.notes)):
         for reason, count in counts.items():
-            screen.say(f"{words}: {count} jobs ({reason.replace('_', ' ')})")
-    frame = played(chosen, shape.processors, str(values["POLICY"]), by_limits=values["ESTIMATES"] == "keep")
-    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values)
+            screen.say(f"{done}: {count} jobs ({reason.replace('_', ' ')})")
+    by_limits, policy = values["ESTIMATES"] == "keep", str(values["POLICY"])
+    frame, executions = played(chosen, shape.processors, policy, by_limits=by_limits), None
+    if fillers.is_wanted(values):
+        without, words = frame, fillers.words_of(values)
+        frame, executions = filled(
+            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=str(values["FILLER"]),
+            grace=fillers.grace_of(values, words),
+        )  # fmt: skip
+    simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values, executions)
     of_selection = frame.filter(pl.col("preset").is_null())
     _show(_recorded(of_selection, trace, values), simulated, screen)
+    if executions is not None:
+        screen.say(_gain(simulated["metrics"], words))
+        screen.say(_delay(frame, without))
     if out is not None:
         _write(out, frame, trace, shape, values)
-    words = f"{of_selection.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
-    return Ending("ok", words + (f", {out}" if out else ""))
+    told = f"{of_selection.height} jobs under {NAMES[str(values['POLICY'])]}, simulated, without Slurm"
+    return Ending("ok", told + (f", {out}" if out else ""))
 
 
 def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -> pl.DataFrame:
-    """Simulate the policy on prepared jobs (SHRINK=100). Returns an SWF frame with waits and `preset`, in seconds of the trace.
+    """Simulate the policy on prepared jobs (SHRINK=100). Returns an SWF frame with waits, `preset`, and `saving`: how much of the
+    wait fillers took to save. Seconds of the trace.
 
     by_limits: the scheduler plans with the time limits that sbatch would get, otherwise with the requested times. Jobs are
     cancelled at the recorded times, as in an experiment.
     """
+    return _schedule(chosen, processors, policy, by_limits, 0.0)[0]
+
+
+def filled(
+    chosen: Workload, processors: int, policy: str, *, by_limits: bool, words: Filler, variant: str, grace: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The same with fillers on the idle processors, until the last job has ended, and their executions (`FILLERS_SCHEMA`).
+
+    variant: "slots" or "planned"; grace: seconds from the request to save to the end of a filler in variant planned
+    """
+    from mirage.simulation.fillers import fill
+
+    frame, hold = _schedule(chosen, processors, policy, by_limits, grace)
+    start = frame["submit"] + frame["wait"]
+    end = pl.select(pl.when(frame["run_time"] >= 0).then(start + frame["run_time"])).to_series()
+    width = frame["allocated_processors"].to_numpy()
+    begin, stop = float(frame["submit"].min() or 0), float(end.max() or 0)  # type: ignore[arg-type]
+    began, ended = (times.to_numpy().astype(np.float64) for times in (start, end))
+    found = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop, grace=grace)
+    return frame, found.table(words)
+
+
+def _schedule(
+    chosen: Workload, processors: int, policy: str, by_limits: bool, grace: float
+) -> tuple[pl.DataFrame, NDArray[np.float64]]:
+    """The frame of `played`, and the instants from which jobs hold their processors; they start up to `grace` later."""
     from mirage.simulation import simulation  # numba takes a moment to load
 
     jobs = chosen.jobs
@@ -89,18 +132,20 @@ def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -
     submit = jobs["submit"].to_numpy()
     cancel = jobs.select(pl.col("submit") + pl.col("cancel_after_virtual").fill_null(float("inf"))).to_series()
     runtime = jobs["runtime"].to_numpy()
-    start = simulation.schedule(
-        submit, jobs["processors"].to_numpy(), runtime, plan.to_numpy(), processors, policy, cancel=cancel.to_numpy()
+    start, hold = simulation.delayed(
+        submit, jobs["processors"].to_numpy(), runtime, plan.to_numpy(), processors, policy, grace, cancel=cancel.to_numpy()
     )
     began = pl.Series(start, nan_to_null=True)
-    waited, ran = pl.col("began").is_null(), pl.min_horizontal("runtime", pl.col("cancel") - pl.col("began"))
+    # A job that is cancelled while fillers save for it ends when it starts.
+    ran = pl.min_horizontal("runtime", pl.col("cancel") - pl.col("began")).clip(0)
+    waited = pl.col("began").is_null()
     times = jobs.select("submit", "runtime", cancel=cancel, began=began, plan=plan).select(
         "submit",
         wait=pl.coalesce("began", "cancel") - pl.col("submit"),
         run_time=pl.when(waited).then(-1.0).otherwise(ran),
         requested_time=pl.col("plan").cast(pl.Float64),
     )
-    return chosen.to_swf().with_columns(*times, preset=jobs["preset"].replace("", None))
+    return chosen.to_swf().with_columns(*times, preset=jobs["preset"].replace("", None), saving=pl.Series(start - hold)), hold
 
 
 def jobs_of(frame: pl.DataFrame) -> pl.DataFrame:
@@ -130,12 +175,15 @@ def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
     return Shape(tuple((item.count, item.cpus) for item in machine.classes), machine.nodes)
 
 
-def _metrics(jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs) -> dict[str, Any]:
+def _metrics(
+    jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs, executions: pl.DataFrame | None = None
+) -> dict[str, Any]:
     measured = definitions.compute(
         jobs,
         processors,
         nodes,
         number_of(values["TAU"]),
+        fillers=executions,
         w2_reading=str(values["W2"]),
         immediate_below=1.0 if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),
@@ -174,6 +222,24 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
     ]
     legend = "\nrecorded: what the log says, of the real machine and its scheduler; simulated: the same jobs under POLICY"
     table.print_all(screen, legend, rows, *([table.about_errors(kinds)] if kinds else []), *left_out)
+
+
+def _gain(measured: Mapping[str, float | None], words: Filler) -> str:
+    """What fillers gain, beside the bound of Polyakov and Dubenskaya for this share of idle processors."""
+    share = (words.restore + words.save) / words.slot
+    idle = 1 - (measured["utilisation"] or 0.0)
+    return (
+        f"fillers: gain {100 * (measured['filler_useful'] or 0.0):.2f} % of the machine; idle (1 - t) c = {100 * idle:.2f} % x "
+        f"{1 - share:g} x {words.speed:g} = {100 * idle * (1 - share) * words.speed:.2f} %"
+    )
+
+
+def _delay(frame: pl.DataFrame, without: pl.DataFrame) -> str:
+    """What fillers cost the jobs, which have the same rows in the schedule without fillers."""
+    ran = pl.col("preset").is_null() & (pl.col("run_time") >= 0)
+    jobs, waits = frame.filter(ran), [float(one.filter(ran)["wait"].mean() or 0.0) for one in (frame, without)]  # type: ignore[arg-type]
+    late = jobs.filter(pl.col("saving") > 0).height
+    return f"fillers: {late} of {jobs.height} jobs waited for saves; mean wait {waits[0] - waits[1]:+.2f} s against none"
 
 
 def _text(value: float | None, unit: str) -> str:

@@ -1,4 +1,7 @@
-"""What MALLEABLE and MALLEABLE_JOBS mean for a run: checks of the cluster, and the malleable jobs of its workload."""
+"""Malleable jobs of a run, from the knobs MALLEABLE and MALLEABLE_JOBS.
+
+`check` refuses clusters that cannot have them. The workload's jobs are chosen and described by `mirage.workloads.malleable_jobs`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from slurm_mirage.rm.slurm.node_options import word
 
 
 def is_wanted(knobs: dict[str, Value]) -> bool:
-    """Whether the cluster has a broker, and the run malleable jobs."""
+    """Whether MALLEABLE is above 0: the cluster then has a broker, and the run has malleable jobs."""
     return bool(knobs["MALLEABLE"])
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import configuration, malleability
+from mirage.experiment import configuration, fillers, malleability
 from mirage.experiment.prepare import Prepared
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import role_variables
 from slurm_mirage.base.errors import WrongUse
 
 
-def cluster_variables(knobs: dict[str, Value]) -> dict[str, Any]:
-    """Variables of the cluster. Raises WrongUse for SPEED=auto, which make cluster has no workload to choose for."""
+def cluster_variables(knobs: dict[str, Value], shrink: Decimal = Decimal(100)) -> dict[str, Any]:
+    """Variables of the cluster. Raises WrongUse for SPEED=auto, which make cluster has no workload to choose for.
+
+    shrink: of the run that follows, in per cent
+    """
     if knobs["SPEED"] == AUTO:
         may_be = "a number or event; auto is for make experiment and compare, which have a workload to choose it for"
         raise WrongUse(f"{knobs['SPEED']!r} is not possible here; it may be {may_be}", parameter="speed")
     variables = role_variables(knobs)
     if malleability.is_wanted(knobs):
         variables["slurm_mirage_malleable"] = True
+    variables |= fillers.cluster_variables(knobs, shrink)
     if (site := configuration.site_of(knobs)) is not None:
         variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
         variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"
@@ -32,7 +37,7 @@ def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) 
     run: name of the run on the head. results: folder that its records are written to.
     """
     return {
-        **cluster_variables({**prepared.knobs, "SPEED": speed}),
+        **cluster_variables({**prepared.knobs, "SPEED": speed}, prepared.shrink),
         "experiment_run": run,
         "experiment_results_dir": str(results),
         "experiment_shrink": float(prepared.shrink),
@@ -40,4 +45,5 @@ def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) 
         "experiment_sample_interval": prepared.sample_interval(),
         "experiment_warmup_cut": prepared.knobs["WARMUP_CUT"],
         "experiment_cooldown_cut": prepared.knobs["COOLDOWN_CUT"],
+        "experiment_filler": fillers.run_settings(prepared.knobs, prepared.shrink),
     }

@@ -143,6 +143,18 @@ def configs(text: str) -> str:
     return " ".join(words)
 
 
+FILLERS = ("no", "slots", "planned")
+"""Values of FILLER: without filler jobs, and the variants with them."""
+
+
+def filler(text: str) -> str:
+    """Parse values of FILLER, each at most once, separated by blanks or commas. The result separates them by single blanks."""
+    words = [word for word in re.split(r"[\s,]+", text) if word]
+    if not words or len(set(words)) < len(words) or not set(words) <= set(FILLERS):
+        raise InvalidValue
+    return " ".join(words)
+
+
 def cut(text: str) -> str:
     """Accept a part of a schedule: seconds, or per cent of its length."""
     if not re.fullmatch(r"\d+(\.\d+)?|\d{1,2}(\.\d+)?%", text, re.ASCII):

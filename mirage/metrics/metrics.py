@@ -41,6 +41,7 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.classes import by_class
+from mirage.metrics.fillers import FILLERS_SCHEMA
 from mirage.metrics.formulas import MeanByNodes, OfSchedule, Settings, Value, Values
 from mirage.metrics.jobs_frame import (
     ALLOCATIONS_SCHEMA,
@@ -62,6 +63,7 @@ from slurm_mirage.base.errors import WrongUse
 __all__ = [
     "ALLOCATIONS_SCHEMA",
     "EXECUTIONS_SCHEMA",
+    "FILLERS_SCHEMA",
     "JOBS_SCHEMA",
     "METRICS",
     "SUSPENSIONS_SCHEMA",
@@ -94,6 +96,7 @@ def compute(
     suspensions: pl.DataFrame | None = None,
     allocations: pl.DataFrame | None = None,
     executions: pl.DataFrame | None = None,
+    fillers: pl.DataFrame | None = None,
     w2_reading: str = "magnitude",
     immediate_below: float = 1.0,
     warmup_cut: Cut = 0.0,
@@ -108,6 +111,7 @@ def compute(
     suspensions: columns job, suspend, resume (suspensions.csv), all of them; None if not known
     allocations: columns of `ALLOCATIONS_SCHEMA` (allocations.csv): changes of size after the start; None: no job changed its size
     executions: columns of `EXECUTIONS_SCHEMA` (executions.csv): executions before the last one; None: no job had any
+    fillers: columns of `FILLERS_SCHEMA` (fillers.csv): executions of filler jobs, which are no jobs of the schedule; None: none
     w2_reading: "magnitude" (w / 10^floor(log10 t)) or "log" (w / ln t)
     immediate_below: seconds; a wait below it is no wait (immediate_start.py)
     warmup_cut, cooldown_cut: what is cut off the schedule before it is measured, in seconds or as text ("3600", "5%")
@@ -126,7 +130,7 @@ def compute(
     steady: dict[str, Any] = {"window": None, "jobs": 0, "metrics": None, "reason": _NOBODY}
     if window is not None:
         of_jobs, narrower = over_jobs(inside, {name: metric.formula for name, metric in METRICS.items()}, chosen)
-        schedule = MeasuredSchedule(population, window, chosen, suspensions)
+        schedule = MeasuredSchedule(population, window, chosen, suspensions, fillers)
         values |= of_jobs | _of_schedule(schedule, METRICS)
         busy_nodes = schedule.busy_nodes
         excluded = excluded | narrower

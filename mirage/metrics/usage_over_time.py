@@ -22,12 +22,14 @@ class MeasuredSchedule:
     """A schedule with at least one measured job, for formulas of the whole schedule.
 
     suspensions: columns job, suspend, resume, of all jobs; None if not known
+    fillers: columns of `fillers.FILLERS_SCHEMA`; None if there were no filler jobs
     """
 
     population: Population
     window: Window
     settings: Settings
     suspensions: pl.DataFrame | None
+    fillers: pl.DataFrame | None = None
 
     def within(self, part: Population) -> MeasuredSchedule:
         """The same schedule in another window with other jobs, by the same course."""

@@ -25,7 +25,7 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
-from mirage.records import disagreements, resizes
+from mirage.records import disagreements, fillers, resizes
 from mirage.records.run_clock import is_event
 from mirage.records.run_records import (
     NS,
@@ -161,12 +161,14 @@ class Collected:
     """What the broker answered and how long it took (`resizes.summary`)."""
     executions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXECUTIONS_SCHEMA))
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
+    fillers: fillers.Fillers | None = None
+    """What the filler jobs did, which are no jobs of the run; None without any."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     """Joins the records of a run in `run_dir`: run.json, plan.csv, journal.jsonl, the resource manager's completion log (Slurm's is
-    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl and the record of when
-    processors were free again (Slurm's is freed.csv).
+    jobcomp.log), sigsleep.log (or a sigsleep-HOST.log per host) and, if they exist, suspended.jsonl, the record of when
+    processors were free again (Slurm's is freed.csv), and fillers.bin.
 
     `workload` has a row per job: id, submit, runtime, requested (trace seconds), and optionally limit_extended, priority, preset,
     user, group, executable, queue. Raises WrongUse if the folder does not hold a started run of this workload.
@@ -203,7 +205,9 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     joined = joined.join(resizes.surpluses(joined, pauses, answers), on="id", how="left", maintain_order="left")
     changes = resizes.resizes(answers, costs, submitted, time)
     malleable = plan.filter(col("malleable") != "").height
+    filled = fillers.collect(run_dir, settings, log, ahead, time)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
+    foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
     evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
     return Collected(
         jobs=_jobs(joined, time),
@@ -230,7 +234,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         launches=journal.launch_cost,
         freed_reason=freed.reason,
         unsubmitted=plan.height - submitted.height,
-        foreign=foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign)),
+        foreign=foreign if filled is None else foreign.filter(~fillers.is_filler(col("name"))),
         halts=journal.halts,
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
@@ -239,6 +243,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         allocations=resizes.allocations(joined, answers, time),
         resizes=changes,
         broker=resizes.summary(answers, changes, malleable),
+        fillers=filled,
     )
 
 
@@ -399,17 +404,20 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 
 def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """The lost executions of the run's jobs in order of starts, columns of `EXECUTIONS_SCHEMA`. Of one that sigsleep recorded too,
-    start and end are sigsleep's, within the seconds that Slurm printed.
+    start and end are sigsleep's, within the seconds that Slurm printed. Slurm does not tell when an execution began that changed
+    its size: without sigsleep's record that is taken to be its first change, and of any other unknown start the end.
 
     runs: result of `slurm_executions`; records: of `read_sigsleep`
     """
     lost = runs.filter("is_lost").join(joined.select(*_JOB, "v_submit"), on=_JOB, maintain_order="left").with_row_index("number")
-    same = (col("r_end") >= col("s_start")) & (col("r_start") <= col("s_end") + NS)
+    begun, ended = pl.coalesce("s_start", col("s_resized").list.first(), "s_end"), col("s_end")
+    same = (col("r_end") >= begun) & (col("r_start") <= col("s_end") + NS)
     both = lost.join(records.select(*_JOB, "r_start", "r_end"), on=_JOB, maintain_order="left").filter(same)
     known = both.unique("number", keep="first").select("number", "r_start", "r_end")
-    start, end = (pl.coalesce(f"r_{name}", f"s_{name}").alias(f"r_{name}") for name in ("start", "end"))
+    start, end = (pl.coalesce(f"r_{name}", told).alias(f"r_{name}") for name, told in (("start", begun), ("end", ended)))
     found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
-    found = found.with_columns(v_start=_not_before_submission(in_second("r_start", "s_start")))
+    printed = pl.when(col("s_start").is_null()).then("r_start").otherwise(in_second("r_start", "s_start"))
+    found = found.with_columns(v_start=_not_before_submission(printed))
     found = found.with_columns(v_end=pl.max_horizontal("v_start", in_second("r_end", "s_end"))).sort("v_start", "id")
     return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
 

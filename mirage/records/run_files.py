@@ -9,7 +9,7 @@ import polars as pl
 import polars.selectors as cs
 from polars import col
 
-from mirage.records import allocations, executions, resizes
+from mirage.records import allocations, executions, fillers, resizes
 from mirage.records.collect import Collected
 from mirage.records.run_clock import EVENT
 from mirage.traces import swf
@@ -19,7 +19,8 @@ _STATUS = {"COMPLETED": 1, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "CANCELLED
 
 def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes]:
     """The files' content, by name; `processors` and `nodes` of the machine go into the header of schedule.swf. executions.csv is
-    there if a job had more than one execution, allocations.csv and resizes.csv if jobs could change their size."""
+    there if a job had more than one execution, allocations.csv and resizes.csv if jobs could change their size, fillers.csv if
+    there were filler jobs."""
     files: dict[str, bytes] = {
         "jobs.csv": _csv(collected.jobs),
         "suspensions.csv": _csv(collected.suspensions),
@@ -29,6 +30,8 @@ def render(collected: Collected, processors: int, nodes: int) -> dict[str, bytes
         files[executions.NAME] = _csv(collected.executions)
     if collected.malleable:
         files |= {allocations.NAME: _csv(collected.allocations), resizes.NAME: _csv(collected.resizes)}
+    if collected.fillers is not None:
+        files[fillers.NAME] = _csv(collected.fillers.executions)
     return files
 
 

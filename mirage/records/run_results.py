@@ -17,7 +17,7 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import allocations, collect, metric_errors, run_files, run_samples, validity
+from mirage.records import allocations, collect, filler_figures, metric_errors, run_files, run_samples, validity
 from mirage.records.layout import read_layout
 from mirage.records.thresholds import Thresholds, read_configuration
 from mirage.records.verdict import INCONCLUSIVE, INVALID
@@ -63,7 +63,9 @@ def results(
         "executions": run_files.rounded(run.executions),
         "allocations": _allocations(run, folder / allocations.NAME, jobs),
     }
-    settings: dict[str, Any] = {"immediate_below": OF_RUNS, "warmup_cut": cuts[0], "cooldown_cut": cuts[1], **changes}
+    filled = None if run.fillers is None else run_files.rounded(run.fillers.executions)
+    whole: dict[str, Any] = {"immediate_below": OF_RUNS, "fillers": filled, **changes}
+    settings: dict[str, Any] = {"warmup_cut": cuts[0], "cooldown_cut": cuts[1], **whole}
     uncut = ""
     try:
         found = metrics.compute(jobs, processors, nodes, tau, **settings)
@@ -71,7 +73,7 @@ def results(
         if not error.parameter.endswith("_cut"):
             raise
         uncut, cuts = f"{error.message}; the whole schedule is measured", ("0", "0")
-        found = metrics.compute(jobs, processors, nodes, tau, immediate_below=OF_RUNS, **changes)
+        found = metrics.compute(jobs, processors, nodes, tau, **whole)
     if run.malleable:
         found["resizes"] = run.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
@@ -94,10 +96,13 @@ def results(
     found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
     if uncut:
         _not_cut(found["validity"], uncut)
+    population = Population.of(jobs, processors, nodes, *cuts, **changes)
+    if run.fillers is not None:
+        found["fillers"] = filler_figures.summary(run.fillers, found, population, changes["suspensions"], run.time)
     found |= metric_errors.errors(
         run,
         jobs,
-        Population.of(jobs, processors, nodes, *cuts, **changes),
+        population,
         found,
         backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
         own_latency=batch_delay(configuration) * run.time.second,

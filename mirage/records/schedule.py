@@ -17,7 +17,7 @@ from mirage.metrics.jobs_frame import (
     frame_from_swf,
     suspensions_from_sigsleep,
 )
-from mirage.records import allocations, executions
+from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
@@ -45,6 +45,7 @@ class Schedule:
     suspensions: job, suspend, resume; None if not known
     allocations: columns of `jobs_frame.ALLOCATIONS_SCHEMA`, changes of size after the start; None if no job changed its size
     executions: columns of `jobs_frame.EXECUTIONS_SCHEMA`, executions before the last one; None if no job had any
+    fillers: columns of `fillers.FILLERS_SCHEMA`, executions of filler jobs; None if there were none
     processors, nodes: of the machine; None if not known
     machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
     format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
@@ -65,12 +66,13 @@ class Schedule:
     immediate_below: float = OF_LOGS
     allocations: pl.DataFrame | None = None
     executions: pl.DataFrame | None = None
+    fillers: pl.DataFrame | None = None
     unread: Unread = field(default_factory=Unread)
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv and
-    executions.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine
+    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv, executions.csv
+    and fillers.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine
     is in a run's experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
@@ -99,9 +101,11 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
         beside = path.with_name(executions.NAME)
         again = executions.read_executions(beside, every, "trace") if beside.exists() else None
+        beside = path.with_name(fillers.NAME)
+        filled = fillers.read_fillers(beside, "trace") if beside.exists() else None
         jobs, left_out = _chosen(every, wanted)
         machine = (run.processors, run.nodes, run.source)
-        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized, again)
+        return Schedule(jobs, suspensions, *machine, "run", {}, left_out, run.immediate_below, resized, again, filled)
     trace = read_trace(path)
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)

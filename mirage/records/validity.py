@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from mirage.records import allocated, clock_speed, event_clock, incidents
+from mirage.records import allocated, clock_speed, event_clock, filler_figures, incidents
 from mirage.records.advice import counted, with_one_speed
 from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
@@ -63,6 +63,7 @@ def judge(
         *broken,
         *incidents.foreign(collected),
         *allocated.too_many(collected, layout),
+        *filler_figures.judged(collected.fillers),
         *incidents.troubled(result, figures, thresholds, collected.jobs.height),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),

@@ -50,6 +50,32 @@ def schedule(
 
     Raises WrongUse for another policy, and for a job that cannot be scheduled.
     """
+    return delayed(submit, processors, runtime, estimate, machine, policy, 0.0, cancel=cancel, compress=compress, depth=depth)[0]
+
+
+def delayed(
+    submit: NDArray[np.generic],
+    processors: NDArray[np.generic],
+    runtime: NDArray[np.generic],
+    estimate: NDArray[np.generic],
+    machine: int,
+    policy: str,
+    grace: float,
+    *,
+    cancel: NDArray[np.generic] | None = None,
+    compress: bool = True,
+    depth: int | None = None,
+) -> tuple[Times, Times]:
+    """The start of each job, as `schedule`, and the instant from which it holds its processors, if idle processors are filled.
+
+    Each processor that is idle is taken by a filler from the end of the job before it on. A job that takes processors of fillers
+    holds its processors at once, but starts only when `grace` has passed since the fillers were asked to save. They are asked as
+    long before its start as that, if the start was in the plan by then: that of a reservation; under "fcfs" none is. The scheduler
+    does not know of delays before they happen. Then "conservative" makes all reservations anew, in the order of the queue.
+
+    Parameters as in `schedule`. A job that is cancelled while it is delayed ends when it starts. Raises WrongUse as `schedule`, and
+    ValueError for delays of reservations that may not move (compress).
+    """
     if policy not in POLICIES:
         raise WrongUse(f"{policy!r} may be {', '.join(POLICIES[:-1])} or {POLICIES[-1]}", parameter="policy")
     due, run, expected = (np.ascontiguousarray(times, np.float64) for times in (submit, runtime, estimate))
@@ -59,10 +85,15 @@ def schedule(
     _check(due, width, run, expected, leave, machine)
     expected = np.maximum(run, expected)
     leavers = np.argsort(leave, kind="stable")[: np.count_nonzero(leave < np.inf)]
+    if grace and not compress:
+        raise ValueError("delays move reservations")
+    found: tuple[Times, Times]
     if policy == "conservative":
         deepest = due.size if depth is None else depth
-        return _conservative(due, width, run, expected, leave, leavers, machine, compress, max(1, deepest))
-    return _in_turn(due, width, run, expected, leave, leavers, machine, policy == "easy")
+        found = _conservative(due, width, run, expected, leave, leavers, machine, compress, max(1, deepest), grace)
+    else:
+        found = _in_turn(due, width, run, expected, leave, leavers, machine, policy == "easy", grace)
+    return found
 
 
 def _check(submit: Times, width: Numbers, runtime: Times, estimate: Times, leave: Times, machine: int) -> None:
@@ -149,6 +180,16 @@ def _earliest(times: Times, free: Numbers, steps: int, now: float, width: int, l
 
 
 @njit(cache=True, nogil=True)
+def _asked(before: float, planned: float, since: float, grace: float, now: float) -> float:
+    """When fillers were first asked to save for a job, which up to `now` was planned at `planned`, since the instant `since`.
+
+    before: the same by the plans before that; infinity: not yet
+    """
+    instant = max(since, planned - grace)
+    return min(before, instant) if instant <= now else before
+
+
+@njit(cache=True, nogil=True)
 def _in_turn(
     submit: Times,
     width: Numbers,
@@ -158,15 +199,18 @@ def _in_turn(
     leavers: Numbers,
     machine: int,
     backfill: bool,
-) -> Times:
-    """The starts under first come, first served, or, with `backfill`, EASY. Parameters as in `schedule`.
+    grace: float,
+) -> tuple[Times, Times]:
+    """What `delayed` returns, under first come, first served, or, with `backfill`, EASY. Parameters as there.
 
     leave: instants of cancellation; leavers: jobs that are cancelled, in order of these instants
     """
     jobs = submit.size
-    start = np.full(jobs, np.nan)
+    start, hold = np.full(jobs, np.nan), np.full(jobs, np.nan)
+    planned, since, asked = np.full(jobs, np.inf), np.full(jobs, np.inf), np.full(jobs, np.inf)
     ends = [(np.inf, -1)]
-    free = machine
+    # Processors that have become free at this instant, so that no filler has them yet.
+    free = fresh = machine
     times, expected, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1
     times[0], expected[0] = -np.inf, machine
     # The queue is a doubly linked ring; `sentinel` is the element before its first and after its last job.
@@ -180,9 +224,12 @@ def _in_turn(
         if left < leavers.size:
             now = min(now, leave[leavers[left]])
         steps = _drop_passed(times, steps, now)
+        if submitted > 0:
+            fresh = 0
         while ends[0][0] <= now:
             job = heapq.heappop(ends)[1]
             free += width[job]
+            fresh += width[job]
             if backfill and start[job] + estimate[job] > now:
                 steps = _give(times, expected, steps, now, start[job] + estimate[job], width[job])
         while submitted < jobs and submit[submitted] <= now:
@@ -200,14 +247,18 @@ def _in_turn(
         job = behind[sentinel]
         while job != sentinel and free > 0:
             if width[job] <= free and (now + estimate[job] <= in_time or width[job] <= spare):
-                start[job] = now
+                start[job] = hold[job] = now
+                if grace > 0 and width[job] > fresh:
+                    begun = min(_asked(asked[job], planned[job], since[job], grace, now), now)
+                    start[job] = max(now, begun + grace)
+                fresh -= min(fresh, width[job])
                 free -= width[job]
                 if now + estimate[job] > in_time:
                     spare -= width[job]
-                heapq.heappush(ends, (min(now + runtime[job], leave[job]), job))
+                heapq.heappush(ends, (max(start[job], min(start[job] + runtime[job], leave[job])), job))
                 behind[before[job]], before[behind[job]] = behind[job], before[job]
                 if backfill:
-                    steps = _give(times, expected, steps, now, now + estimate[job], -width[job])
+                    steps = _give(times, expected, steps, now, start[job] + estimate[job], -width[job])
             elif not backfill:
                 break
             elif not waits:
@@ -219,8 +270,11 @@ def _in_turn(
                 while expected[i] < width[job]:
                     i -= 1
                 in_time, spare = times[i], expected[i] - width[job]
+                if in_time != planned[job]:
+                    asked[job] = _asked(asked[job], planned[job], since[job], grace, now)
+                    planned[job], since[job] = in_time, now
             job = behind[job]
-    return start
+    return start, hold
 
 
 @njit(cache=True, nogil=True)
@@ -234,13 +288,17 @@ def _conservative(
     machine: int,
     compress: bool,
     depth: int,
-) -> Times:
-    """The starts under conservative backfilling: every job has a reservation, which can only move to an earlier time.
+    grace: float,
+) -> tuple[Times, Times]:
+    """What `delayed` returns, under conservative backfilling: every job has a reservation, which moves back only for a delay.
 
-    Parameters as in `schedule`; leave: instants of cancellation; leavers: jobs that are cancelled, in order of these instants.
+    Parameters as there; leave: instants of cancellation; leavers: jobs that are cancelled, in order of these instants.
     """
     jobs = submit.size
-    start, planned = np.full(jobs, np.nan), np.full(jobs, np.nan)
+    start, hold, planned = np.full(jobs, np.nan), np.full(jobs, np.nan), np.full(jobs, np.nan)
+    since, asked = np.full(jobs, np.inf), np.full(jobs, np.inf)
+    # Processors that have become free at this instant, so that no filler has them yet.
+    fresh, before = machine, -np.inf
     ends = [(np.inf, -1)]
     times, free, steps = np.empty(2 * jobs + 3), np.empty(2 * jobs + 3, np.int64), 1
     times[0], free[0] = -np.inf, machine
@@ -254,13 +312,16 @@ def _conservative(
             event = min(event, max(now, submit[submitted]))
         if left < leavers.size:
             event = min(event, leave[leavers[left]])
-        now = event
+        if -np.inf < before < event:
+            fresh = 0
+        now = before = event
         steps = _drop_passed(times, steps, now)
         gave = False
         while ends[0][0] <= now:
             job = heapq.heappop(ends)[1]
-            if planned[job] + estimate[job] > now:
-                steps = _give(times, free, steps, now, planned[job] + estimate[job], width[job])
+            fresh += width[job]
+            if start[job] + estimate[job] > now:
+                steps = _give(times, free, steps, now, start[job] + estimate[job], width[job])
                 gave = True
         while left < leavers.size and leave[leavers[left]] <= now:
             job = leavers[left]
@@ -280,25 +341,45 @@ def _conservative(
                 if earlier < planned[job]:
                     steps = _give(times, free, steps, planned[job], planned[job] + estimate[job], width[job])
                     steps = _give(times, free, steps, earlier, earlier + estimate[job], -width[job])
-                    planned[job] = earlier
+                    asked[job] = _asked(asked[job], planned[job], since[job], grace, now)
+                    planned[job], since[job] = earlier, now
         queued = kept
         while submitted < jobs and submit[submitted] <= now and queued < depth:
             job = submitted
             submitted += 1
             if leave[job] > now:
-                planned[job] = _earliest(times, free, steps, now, width[job], estimate[job], np.inf)
+                planned[job], since[job] = _earliest(times, free, steps, now, width[job], estimate[job], np.inf), now
                 steps = _give(times, free, steps, planned[job], planned[job] + estimate[job], -width[job])
                 queue[queued] = job
                 queued += 1
-        soonest, kept = np.inf, 0
+        soonest, kept, late = np.inf, 0, False
         for i in range(queued):
             job = queue[i]
             if planned[job] <= now:
-                start[job] = now
-                heapq.heappush(ends, (min(now + runtime[job], leave[job]), job))
+                start[job] = hold[job] = now
+                if grace > 0 and width[job] > fresh:
+                    start[job] = max(now, _asked(asked[job], planned[job], since[job], grace, now) + grace)
+                fresh -= min(fresh, width[job])
+                if start[job] > now:
+                    late = True
+                    steps = _give(times, free, steps, planned[job] + estimate[job], start[job] + estimate[job], -width[job])
+                heapq.heappush(ends, (max(start[job], min(start[job] + runtime[job], leave[job])), job))
             else:
                 soonest = min(soonest, planned[job])
                 queue[kept] = job
                 kept += 1
         queued = kept
-    return start
+        if late:
+            for i in range(queued):
+                job = queue[i]
+                steps = _give(times, free, steps, planned[job], planned[job] + estimate[job], width[job])
+            soonest = np.inf
+            for i in range(queued):
+                job = queue[i]
+                found = _earliest(times, free, steps, now, width[job], estimate[job], np.inf)
+                steps = _give(times, free, steps, found, found + estimate[job], -width[job])
+                if found != planned[job]:
+                    asked[job] = _asked(asked[job], planned[job], since[job], grace, now)
+                    planned[job], since[job] = found, now
+                soonest = min(soonest, found)
+    return start, hold

@@ -12,6 +12,7 @@ import polars as pl
 
 from mirage.records.collect import Collected, collect
 from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.jobs.filler_log import Cause, FillerRecord, pack_filler
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import Record, Suspension
 from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, to_csv
@@ -50,6 +51,8 @@ class RunFolder:
         self.freed: dict[int, tuple[float, float]] = {}
         self.sigsleep = b""
         self.broker: list[dict[str, Any]] = []
+        self.filler: dict[str, Any] = {}
+        self.fillers = b""
         self.workload: list[dict[str, Any]] = []
 
     def _event(self, event: str, after: float, **values: Any) -> dict[str, Any]:
@@ -206,10 +209,31 @@ class RunFolder:
             paid = done + cost if kind == "expand" else done
             self.broker.append({"job": 100 + number, "resumed": VIRTUAL_ZERO + paid, "cost": cost})
 
+    def filler_run(
+        self, number: int, start: float, end: float, state: str = "PENDING", node: str = "n1", cpus: int = 4, code: int = 0
+    ) -> None:
+        """A line of the completion log about an execution of a filler, which Slurm numbers 500 + number. code: of its exit"""
+        times = {"submit": self.printed(0.0), "eligible": self.printed(0.0), "start": self.printed(start), "end": self.printed(end)}
+        ids = {"slurm_id": 500 + number, "name": f"mirage-filler-{number}"}
+        line = JOBCOMP.format(state=state, limit=1, nodes=node, count=1, cpus=cpus, **ids, **times)
+        self.jobcomp += line.replace(" ExitCode=0:0", f" ExitCode={code}:0")
+
+    def filler_record(self, number: int, cause: Cause, *, start: float, ready: float, **values: Any) -> None:
+        """A record of a filler. values: fields of FillerRecord; those of instants, and of lengths, in seconds without `_ns`."""
+        at = {"start": start, "ready": ready, "from": ready, "to": ready, "saved": ready}
+        at |= {name: values.pop(name) for name in ("from", "to", "saved") if name in values}
+        lengths = {"worked": 0.0, "before": 0.0, "after": 0.0, "work": 36000.0}
+        lengths |= {name: values.pop(name) for name in lengths if name in values}
+        fields = {f"{name}_ns": ns(instant) for name, instant in at.items()}
+        fields |= {f"{name}_ns": round(length * 1e9) for name, length in lengths.items()}
+        more = {"node": "n1", "start": 1, "slurm_job_id": 500 + number, **fields, **values}
+        self.fillers += pack_filler(FillerRecord(id=number, cause=cause, **more))
+
     def write(self) -> Path:
         """Write the folder's files."""
         write_plan(self.folder / "plan.csv", self.plan)
-        settings = {"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink, "clock_kind": self.clock_kind}
+        settings: dict[str, Any] = {"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink, "clock_kind": self.clock_kind}
+        settings |= {"filler": self.filler} if self.filler else {}
         (self.folder / "run.json").write_text(json.dumps(settings))
         lines = "".join(json.dumps(event) + "\n" for event in self.events)
         if self.result:
@@ -221,6 +245,8 @@ class RunFolder:
         if instants:
             (self.folder / FREED_FILE).write_text(to_csv(instants))
         (self.folder / "sigsleep.log").write_bytes(self.sigsleep)
+        if self.fillers:
+            (self.folder / "fillers.bin").write_bytes(self.fillers)
         if self.broker:
             (self.folder / "resizes.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in self.broker))
         self.frame().write_csv(self.folder / "workload.csv")

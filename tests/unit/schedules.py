@@ -259,6 +259,9 @@ def slowly(
         # No schedule here says for how long its jobs wanted to run.
         "useful_utilisation": (used - wasted) / (processors * span) if span else None,
         "resizes_mean": mean(job.resizes for job in inside),
+        # No schedule here has fillers.
+        **dict.fromkeys(("filler_load", "filler_useful", "filler_lost", "filler_overhead", "filler_preemptions"), 0),
+        "total_load": used / (processors * span) if span else None,
         "loss_of_capacity": lost / (processors * span) if span else None,
         "makespan": span,
         "W": mean(waits),

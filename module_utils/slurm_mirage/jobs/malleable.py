@@ -16,16 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import WrongUse
+from .decimals import DECIMAL, DECIMALS, LARGEST_NUMBER, decimal_text, seconds
 
 OPTIONS = "[check=S] [inhibitor=S] [speedup=linear|amdahl:F|table:FILE] [cost=CONSTANT:PER_PROCESS] [async]"
 FORM = f"MIN:MAX:FACTOR:PREFERRED {OPTIONS}"
 LARGEST_SIZE = 1_000_000
-LARGEST_NUMBER = 1_000_000_000.0
-"""Of seconds and speed-ups."""
 
-_DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?\Z")
 _ROWS = re.compile(r"[0-9]+=[0-9.]+(,[0-9]+=[0-9.]+)*\Z")
-_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Speedup:
         if text == "linear":
             return cls()
         if model == "amdahl":
-            if not _DECIMAL.match(rest) or (parallel := round(float(rest), _DECIMALS)) > 1:
+            if not DECIMAL.match(rest) or (parallel := round(float(rest), DECIMALS)) > 1:
                 raise WrongUse(f"speedup={text}: the parallel fraction is a number from 0 to 1, as in amdahl:0.95")
             return cls(parallel)
         if model == "table" and rest:
@@ -61,8 +58,8 @@ class Speedup:
     def text(self) -> str:
         """The text that `parse` reads. Rows are in the text, so that it needs no file."""
         if self.rows:
-            return "table:" + ",".join(f"{nodes}={_decimal(value)}" for nodes, value in self.rows)
-        return "linear" if self.parallel == 1 else f"amdahl:{_decimal(self.parallel)}"
+            return "table:" + ",".join(f"{nodes}={decimal_text(value)}" for nodes, value in self.rows)
+        return "linear" if self.parallel == 1 else f"amdahl:{decimal_text(self.parallel)}"
 
     def of(self, nodes: int) -> float:
         """The speed-up on so many nodes."""
@@ -112,7 +109,7 @@ class Malleable:
         if preferred is not None and not minimum <= preferred <= maximum:
             raise WrongUse(f"malleable job {words[0]}: the preferred size {preferred} is not within {minimum} to {maximum}")
         options = _options(words[1:])
-        check = _seconds(options.get("check", "15"), "check")
+        check = seconds(options.get("check", "15"), "check")
         if check == 0:
             raise WrongUse("check=0: more than 0 seconds")
         constant, colon, per_process = options.get("cost", "0:0").partition(":")
@@ -124,10 +121,10 @@ class Malleable:
             factor,
             preferred,
             check,
-            _seconds(options.get("inhibitor", "0"), "inhibitor"),
+            seconds(options.get("inhibitor", "0"), "inhibitor"),
             Speedup.parse(options.get("speedup", "linear")),
-            _seconds(constant, "cost"),
-            _seconds(per_process, "cost"),
+            seconds(constant, "cost"),
+            seconds(per_process, "cost"),
             "async" in options,
         )
 
@@ -135,13 +132,13 @@ class Malleable:
         """The words. They need no file, and leave out what has its default."""
         words = [f"{self.minimum}:{self.maximum}:{self.factor}:{self.preferred or '-'}"]
         if self.check != 15:
-            words.append(f"check={_decimal(self.check)}")
+            words.append(f"check={decimal_text(self.check)}")
         if self.inhibitor:
-            words.append(f"inhibitor={_decimal(self.inhibitor)}")
+            words.append(f"inhibitor={decimal_text(self.inhibitor)}")
         if self.speedup != Speedup():
             words.append(f"speedup={self.speedup.text()}")
         if self.cost_constant or self.cost_per_process:
-            words.append(f"cost={_decimal(self.cost_constant)}:{_decimal(self.cost_per_process)}")
+            words.append(f"cost={decimal_text(self.cost_constant)}:{decimal_text(self.cost_per_process)}")
         return " ".join([*words, *(["async"] if self.asynchronous else [])])
 
     def sizes(self, start: int) -> list[int]:
@@ -194,17 +191,6 @@ def _whole(text: str, name: str, least: int, other: str = "") -> int:
     return int(text)
 
 
-def _seconds(text: str, name: str) -> float:
-    if not _DECIMAL.match(text) or float(text) > LARGEST_NUMBER:
-        raise WrongUse(f"{name}={text}: seconds, 0 or more, as 15 or 0.5")
-    return round(float(text), _DECIMALS)
-
-
-def _decimal(value: float) -> str:
-    """Without exponent, which sigsleep does not read."""
-    return f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")
-
-
 def _rows_of_file(path: Path) -> tuple[tuple[int, float], ...]:
     try:
         lines = path.read_text().splitlines()
@@ -217,9 +203,9 @@ def _rows_of_file(path: Path) -> tuple[tuple[int, float], ...]:
 def _rows(cells: Sequence[Sequence[str]], name: str) -> tuple[tuple[int, float], ...]:
     rows: list[tuple[int, float]] = []
     for number, pair in enumerate(cells, start=1):
-        if len(pair) != 2 or not re.fullmatch("[0-9]{1,7}", pair[0]) or not _DECIMAL.match(pair[1]):
+        if len(pair) != 2 or not re.fullmatch("[0-9]{1,7}", pair[0]) or not DECIMAL.match(pair[1]):
             raise WrongUse(f"{name}: row {number} may be NODES SPEEDUP")
-        nodes, value = int(pair[0]), round(float(pair[1]), _DECIMALS)
+        nodes, value = int(pair[0]), round(float(pair[1]), DECIMALS)
         if not 1 <= nodes <= LARGEST_SIZE or not 0 < value <= LARGEST_NUMBER:
             raise WrongUse(f"{name}: row {number}: 1 to {LARGEST_SIZE} nodes, and a speed-up above 0")
         if rows and nodes <= rows[-1][0]:

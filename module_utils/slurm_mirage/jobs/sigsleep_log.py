@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol, TypeVar
 
 from ..base.errors import WrongUse
 
@@ -139,17 +139,37 @@ class LogDamage:
     reason: str
 
 
+class HasLength(Protocol):
+    """A record of any layout."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of the record in the log."""
+        ...
+
+
+R = TypeVar("R", bound=HasLength)
+
+
 def scan(data: bytes) -> Iterator[Record | LogDamage]:
     """Yield every record of a log's bytes, and every stretch between records, in order of their offsets.
 
     Never raises on any content.
     """
+    return scan_with(_record_at, data)
+
+
+def scan_with(record_at: Callable[[bytes, int], R | str], data: bytes) -> Iterator[R | LogDamage]:
+    """As `scan`, for records of another layout that begin with MAGIC.
+
+    record_at: returns the record that begins at an offset of the data, or the reason why none does.
+    """
     bad_from: int | None = None
     reason = ""
     position = 0
     while position < len(data):
-        part = _record_at(data, position)
-        if isinstance(part, Record):
+        part = record_at(data, position)
+        if not isinstance(part, str):
             if bad_from is not None:
                 yield LogDamage(bad_from, position - bad_from, reason)
                 bad_from = None
@@ -169,20 +189,28 @@ def read_log(source: str | Path | BinaryIO) -> tuple[list[Record], list[LogDamag
 
     Raises WrongUse if the file cannot be read.
     """
-    if isinstance(source, (str, Path)):
-        try:
-            data = Path(source).read_bytes()
-        except OSError as error:
-            raise WrongUse(f"sigsleep log {source}: {error.strerror}") from error
-    else:
-        data = source.read()
-    records: list[Record] = []
+    return apart(scan(read_bytes(source)))
+
+
+def read_bytes(source: str | Path | BinaryIO) -> bytes:
+    """The content of a log file, or of a binary stream up to its end. Raises WrongUse if the file cannot be read."""
+    if not isinstance(source, (str, Path)):
+        return source.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise WrongUse(f"sigsleep log {source}: {error.strerror}") from error
+
+
+def apart(parts: Iterator[R | LogDamage]) -> tuple[list[R], list[LogDamage]]:
+    """The records and the damage of a scan, each in order of offsets."""
+    records: list[R] = []
     damage: list[LogDamage] = []
-    for part in scan(data):
-        if isinstance(part, Record):
-            records.append(part)
-        else:
+    for part in parts:
+        if isinstance(part, LogDamage):
             damage.append(part)
+        else:
+            records.append(part)
     return records, damage
 
 

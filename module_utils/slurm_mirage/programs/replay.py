@@ -6,13 +6,23 @@ Runs as the instance's user on the head host. Exit code: 0 finished, 1 failed, 2
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..base.errors import WrongUse
+from ..base.run_settings import RunSettings
+from ..clock.clock import Clock
+from ..feeder.feeder import Feeder
+from ..feeder.settings import FeederSettings
 from ..replay.process import Failed, Stopped
 from ..replay.replay import replay
 from ..rm import registry
+
+
+def feeder(settings: RunSettings, folder: Path, lock: int, clock: Clock, may_submit: Callable[[], bool]) -> Feeder | None:
+    """The feeder of the run in `folder`; None if the run has no filler jobs. Raises WrongUse and OSError."""
+    wanted = FeederSettings.of_run(settings, folder)
+    return None if wanted is None else Feeder(wanted, registry.fillers(settings, lock), clock, may_submit)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         print("wrong use: python3 -m slurm_mirage.programs.replay RUNDIR", file=sys.stderr)
         return 2
     try:
-        replay(Path(arguments[0]), registry.connect)
+        replay(Path(arguments[0]), registry.connect, feeder)
     except Stopped:
         return 3
     except Failed as error:

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..base.disk import out_of_space
 from ..base.errors import WrongUse
@@ -41,6 +41,36 @@ log = logging.getLogger("replay")
 
 Connect = Callable[[RunSettings, int], ResourceManager]
 """Makes the resource manager of a run from its run.json and the locked file descriptor that a running submission shares."""
+
+
+class Companion(Protocol):
+    """What goes on beside a replay, from its start until all jobs of the plan have ended, in threads of its own."""
+
+    failure: Exception | None
+    """What ended it before its time."""
+    highest_id: int
+    """The highest id that a job of its own had."""
+
+    def start(self) -> None:
+        """Begin, or go on after a replay that was killed."""
+        ...
+
+    def finish(self, sleep: Callable[[float], None]) -> None:
+        """All jobs of the plan have ended: leave nothing in the cluster. `sleep` waits for real seconds, or raises Stopped."""
+        ...
+
+    def stop(self) -> None:
+        """End the threads, and leave everything as it is."""
+        ...
+
+    def close(self) -> None:
+        """Close files, after `stop`."""
+        ...
+
+
+Beside = Callable[[RunSettings, Path, int, Clock, Callable[[], bool]], "Companion | None"]
+"""Makes what goes on beside the replay of a run, if anything does: of its run.json, its folder, the locked file descriptor that a
+running submission shares, its clock, and a function that tells whether the controller is known to have all jobs that it had."""
 ENDS_INTERVAL = 0.02
 """Real seconds between two looks for the ends of jobs that others follow: what a look costs is a few microseconds. On an event
 clock it is a virtual second, which is as exact as the log."""
@@ -49,7 +79,7 @@ clock it is a virtual second, which is as exact as the log."""
 class Replay:
     """One run of the program over a run folder; `lock` is the locked file descriptor that a running submission shares."""
 
-    def __init__(self, folder: Path, lock: int, waker: Waker, connect: Connect) -> None:
+    def __init__(self, folder: Path, lock: int, waker: Waker, connect: Connect, beside: Beside | None = None) -> None:
         self.folder, self.waker = folder, waker
         run_settings = RunSettings.read(folder / "run.json")
         self.settings = settings = Settings.of(run_settings)
@@ -68,6 +98,10 @@ class Replay:
         self.status = Status(settings.run, len(self.plan), Path(settings.instance).name, self.clock.speed)
         self.submitter = Submitter(folder, settings, self.plan, self.clock, self.manager, kind, self.journal, waker, self.status)
         self.recovery = Recovery(self.submitter)
+        self.companion = beside(run_settings, folder, lock, self.clock, self._is_known) if beside else None
+        if self.companion is not None:
+            companion = self.companion
+            self.submitter.other_ids = lambda: companion.highest_id
 
     def run(self) -> None:
         """Start or go on, until all jobs have ended. Raises Stopped, Failed or WrongUse."""
@@ -85,7 +119,12 @@ class Replay:
                 self._resume(gap)
             monitor = self._monitor()
             monitor.start()
+            if self.companion is not None:
+                self.companion.start()
             self._play(monitor)
+            if self.companion is not None:
+                self.status.message = "all jobs have ended; those beside the workload save themselves and end"
+                self.companion.finish(self.waker.sleep)
             self._finish(monitor)
         except Stopped:
             self._end("stopped", "stopped; the same command goes on")
@@ -95,10 +134,17 @@ class Replay:
             self._end("failed", out_of_space(error, [self.folder]) or str(error))
             raise
         finally:
+            if self.companion is not None:
+                self.companion.stop()
+                self.companion.close()
             if monitor is not None:
                 monitor.stop()
             heartbeat.stop()
             self.journal.close()
+
+    def _is_known(self) -> bool:
+        """Whether no comparison with the controller is due, so that jobs may be submitted beside the plan."""
+        return not self.history.closed and not self.submitter.doubtful and self.recovery.again_at == math.inf
 
     def _end(self, phase: str, message: str) -> None:
         """Leave a run that is not finished."""
@@ -188,6 +234,8 @@ class Replay:
             self.waker.check()
             if monitor.failure is not None:
                 raise monitor.failure
+            if self.companion is not None and self.companion.failure is not None:
+                raise self.companion.failure
             if self._doubts(monitor):
                 recovery.compare()
             self._note_halts(monitor)
@@ -322,8 +370,11 @@ class Replay:
         return dict(self.manager.complaints(start["real"], start["virtual"], start["controller_log_offset"]))
 
 
-def replay(folder: Path, connect: Connect) -> None:
-    """Replay the run in `folder`, or go on with it; does nothing if it is finished. Raises WrongUse, Failed or Stopped."""
+def replay(folder: Path, connect: Connect, beside: Beside | None = None) -> None:
+    """Replay the run in `folder`, or go on with it, with what `beside` makes; does nothing if it is finished.
+
+    Raises WrongUse, Failed or Stopped.
+    """
     if not folder.is_dir():
         raise WrongUse(f"{folder}: there is no such run folder")
     waker = Waker()
@@ -332,7 +383,7 @@ def replay(folder: Path, connect: Connect) -> None:
     driver = None
     try:
         logging.basicConfig(filename=folder / "replay.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        run = Replay(folder, lock, waker, connect)
+        run = Replay(folder, lock, waker, connect, beside)
         driver = drive(run.instance) if run.settings.event_clock and not run.history.finished else None
         sign_lock(lock)
         os.environ[INSTANCE_VARIABLE] = run.settings.instance

@@ -72,6 +72,8 @@ class Submitter:
     halts: Halts = field(default_factory=Halts)
 
     def __post_init__(self) -> None:
+        self.other_ids: Callable[[], int] = lambda: 0
+        """Returns the highest id of the jobs that are submitted beside the plan."""
         self.indices = {row.name: row.index for row in self.plan}
         self.placeholder = f"{self.settings.run}{PLACEHOLDER_SUFFIX}"
         self._numbers = {row.id: row.index for row in self.plan}
@@ -277,7 +279,7 @@ class Submitter:
         The jobs that do so stay, held, until the nodes have registered: a node that reports a job which waits according to
         the controller is told to kill it, but not one which was cancelled. Raises ResourceManagerError.
         """
-        while next_id <= self.history.highest_id:
+        while next_id <= max(self.history.highest_id, self.other_ids()):
             next_id = self.manager.use_up_id(self.placeholder) + 1
 
     def _look_up(self, name: str) -> int | None:

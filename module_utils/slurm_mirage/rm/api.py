@@ -142,6 +142,9 @@ class CompletedJob:
 
     user: str = ""
     """Account on the hosts."""
+    hosts: str = ""
+    """Names of its nodes, as the manager writes lists of them."""
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True)

@@ -171,9 +171,32 @@ def test_a_generated_workload(log: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (read_trace(outs[0]).frame["wait"] > 0).any()
 
 
+def test_fillers_in_slots_leave_the_schedule_and_gain_less_than_what_is_idle(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outs = [log.with_name(f"{variant}.swf") for variant in ("no", "slots")]
+    for out in outs:
+        _, printed = run(monkeypatch, TRACE=str(log), FILLER=out.stem, FILLER_JOBS="speed=0.5 slot=100", OUT=str(out))
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    # 1000 to 2520: job 1 has 3 of 4 processors for 600 s, job 2 all for 300, job 3 one for 800, job 5 all for 320.
+    idle = 1 - (3 * 600 + 4 * 300 + 800 + 4 * 320) / (4 * 1520)
+    assert row(printed, "filler_load")[2] == f"{idle:.4g}"
+    assert f"idle (1 - t) c = {100 * idle:.2f} % x 0.85 x 0.5 = {100 * idle * 0.85 * 0.5:.2f} %" in printed
+    assert "fillers: 0 of 4 jobs waited for saves; mean wait +0.00 s" in printed
+
+
+def test_planned_fillers_delay_jobs_that_come_unexpectedly(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = log.with_name("out.swf")
+    _, printed = run(monkeypatch, TRACE=str(log), POLICY="fcfs", FILLER="planned", FILLER_JOBS="save=20", OUT=str(out))
+    # A save and 5 s more. Job 2 takes one processor of a filler at 1600, job 3 has those of job 2.
+    assert read_trace(out).frame["wait"].to_list() == [0, 590 + 25, 880 + 25, 100, 350]
+    assert "fillers: 1 of 3 jobs waited for saves; mean wait +16.67 s" in printed
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"FILLER": "slots", "FILLER_JOBS": "save=600"}, "filler_jobs: .*more than restore and save"),
+        ({"FILLER": "planned", "FILLER_JOBS": "save=-1"}, "filler_jobs: .*save"),
+        ({"FILLER": "no slots"}, "filler=no slots: only make compare takes several"),
         ({"OUT": "schedule.json"}, "out: schedule.json may be a name that ends in .swf"),
         ({"OUT": "nosuch/out.swf"}, "out: nosuch/out.swf cannot be written"),
         ({"OFFSET": "5"}, "offset: 5 may be up to 4"),

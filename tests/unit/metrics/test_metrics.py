@@ -24,6 +24,7 @@ SIX = frame(
     {"submit": 20, "start": 20, "end": 30},
 )
 SIX_STOPS = stops((4, 40.0, 44.0))
+WITHOUT_FILLERS = dict.fromkeys(("filler_load", "filler_useful", "filler_lost", "filler_overhead", "filler_preemptions"), 0)
 ON_PAPER = {
     "wait_mean": 63 / 6,
     "wait_median": 2.5,
@@ -42,6 +43,8 @@ ON_PAPER = {
     "goodput": 175 / (4 * 51),
     "useful_utilisation": 175 / (4 * 51),
     "resizes_mean": 0,
+    **WITHOUT_FILLERS,
+    "total_load": 175 / (4 * 51),
     "wasted_fraction": 0,
     "loss_of_capacity": (1 * 10 + 1 * 4) / (4 * 51),
     "makespan": 51,
@@ -139,6 +142,8 @@ CUT_ON_PAPER = {
     "goodput": 134 / (4 * 40),
     "useful_utilisation": 134 / (4 * 40),
     "resizes_mean": 0,
+    **WITHOUT_FILLERS,
+    "total_load": 134 / (4 * 40),
     "wasted_fraction": 0,
     "loss_of_capacity": 14 / (4 * 40),
     "makespan": 40,
@@ -202,7 +207,7 @@ def test_cuts_need_the_instants_of_suspensions_for_utilisation_too() -> None:
     result = metrics.compute(SIX, 4, 4, warmup_cut=5)
     assert set(result["null_reasons"]) == {
         "utilisation", "goodput", "useful_utilisation", "wasted_fraction", "W3", "loss_of_capacity", "suspensions_mean",
-        "distribution",
+        "distribution", "total_load",
     }  # fmt: skip
 
 
@@ -411,7 +416,7 @@ def test_presets_keep_processors_busy_and_are_no_jobs_of_the_selection() -> None
         {"id": 8, "submit": 0, "start": 50, "end": 51, "processors": 1, "preset": "queued"},
     )
     result = metrics.compute(pl.concat([before, SIX]), 4, 4, suspensions=SIX_STOPS)
-    over_time = ("utilisation", "goodput", "useful_utilisation", "loss_of_capacity", "W3")
+    over_time = ("utilisation", "goodput", "useful_utilisation", "total_load", "loss_of_capacity", "W3")
     assert {name: value for name, value in worked(result).items() if name not in over_time} == pytest.approx(
         {name: value for name, value in ON_PAPER.items() if name not in over_time}
     )

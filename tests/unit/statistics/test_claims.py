@@ -184,7 +184,7 @@ def test_metrics_of_waits_are_those_that_other_waits_change() -> None:
     runs = [run_of("a", 1, waits) for waits in (np.linspace(2, 5000, 90), np.linspace(900, 20_000, 90))]
     one, other = (run.metrics["metrics"] for run in runs)
     changes = {name for name in metrics.METRICS if one[name] != other[name]}
-    of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction", "useful_utilisation"}
+    of_schedule = {"utilisation", "makespan", "goodput", "wasted_fraction", "useful_utilisation", "total_load"}
     assert changes >= OF_ONLY_WAITS
     assert changes - OF_ONLY_WAITS - of_schedule <= {"response_mean", "immediate_fraction"}
 

@@ -148,6 +148,8 @@ def _completed(words: Mapping[str, str]) -> CompletedJob | None:
         start=_printed_instant(words.get("StartTime", "")),
         end=_printed_instant(words.get("EndTime", "")),
         user=words.get("UserId", "").partition("(")[0],
+        hosts=words.get("NodeList", ""),
+        exit_code=_number(words.get("ExitCode", "").partition(":")[0]),
     )
 
 

@@ -1,0 +1,93 @@
+"""Metrics of filler jobs (docs/filler.md): what they took of the machine while the workload lasted, and how much of it was useful.
+
+An execution of a filler counts in the part of it that lies in the window; its useful work, and what it lost, in proportion.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from mirage.metrics.formulas import Value
+from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
+
+FILLERS_SCHEMA: dict[str, pl.DataType] = {
+    **dict.fromkeys(("filler", "execution"), pl.Int64()),
+    "node": pl.String(),
+    "processors": pl.Int64(),
+    **dict.fromkeys(("start", "ready", "end", "useful", "lost", "saving", "restoring", "waiting"), pl.Float64()),
+    **dict.fromkeys(("saves", "failed_saves"), pl.Int64()),
+    **dict.fromkeys(("work", "progress"), pl.Float64()),
+    "outcome": pl.String(),
+}
+"""Columns of fillers.csv: one row per execution of a filler. Times in trace seconds, null where unknown.
+
+start, ready, end: instants of the start, of the end of restoring, and of the end
+useful, lost, saving, restoring, waiting: seconds; their sum is end - start. useful: work that was saved; lost: what was computed
+after the last save; waiting: after the last save until the end
+saves, failed_saves: numbers
+work: useful work in seconds of a filler of speed 1; progress: the same of the filler from its beginning on
+outcome: one of `OUTCOMES`
+"""
+COMPLETED, SLOT, REQUEST, PREEMPTED = "completed", "slot", "request", "preempted"
+LIMIT, CANCELLED, FAILED, RUNNING = "limit", "cancelled", "failed", "running"
+OUTCOMES = (COMPLETED, SLOT, REQUEST, PREEMPTED, LIMIT, CANCELLED, FAILED, RUNNING)
+"""How an execution ended: the filler's work was done; at the end of its slot; it saved on request and left; Slurm took the node for
+another job; at its time limit; cancelled, as all are at the end of the run; otherwise; not at all."""
+
+
+def filler_load(schedule: MeasuredSchedule) -> Value:
+    """Share of the machine's processors that fillers occupied over the window."""
+    return _share(schedule, pl.lit(1.0))
+
+
+def total_load(schedule: MeasuredSchedule) -> Value:
+    """Share of the machine's processors that jobs of the workload used, or fillers occupied."""
+    of_jobs, of_fillers = utilisation(schedule), filler_load(schedule)
+    if isinstance(of_jobs, str):
+        return of_jobs
+    return of_fillers if isinstance(of_fillers, str) else of_jobs + of_fillers
+
+
+def filler_useful(schedule: MeasuredSchedule) -> Value:
+    """Saved work of fillers, of what the machine could have computed over the window."""
+    return _share(schedule, pl.col("work"), per_length=True)
+
+
+def filler_lost(schedule: MeasuredSchedule) -> Value:
+    """Share of the machine's processors over the window in which fillers computed what they had not saved at their ends."""
+    return _share(schedule, pl.col("lost"), per_length=True)
+
+
+def filler_overhead(schedule: MeasuredSchedule) -> Value:
+    """Share of the machine's processors over the window in which fillers saved, restored, or waited for their ends."""
+    return _share(schedule, pl.col("saving") + pl.col("restoring") + pl.col("waiting"), per_length=True)
+
+
+def filler_preemptions(schedule: MeasuredSchedule) -> Value:
+    """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
+    if schedule.fillers is None:
+        return 0.0
+    ended = schedule.fillers.filter(pl.col("outcome").is_in([REQUEST, PREEMPTED]), pl.col("end").is_between(*_ends(schedule)))
+    return float(ended.height)
+
+
+def _ends(schedule: MeasuredSchedule) -> tuple[float, float]:
+    return schedule.window.begin, schedule.window.end
+
+
+def _share(schedule: MeasuredSchedule, quantity: pl.Expr, *, per_length: bool = False) -> Value:
+    """Processor seconds of the fillers within the window, over those of the machine.
+
+    quantity: of a second of an execution; per_length: of the whole execution
+    """
+    if schedule.fillers is None:
+        return 0.0
+    if schedule.window.length == 0:
+        return "the schedule has no length"
+    begin, end = _ends(schedule)
+    until = pl.coalesce("end", pl.lit(end))
+    inside = (pl.min_horizontal(until, pl.lit(end)) - pl.max_horizontal("start", pl.lit(begin))).clip(0)
+    length = until - pl.col("start")
+    amount = pl.when(length > 0).then(quantity / length).otherwise(0.0) if per_length else quantity
+    found = schedule.fillers.select((inside * amount * pl.col("processors")).sum()).item()
+    return float(found) / schedule.capacity

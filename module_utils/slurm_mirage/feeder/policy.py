@@ -1,0 +1,38 @@
+"""How many fillers are to wait, and which of them are to save themselves: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ..rm.api import JobState
+from ..rm.fillers import FillerJob, PlannedJob, Room
+
+SPARE = 4
+"""Fillers that wait beyond those for which there is room now."""
+
+
+def wanted(room: Room, planned: bool) -> int:
+    """How many further fillers the queue needs.
+
+    There is one waiting for each free processor. Where all leave at the end of a slot, and start again some seconds later, there is
+    also one for each that runs: it takes the place at once.
+    """
+    waiting = sum(filler.state is JobState.PENDING for filler in room.fillers)
+    running = len(room.fillers) - waiting
+    return max(0, room.free + SPARE + (0 if planned else running) - waiting)
+
+
+def to_ask(room: Room, now: float, ahead: float, asked: Collection[tuple[int, int]]) -> Iterator[tuple[FillerJob, PlannedJob]]:
+    """The running fillers whose nodes a job of the workload is to get within `ahead` seconds from `now`, with that job.
+
+    `asked`: ids and starts of fillers that were asked already. A job whose planned instant is over gets no help: it preempts.
+    """
+    first: dict[str, PlannedJob] = {}
+    for job in sorted(room.planned, key=lambda job: -job.start):
+        if now < job.start <= now + ahead:
+            first.update(dict.fromkeys(job.hosts, job))
+    for filler in room.fillers:
+        if filler.state is JobState.RUNNING and filler.start is not None and (filler.job_id, filler.start) not in asked:
+            wants = next((first[host] for host in filler.hosts if host in first), None)
+            if wants is not None:
+                yield filler, wants
