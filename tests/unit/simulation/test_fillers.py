@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mirage.metrics.fillers import simulated_executions
 from mirage.simulation.fillers import COLUMNS, COMPLETED, PLANNED, PREEMPTED, SLOT, SLOTS, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
 from slurm_mirage.jobs.filler import Filler
@@ -24,9 +25,9 @@ Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate
 Busy = tuple[float, float, float, int]  # hold, start, end, processors
 
 
-def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0, grace: float = 0.0) -> Filled:
+def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0) -> Filled:
     hold, start, end, width = (np.array([row[place] for row in busy], np.float64) for place in range(4))
-    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop, grace=grace)
+    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop)
 
 
 def rows(found: Filled, *names: str) -> list[tuple[float, ...]]:
@@ -59,14 +60,9 @@ def test_planned_by_hand() -> None:
     assert found.sums["waiting"] == 5
 
 
-def test_who_has_saved_waits_for_the_end_of_the_grace() -> None:
-    found = filled([(150, 165, 300, 1)], 1, "save=10 restore=5 interval=0", PLANNED, 300, grace=15)
-    assert rows(found, "start", "end", "useful", "lost", "saving", "waiting") == [(0, 165, 145, 0, 10, 5)]
-
-
 def test_executions_as_those_of_a_run() -> None:
     words = Filler.parse("save=10 restore=5 interval=0 slot=600 speed=0.5")
-    [row] = filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90).table(words).rows(named=True)
+    [row] = simulated_executions(filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90), words).rows(named=True)
     assert row == {
         "filler": 1, "execution": 1, "node": "1", "processors": 1, "start": 0, "ready": None, "end": 3, "useful": 0, "lost": 0,
         "saving": 0, "restoring": 3, "waiting": 0, "saves": 0, "failed_saves": 0, "work": 0, "progress": 0, "outcome": "preempted",
