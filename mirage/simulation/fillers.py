@@ -76,7 +76,6 @@ def fill(
     begin: float,
     stop: float,
     *,
-    grace: float = 0.0,
     tabulate: bool = True,
 ) -> Filled:
     """What fillers do on the idle processors of a schedule from `begin` to `stop`. All times have the same unit.
@@ -86,8 +85,7 @@ def fill(
     machine: processors of the machine
     words: the fillers; each takes one processor
     variant: "slots": a filler ends with its slot, and a job of the workload ends it at once. "planned": it runs until a job of the
-        workload starts, and is asked to save before that
-    grace: in variant planned, how long before: not less than a save
+        workload starts, and is asked to save so long before that as a save takes
     tabulate: whether to return each execution
     """
     ran = np.isfinite(start) & (end > hold)
@@ -95,8 +93,7 @@ def fill(
     width = np.ascontiguousarray(processors[ran], np.int64)
     works = np.array(words.work)
     count = -1 if words.count is None else words.count
-    slot, before = (words.slot, words.save) if variant == SLOTS else (0.0, max(grace, words.save))
-    costs = (words.restore, words.save, words.interval, slot, words.speed, before)
+    costs = (words.restore, words.save, words.interval, words.slot if variant == SLOTS else 0.0, words.speed)
     by_hold, by_end = (np.argsort(times, kind="stable") for times in (held, ended))
     rows, sums, counts = _fill(held, began, ended, width, by_hold, by_end, machine, works, count, costs, begin, stop, tabulate)
     names = ("occupied", "useful", "lost", "saving", "restoring", "waiting")
@@ -104,9 +101,8 @@ def fill(
     return Filled(rows, dict(zip(names, sums.tolist(), strict=True)), (one, two, three, four))
 
 
-# The costs of a filler are a tuple: restore, save, interval (0: no periodic saves), slot (0: none), speed, and how long before its
-# end it is asked to save.
-Costs = tuple[float, float, float, float, float, float]
+# The costs of a filler are a tuple: restore, save, interval (0: no periodic saves), slot (0: none), speed.
+Costs = tuple[float, float, float, float, float]
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +117,7 @@ def _until_save(longest: float, costs: Costs) -> float:
 
     That is `longest` or, if a periodic save would be under way then, the begin of that.
     """
-    _, save, interval, _, _, _ = costs
+    _, save, interval, _, _ = costs
     if longest <= 0 or longest == np.inf or interval == 0:
         return max(0.0, longest)
     return float(min(longest, np.floor(longest / (interval + save) + 1e-9) * (interval + save) + interval))
@@ -130,7 +126,7 @@ def _until_save(longest: float, costs: Costs) -> float:
 @njit(cache=True, nogil=True)
 def _natural_end(start: float, needed: float, costs: Costs) -> tuple[float, bool]:
     """When an execution ends that nobody ends, and whether its `needed` seconds of work are done then, or its slot is over."""
-    restore, save, interval, slot, _, _ = costs
+    restore, save, interval, slot, _ = costs
     saves = max(0.0, np.ceil(needed / interval - 1e-9) - 1) if interval > 0 else 0.0
     over, done = _slot_end(start, slot), start + restore + needed + saves * save
     return (done, True) if done <= over - save + 1e-9 else (over, False)
@@ -145,14 +141,14 @@ def _spent(
     needed: seconds of work that were left at its start; is_done: whether they are done; is_asked: whether the filler was asked to
     save so long before the end that the save is over by then
     """
-    restore, save, interval, slot, _, before = costs
+    restore, save, interval, slot, _ = costs
     restoring = min(restore, end - start)
     passed = end - start - restoring
     if is_done:
         saves = max(0.0, np.ceil(needed / interval - 1e-9) - 1) if interval > 0 else 0.0
         return needed, 0.0, passed - needed, restoring, 0.0, int(saves)
     last = _slot_end(start, slot) - save - start - restore
-    last = _until_save(min(last, passed - before) if is_asked else last, costs)
+    last = _until_save(min(last, passed - save) if is_asked else last, costs)
     cycles, worked = 0.0, min(passed, last)
     if interval > 0:
         cycles = np.floor(worked / (interval + save) + 1e-9)

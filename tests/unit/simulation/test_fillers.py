@@ -24,9 +24,9 @@ Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate
 Busy = tuple[float, float, float, int]  # hold, start, end, processors
 
 
-def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0, grace: float = 0.0) -> Filled:
+def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0) -> Filled:
     hold, start, end, width = (np.array([row[place] for row in busy], np.float64) for place in range(4))
-    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop, grace=grace)
+    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop)
 
 
 def rows(found: Filled, *names: str) -> list[tuple[float, ...]]:
@@ -57,11 +57,6 @@ def test_planned_by_hand() -> None:
         (1, 370, 380, 0, 0, 0, 0, 0, STOPPED),
     ]
     assert found.sums["waiting"] == 5
-
-
-def test_who_has_saved_waits_for_the_end_of_the_grace() -> None:
-    found = filled([(150, 165, 300, 1)], 1, "save=10 restore=5 interval=0", PLANNED, 300, grace=15)
-    assert rows(found, "start", "end", "useful", "lost", "saving", "waiting") == [(0, 165, 145, 0, 10, 5)]
 
 
 def test_executions_as_those_of_a_run() -> None:
