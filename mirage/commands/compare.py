@@ -50,7 +50,8 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
         return _again(knobs, screen)
     malleability.check(knobs)
     for arm in (arms or {"": {}}).values():
-        fillers.check(knobs | arm)
+        for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split():
+            fillers.check(knobs | {"CONFIG": name} | arm)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
 
 

@@ -6,10 +6,12 @@ import math
 from decimal import Decimal
 from typing import Any
 
+from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.rm.slurm import filler_settings
 
 NO, SLOTS, PLANNED = "no", "slots", "planned"
 MARGIN = 5
@@ -27,7 +29,8 @@ def is_wanted(knobs: dict[str, Value]) -> bool:
 
 
 def check(knobs: dict[str, Value]) -> None:
-    """Check the words of the filler jobs, and that the cluster of the knobs can have them, if it is to. Raises WrongUse."""
+    """Check the words of the filler jobs, and that the cluster of the knobs, and its configuration, can have them, if it is to.
+    Raises WrongUse."""
     if len(values_of(knobs)) > 1:
         raise WrongUse("only make compare takes several; it may be one of no, slots and planned", "filler", knobs["FILLER"])
     if not is_wanted(knobs):
@@ -42,6 +45,10 @@ def check(knobs: dict[str, Value]) -> None:
             f"the saved states of filler jobs are on one host, and the cluster has {hosts}; take an inventory of one host, or "
             "leave out FILLER"
         )
+    chosen = configuration.of(knobs)
+    site = configuration.site_of(knobs)
+    settings = {**(site.settings if site else {}), **chosen.settings}
+    filler_settings.check(settings, chosen.partitions, grace_of(knobs, words_of(knobs)), version="")
 
 
 def words_of(knobs: dict[str, Value], shrink: Decimal = Decimal(100)) -> Filler:

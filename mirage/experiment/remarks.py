@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import polars as pl
 
-from mirage.experiment import configuration, site
+from mirage.experiment import configuration, fillers, site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import generated_speed
@@ -76,7 +76,7 @@ def remarks(run: Prepared) -> list[str]:
     lines += [words.format(counts[name]) for name, words in WAITS_AND_REQUESTS.items() if name in counts]
     if "arrays" in notes:
         lines.append(_arrays(run))
-    lines += _malleable(run)
+    lines += _malleable(run) + _fillers(run)
     return lines + _limits(run)
 
 
@@ -161,6 +161,14 @@ def _malleable(run: Prepared) -> list[str]:
     if (rounded := notes.get("malleable_rounded", 0)) > 0:
         lines.append(f"malleable jobs take whole nodes: the processors of {rounded} jobs are rounded up")
     return lines
+
+
+def _fillers(run: Prepared) -> list[str]:
+    """Remark on the filler jobs."""
+    if not (settings := fillers.run_settings(run.knobs, run.shrink)):
+        return []
+    words = f"{settings['words']} (seconds of the cluster's time)"
+    return [f"filler jobs: {settings['variant']}, {words}; they are no jobs of the workload, and in none of its metrics"]
 
 
 def _limits(run: Prepared) -> list[str]:

@@ -28,10 +28,11 @@ saves, failed_saves: numbers
 work: useful work in seconds of a filler of speed 1; progress: the same of the filler from its beginning on
 outcome: one of `OUTCOMES`
 """
-COMPLETED, SLOT, PREEMPTED, CANCELLED, FAILED, RUNNING = "completed", "slot", "preempted", "cancelled", "failed", "running"
-OUTCOMES = (COMPLETED, SLOT, PREEMPTED, CANCELLED, FAILED, RUNNING)
-"""How an execution ended: the filler's work was done; at the end of its slot; Slurm took the node for another job; cancelled, as
-all are at the end of the run; otherwise; not at all."""
+COMPLETED, SLOT, REQUEST, PREEMPTED = "completed", "slot", "request", "preempted"
+LIMIT, CANCELLED, FAILED, RUNNING = "limit", "cancelled", "failed", "running"
+OUTCOMES = (COMPLETED, SLOT, REQUEST, PREEMPTED, LIMIT, CANCELLED, FAILED, RUNNING)
+"""How an execution ended: the filler's work was done; at the end of its slot; it saved on request and left; Slurm took the node for
+another job; at its time limit; cancelled, as all are at the end of the run; otherwise; not at all."""
 
 
 def filler_load(schedule: MeasuredSchedule) -> Value:
@@ -63,10 +64,10 @@ def filler_overhead(schedule: MeasuredSchedule) -> Value:
 
 
 def filler_preemptions(schedule: MeasuredSchedule) -> Value:
-    """Number of executions of fillers within the window that Slurm ended for another job."""
+    """Number of executions of fillers that ended within the window for another job: by Slurm, or by themselves on request."""
     if schedule.fillers is None:
         return 0.0
-    ended = schedule.fillers.filter(pl.col("outcome") == PREEMPTED, pl.col("end").is_between(*_ends(schedule)))
+    ended = schedule.fillers.filter(pl.col("outcome").is_in([REQUEST, PREEMPTED]), pl.col("end").is_between(*_ends(schedule)))
     return float(ended.height)
 
 

@@ -383,8 +383,8 @@ _ALL = (
     Metric(
         "filler_preemptions",
         "",
-        "executions of filler jobs that Slurm ended for another job",
-        "number of executions of fillers that Slurm ended within the window for a job of the workload",
+        "executions of filler jobs that ended for another job",
+        "number of executions of fillers that ended within the window for a job of the workload, by Slurm or on request",
         "",
         OfSchedule(fillers.filler_preemptions),
         better="neither",

@@ -404,17 +404,20 @@ def _suspensions(pauses: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
 
 def _executions(runs: pl.DataFrame, records: pl.DataFrame, joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     """The lost executions of the run's jobs in order of starts, columns of `EXECUTIONS_SCHEMA`. Of one that sigsleep recorded too,
-    start and end are sigsleep's, within the seconds that Slurm printed.
+    start and end are sigsleep's, within the seconds that Slurm printed. Slurm does not tell when an execution began that changed
+    its size: without sigsleep's record that is taken to be its first change, and of any other unknown start the end.
 
     runs: result of `slurm_executions`; records: of `read_sigsleep`
     """
     lost = runs.filter("is_lost").join(joined.select(*_JOB, "v_submit"), on=_JOB, maintain_order="left").with_row_index("number")
-    same = (col("r_end") >= col("s_start")) & (col("r_start") <= col("s_end") + NS)
+    begun, ended = pl.coalesce("s_start", col("s_resized").list.first(), "s_end"), col("s_end")
+    same = (col("r_end") >= begun) & (col("r_start") <= col("s_end") + NS)
     both = lost.join(records.select(*_JOB, "r_start", "r_end"), on=_JOB, maintain_order="left").filter(same)
     known = both.unique("number", keep="first").select("number", "r_start", "r_end")
-    start, end = (pl.coalesce(f"r_{name}", f"s_{name}").alias(f"r_{name}") for name in ("start", "end"))
+    start, end = (pl.coalesce(f"r_{name}", told).alias(f"r_{name}") for name, told in (("start", begun), ("end", ended)))
     found = lost.join(known, on="number", how="left", maintain_order="left").with_columns(start, end)
-    found = found.with_columns(v_start=_not_before_submission(in_second("r_start", "s_start")))
+    printed = pl.when(col("s_start").is_null()).then("r_start").otherwise(in_second("r_start", "s_start"))
+    found = found.with_columns(v_start=_not_before_submission(printed))
     found = found.with_columns(v_end=pl.max_horizontal("v_start", in_second("r_end", "s_end"))).sort("v_start", "id")
     return found.select(col("id").alias("job"), *(time.trace(col(f"v_{name}")).alias(name) for name in ("start", "end")))
 

@@ -16,11 +16,11 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, PREEMPTED, RUNNING, SLOT
+from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA, LIMIT, PREEMPTED, REQUEST, RUNNING, SLOT
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
 from mirage.traces.csv_frame import check_rows, read_csv
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.jobs.filler_log import read_fillers as read_log
 from slurm_mirage.rm.api import NOT_ENDED
@@ -54,7 +54,8 @@ class Fillers:
 
     variant: "slots" or "planned"; words: what they were, in virtual seconds
     executions: columns of `FILLERS_SCHEMA`, in order of their starts
-    launch: trace seconds from Slurm's starts of the executions to the programs' starts, the sum, as far as it is known
+    launch: processor seconds (of the trace) from Slurm's starts of the executions to the programs' starts, the sum, as far as it is
+        known. Slurm's starts are truncated to seconds: half a second is taken off each
     faults: what is wrong with their records, a description of each; empty if no work was counted twice or lost beyond a save
     """
 
@@ -84,7 +85,7 @@ def collect(folder: Path, settings: Mapping[str, Any], log: pl.DataFrame, ahead:
     runs = _executions(log, ahead)
     joined = _with_saves(runs, saves)
     faults = [*damage, *_strays(runs, saves), *_progress(saves, words), *_ends(joined, saves, words), *_overlaps(runs)]
-    launch = joined.select((col("v_began") - col("s_start")).clip(0).sum()).item() or 0
+    launch = joined.select(((col("v_began") - col("s_start") - NS // 2).clip(0) * col("processors")).sum()).item() or 0
     return Fillers(str(told.get("variant", "")), words, _table(joined, words, time), launch / NS * time.second, faults)
 
 
@@ -104,7 +105,7 @@ def read_saves(path: Path) -> tuple[pl.DataFrame, list[str]]:
 
 def _executions(log: pl.DataFrame, ahead: int) -> pl.DataFrame:
     """The executions in the completion log, in order of filler and start: slurm_id, filler, execution (from 1 on), s_state,
-    s_start, s_end, processors, hosts."""
+    s_start, s_end, processors, hosts, left (whether it left its node by itself, to be started again)."""
     own = log.filter("is_of_run", is_filler(col("name")), "s_ran").drop_nulls("s_start")
     found = own.select(
         "slurm_id",
@@ -114,6 +115,7 @@ def _executions(log: pl.DataFrame, ahead: int) -> pl.DataFrame:
         s_end=pl.when(col("s_state") != "RUNNING").then(col("s_end") - ahead),
         processors="s_allocated",
         hosts="hosts",
+        left=(col("exit_code") == EXIT_REQUEUE).fill_null(False),
     )
     return found.sort("filler", "s_start", maintain_order=True).with_columns(execution=col("filler").cum_count().over("filler"))
 
@@ -122,7 +124,7 @@ def _with_saves(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
     """The executions, with what their records tell: v_began, v_ready, v_last and v_kept (ends of the last record, and of the last
     that kept work), node, useful, saving (ns), saves, failed_saves, work, progress (ns), cause (of the last that kept work); null,
     or 0, without any."""
-    was_saved = col("cause").is_in(_MADE) & (col("v_saved") > col("v_to"))
+    was_saved = col("cause").is_in(_MADE) & (col("useful") > 0)
     told = _of_executions(runs, saves).drop_nulls("execution")
     by_run = told.group_by("filler", "execution", maintain_order=True).agg(
         v_began=col("v_start").first(),
@@ -132,7 +134,7 @@ def _with_saves(runs: pl.DataFrame, saves: pl.DataFrame) -> pl.DataFrame:
         node=col("node").last(),
         useful=col("useful").sum(),
         saving=(col("v_saved") - col("v_to")).filter(col("cause").is_in(_MADE)).sum(),
-        saves=(was_saved & ~col("failed")).sum().cast(pl.Int64),
+        saves=was_saved.sum().cast(pl.Int64),
         failed_saves=col("failed").sum().cast(pl.Int64),
         work=(col("after") - col("before")).filter("kept").sum(),
         progress=col("after").last(),
@@ -183,10 +185,14 @@ def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
         .then(pl.lit(CANCELLED))
         .when(col("s_state") == "RUNNING")
         .then(pl.lit(RUNNING))
+        .when(col("s_state") == "TIMEOUT")
+        .then(pl.lit(LIMIT))
+        .when(col("left") & (col("cause") == Cause.REQUEST))
+        .then(pl.lit(REQUEST))
+        .when(col("left") | (col("cause") == Cause.SLOT))
+        .then(pl.lit(SLOT))
         .when(ended & (col("s_state") != "PREEMPTED"))
         .then(pl.lit(FAILED))
-        .when(col("cause") == Cause.SLOT)
-        .then(pl.lit(SLOT))
         .otherwise(pl.lit(PREEMPTED))
     )
     columns = {
@@ -245,7 +251,6 @@ def _ends(joined: pl.DataFrame, saves: pl.DataFrame, words: Filler) -> list[str]
         "are beyond the number of fillers": col("wanted").is_null(),
         "completed with another progress than their work": completed & ((col("progress") - col("wanted")).abs() > _ROUNDING),
         "completed, and their own record does not say it": completed & (col("cause") != Cause.END).fill_null(True),
-        "did their work, and Slurm did not record them as completed": ~completed & (col("cause") == Cause.END).fill_null(False),
         "ran again after they had completed": (completed.cast(pl.Int64).cum_sum() - completed.cast(pl.Int64)).over("filler") > 0,
     }
     return _told(table, checks, "executions")

@@ -162,6 +162,7 @@ _COMPLETED: Schema = {
     "s_end": pl.Int64,
     "user": pl.String,
     "hosts": pl.String,
+    "exit_code": pl.Int64,
     "is_of_run": pl.Boolean,
 }
 _INSTANTS = ("s_submit", "s_eligible", "s_start", "s_end")
@@ -170,15 +171,15 @@ _INSTANTS = ("s_submit", "s_eligible", "s_start", "s_end")
 def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFrame:
     """The lines of the completion log, in the file's order. Instants are in the local time of the manager.
 
-    Columns: those of `completions`, and name, user, hosts (names of the nodes), and is_of_run: whether the line was written after
-    the first `offset` bytes, those of before the run. A log that is shorter was begun anew.
+    Columns: those of `completions`, and name, user, hosts (names of the nodes), exit_code, and is_of_run: whether the line was
+    written after the first `offset` bytes, those of before the run. A log that is shorter was begun anew.
     """
     data = read_text(path).encode()
     at = 0 if not 0 < offset <= len(data) else data.find(b"\n", offset - 1) + 1
     rows = [
         (
             *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
-            *(job.submit, job.eligible, job.start, job.end, job.user, job.hosts, is_of_run),
+            *(job.submit, job.eligible, job.start, job.end, job.user, job.hosts, job.exit_code, is_of_run),
         )
         for part, is_of_run in ((data[:at], False), (data[at:], True))
         for job in records.completions(part.decode(errors="replace"))
@@ -197,7 +198,9 @@ def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple
     Columns: id, slurm_id, s_state, s_final (the manager never runs the job again), s_partition, s_ran (false: cancelled while it
     waited; its start is null), s_nodes, s_allocated, s_submit, s_eligible, s_start, s_end.
     """
-    lines = log.join(submitted.select("name", "id"), on="name", maintain_order="left").drop("name", "user", "hosts", "is_of_run")
+    lines = log.join(submitted.select("name", "id"), on="name", maintain_order="left").drop(
+        "name", "user", "hosts", "exit_code", "is_of_run"
+    )
     lines = _with_submissions(lines, submitted)
     ahead = _offset_from_utc(lines, submitted)
     lines = lines.with_columns(col(_INSTANTS) - ahead).filter(col("s_submit") >= since)

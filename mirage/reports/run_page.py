@@ -12,7 +12,7 @@ from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.run_clock import EVENT
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
-from mirage.reports import distributions, size_changes
+from mirage.reports import distributions, filler_jobs, size_changes
 from mirage.reports.measures import (
     class_table,
     figure,
@@ -104,6 +104,8 @@ def _sections(run: Run) -> Iterable[Section]:
     yield _suspensions(run)
     if (changes := size_changes.section(run)) is not None:
         yield changes
+    if (fillers := filler_jobs.section(run)) is not None:
+        yield fillers
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
     yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])

@@ -210,12 +210,13 @@ class RunFolder:
             self.broker.append({"job": 100 + number, "resumed": VIRTUAL_ZERO + paid, "cost": cost})
 
     def filler_run(
-        self, number: int, start: float, end: float, state: str = "PENDING", node: str = "n1", job_id: int = 0, cpus: int = 4
+        self, number: int, start: float, end: float, state: str = "PENDING", node: str = "n1", cpus: int = 4, code: int = 0
     ) -> None:
-        """A line of the completion log about an execution of a filler, which Slurm numbers 500 + number."""
+        """A line of the completion log about an execution of a filler, which Slurm numbers 500 + number. code: of its exit"""
         times = {"submit": self.printed(0.0), "eligible": self.printed(0.0), "start": self.printed(start), "end": self.printed(end)}
-        ids = {"slurm_id": job_id or 500 + number, "name": f"mirage-filler-{number}"}
-        self.jobcomp += JOBCOMP.format(state=state, limit=1, nodes=node, count=1, cpus=cpus, **ids, **times)
+        ids = {"slurm_id": 500 + number, "name": f"mirage-filler-{number}"}
+        line = JOBCOMP.format(state=state, limit=1, nodes=node, count=1, cpus=cpus, **ids, **times)
+        self.jobcomp += line.replace(" ExitCode=0:0", f" ExitCode={code}:0")
 
     def filler_record(self, number: int, cause: Cause, *, start: float, ready: float, **values: Any) -> None:
         """A record of a filler. values: fields of FillerRecord; those of instants, and of lengths, in seconds without `_ns`."""

@@ -144,6 +144,7 @@ class CompletedJob:
     """Account on the hosts."""
     hosts: str = ""
     """Names of its nodes, as the manager writes lists of them."""
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,19 @@ def test_replicas_are_played_in_turn_and_pairs_have_the_same_phase(results: Path
     assert [one.knobs["CONFIG"] for one in planned.prepared.values()] == ["fifo", "backfill"]
 
 
+def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> None:
+    given, arms = compare._of_fillers(values(results, CONFIGS="", FILLER="no slots planned", REPLICAS="2", SPEED="event"))
+    planned = compare.Campaign.of(given, arms=arms)
+    labels = [part.folder.name for part in planned.parts]
+    assert labels == ["no-1", "slots-1", "planned-1", "no-2", "slots-2", "planned-2"]
+    assert [one.knobs["FILLER"] for one in planned.prepared.values()] == ["no", "slots", "planned"]
+    assert {one.knobs["CONFIG"] for one in planned.prepared.values()} == {"backfill"}
+    assert len({part.shift for part in planned.parts[:3]}) == 1
+    assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1
+    inputs = [planned._inputs_of(part)["FILLER"] for part in planned.parts[:3]]
+    assert inputs == ["no", "slots", "planned"]
+
+
 def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
     class Played:
         """What the playbooks would do with a cluster."""
@@ -203,6 +216,8 @@ def test_later_runs_take_the_launch_cost_of_the_first(results: Path) -> None:
         ({"RUN": "r" * 81, "CONFIGS": f"fifo {'x' * 61}"}, f"^run: {'r' * 81} is too long for runs like"),
         ({"CONFIGS": ""}, "^configs: nothing is given; it may be two names"),
         ({"CONFIGS": "", "RUN": ""}, "^configs: nothing is given; it may be two names"),
+        ({"FILLER": "no slots"}, "^filler=no slots: CONFIGS is compared already; it may be one of no, slots and planned"),
+        ({"CONFIGS": "", "FILLER": "no slots", "FILLER_JOBS": "save=-1"}, "^filler_jobs: save=-1: seconds, 0 or more"),
     ],
 )
 def test_wrong_use_writes_nothing(results: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], words: str) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import ORIGIN, RunFolder, kinds, ns, row
 
-from mirage.records import allocated, resizes
+from mirage.records import allocated, resizes, run_files
 from mirage.records.collect import Collected, collect
 from mirage.records.layout import Layout
+from mirage.records.schedule import read_schedule
 from mirage.records.start_latency import start_latencies
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
 
@@ -328,3 +329,25 @@ def test_rigid_runs_are_not_judged(tmp_path: Path) -> None:
     run = made.collect()
     assert allocated.most_allocated(run) is None
     assert run.allocations.is_empty()
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_resized_job_that_was_requeued_has_an_execution_with_both_ends(tmp_path: Path, recorded: bool) -> None:
+    """Slurm tells no start of the execution that changed its size: it is the program's, or else that of the last part."""
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, processors=32, nodes=2, malleable=WORDS)
+    made.slurm(number, start=50.03, end=50.03, state="RESIZING", nodes=2)
+    made.slurm(number, start=50.03, end=60.0, state="PENDING", nodes=4)
+    if recorded:
+        made.record(number, 0.03, 60.0, completed=False, malleable=sizes(0.03, 2, (50.03, 4)))
+    made.record(number, 80.03, 180.03, restart=1, malleable=sizes(80.03, 2))
+    made.slurm(number, start=80.0, end=180.03, submit=60.0)
+    run = made.collect()
+    [lost] = run.executions.to_dicts()
+    assert lost["job"] == number
+    assert lost["start"] == pytest.approx(ORIGIN + (0.03 if recorded else 50.03), abs=0.6)
+    assert lost["end"] == pytest.approx(ORIGIN + 60.0, abs=0.6)
+    files = run_files.render(run, 64, 4)
+    for name in ("jobs.csv", "executions.csv"):
+        (tmp_path / name).write_bytes(files[name])
+    read_schedule(tmp_path / "jobs.csv")

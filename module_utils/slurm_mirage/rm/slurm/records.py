@@ -149,6 +149,7 @@ def _completed(words: Mapping[str, str]) -> CompletedJob | None:
         end=_printed_instant(words.get("EndTime", "")),
         user=words.get("UserId", "").partition("(")[0],
         hosts=words.get("NodeList", ""),
+        exit_code=_number(words.get("ExitCode", "").partition(":")[0]),
     )
 
 

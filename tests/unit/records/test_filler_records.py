@@ -10,6 +10,7 @@ from run_folders import ORIGIN, RunFolder
 
 from mirage.records import filler_figures
 from mirage.records.collect import Collected
+from mirage.records.run_results import results
 from slurm_mirage.jobs.filler_log import Cause
 
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
@@ -166,6 +167,40 @@ def test_a_record_of_no_execution_is_found(tmp_path: Path) -> None:
     made = filled(tmp_path)
     made.filler_record(7, Cause.READY, start=20.25, ready=25.25)
     assert any("of no execution" in one for one in faults(made.collect()))
+
+
+def test_the_gain_stands_beside_its_bound(tmp_path: Path) -> None:
+    """A machine of 64 processors, 4 of them busy for 300 s, and a filler on 4 others for two slots."""
+    made = filled(tmp_path)
+    for place in range(2):
+        slot(made, 20.0 + 110 * place, 42.5 * place, 42.5 * (place + 1))
+    found = results(made.write(), 64, 4, 10.0, {}).metrics
+    fillers, values = found["fillers"], found["metrics"]
+    assert (fillers["fillers"], fillers["executions"], fillers["saves"]) == (1, 2, 2)
+    assert fillers["outcomes"]["slot"] == 2
+    assert (fillers["restore_mean"], fillers["save_mean"], fillers["slot"]) == (pytest.approx(5), pytest.approx(10), 100)
+    assert (fillers["t"], fillers["c"]) == (pytest.approx(0.15), 0.5)
+    bound = fillers["bound"]
+    assert bound["idle"][0] == pytest.approx(60 / 64, abs=0.002)
+    assert bound["value"][0] == pytest.approx(bound["idle"][0] * 0.85 * 0.5, abs=1e-5)
+    assert bound["gain"][0] == pytest.approx(values["filler_useful"], abs=1e-5)
+    assert values["filler_useful"] == pytest.approx(85 * 4 / (64 * 300), abs=1e-4)
+    assert bound["difference"][0] == pytest.approx(-sum(bound["because"].values()), abs=1e-5)
+    assert sum(part["filler"] for part in fillers["over_time"]) / 20 == pytest.approx(values["filler_load"], abs=1e-5)
+    assert found["errors"]["filler_load"]["emulation"] == pytest.approx(2 * 4 * 0.25 / (64 * 300), rel=0.01)
+
+
+@pytest.mark.parametrize(("cause", "outcome"), [(Cause.SLOT, "slot"), (Cause.REQUEST, "request"), (None, "slot")])
+def test_a_filler_that_leaves_by_itself_has_not_failed(tmp_path: Path, cause: Cause | None, outcome: str) -> None:
+    """Slurm 22.05 writes FAILED of an execution that it requeues for its exit code; a slot too short has no record."""
+    made = filled(tmp_path)
+    made.filler_run(1, 20.0, 120.0, "FAILED", code=99)
+    if cause is not None:
+        times = {"from": 25.25, "to": 110.25, "saved": 120.25}
+        made.filler_record(1, cause, start=20.25, ready=25.25, **times, worked=85.0, after=42.5)
+    run = made.collect()
+    assert table(run)[0]["outcome"] == outcome
+    assert filler_figures.judged(run.fillers) == []
 
 
 def test_failed_executions_make_a_run_invalid(tmp_path: Path) -> None:
