@@ -170,12 +170,14 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=files/dmr $(BIN)/mypy files/dmr/dmr.py files/dmr/dmr_run.py
+	MYPYPATH=files/filler_container $(BIN)/mypy files/filler_container/*.py
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(MAKE) -s -C files/dmr lint
+	$(MAKE) -s -C files/filler_container lint
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
@@ -227,6 +229,7 @@ clean: ## remove .venv, caches and what was compiled; results stay
 	$(MAKE) -s -C files/sigsleep clean
 	$(MAKE) -s -C files/virtual_clock clean
 	$(MAKE) -s -C files/dmr clean
+	$(MAKE) -s -C files/filler_container clean
 
 .PHONY: help
 help: ## this text

@@ -224,7 +224,7 @@ static void describe_record(const char *const values[N_OPTIONS], char **environm
     for (size_t i = 0; i < length; i++)
         job->priority[i] = values[PRIORITY][i];
     for (size_t i = 0; i < sizeof job->magic; i++)
-        job->magic[i] = "SSLP"[i];
+        job->magic[i] = record_magic[i];
     job->version = 1;
     job->header_size = sizeof *job;
     job->submission = seconds_option(values, SUBMIT);

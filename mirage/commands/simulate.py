@@ -19,6 +19,7 @@ from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from mirage.metrics import metrics as definitions
+from mirage.metrics.fillers import simulated_executions
 from mirage.records import metric_errors
 from mirage.simulation import batsim
 from mirage.terminal import table
@@ -117,7 +118,7 @@ def filled(
     begin, stop = float(frame["submit"].min() or 0), float(end.max() or 0)  # type: ignore[arg-type]
     began, ended = (times.to_numpy().astype(np.float64) for times in (start, end))
     found = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop)
-    return frame, found.table(words)
+    return frame, simulated_executions(found, words)
 
 
 def _schedule(

@@ -39,7 +39,7 @@ PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (fillers.SLOTS, 
 FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (fillers.SLOTS, fillers.PLANNED))]
 """Variant, t and c of what is played."""
 SLOT = 1800.0
-"""Length of the slots in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
+"""Seconds of a slot in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
 LOG_ACCURACIES = ("keep", "0", "0.5", "1")
 # Seconds before progress is shown.
 _PATIENCE = 5.0

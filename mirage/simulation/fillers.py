@@ -10,11 +10,9 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
-from mirage.metrics import fillers as metrics
 from slurm_mirage.jobs.filler import Filler
 
 SLOTS, PLANNED = "slots", "planned"
@@ -48,21 +46,6 @@ class Filled:
     executions: NDArray[np.float64]
     sums: dict[str, float]
     counts: tuple[int, int, int, int]
-
-    def table(self, words: Filler) -> pl.DataFrame:
-        """The executions as those of a run (`metrics.FILLERS_SCHEMA`); processors are nodes, 1, 2, ..., as are fillers."""
-        found = pl.DataFrame(self.executions, schema=list(COLUMNS), orient="row")
-        outcomes = {COMPLETED: metrics.COMPLETED, SLOT: metrics.SLOT, PREEMPTED: metrics.PREEMPTED, STOPPED: metrics.CANCELLED}
-        chosen = found.with_columns(
-            pl.col("filler") + 1,
-            node=(pl.col("processor") + 1).cast(pl.Int64).cast(pl.String),
-            processors=pl.lit(1),
-            ready=pl.when(pl.col("restoring") >= words.restore).then(pl.col("start") + pl.col("restoring")),
-            failed_saves=pl.lit(0),
-            work=pl.col("useful") * words.speed,
-            outcome=pl.col("outcome").cast(pl.Int64).replace_strict(outcomes, return_dtype=pl.String),
-        )
-        return chosen.select(pl.col(name).cast(kind) for name, kind in metrics.FILLERS_SCHEMA.items())
 
 
 def fill(

@@ -81,6 +81,11 @@ class Bed:
         return self.folder / "machines"
 
     @property
+    def shared(self) -> Path:
+        """Folder that all hosts share."""
+        return self.machines / ".shared"
+
+    @property
     def inventory(self) -> Path:
         return self.folder / "inventory"
 

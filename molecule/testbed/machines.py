@@ -26,6 +26,8 @@ SHUTDOWN = 20
 """Seconds after which a host that does not shut down is killed."""
 BOOT = 90
 """Time limit for the start of a host's sshd in seconds."""
+SHARED = "/srv/shared"
+"""Folder that all hosts of a bed have in common, as the hosts of a cluster have a shared file system."""
 KEPT = [Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export")]
 """Folders with a subfolder for each running machine, which systemd-nspawn does not remove when it is killed."""
 
@@ -41,6 +43,7 @@ def prepare_folder(bed: Bed) -> None:
     bed.machines.mkdir(exist_ok=True)
     if bed.machines not in mount_points():
         run("mount", "-t", "tmpfs", "-o", "mode=0700,size=6g", bed.table, str(bed.machines))
+    bed.shared.mkdir(mode=0o755, exist_ok=True)
 
 
 def prepare(host: Host, tree: Path, public_key: str) -> None:
@@ -108,11 +111,17 @@ def start(host: Host) -> None:
         "--timezone=off",
         "--link-journal=no",
         "--console=pipe",
+        f"--bind={host.bed.shared}:{SHARED}",
+        "--capability=CAP_CHECKPOINT_RESTORE",
     ]
     # The shell waits for a line on stdin, then becomes systemd-nspawn with the same process id and start time. Without it, it ends.
     waiting = ["sh", "-c", 'read -r go && exec "$@" </dev/null', "sh", *command]
+    # CRIU cannot save processes under a filter of system calls (PTRACE_O_SUSPEND_SECCOMP needs a tracer without one).
+    environment = {**os.environ, "SYSTEMD_SECCOMP": "0"}
     with host.console.open("ab") as console:
-        process = subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=console, stderr=console, start_new_session=True)
+        process = subprocess.Popen(
+            waiting, stdin=subprocess.PIPE, stdout=console, stderr=console, start_new_session=True, env=environment
+        )
     started = processes.start_time(process.pid)
     if started is None or process.stdin is None:
         raise BedError(f"{host.name}: systemd-nspawn could not be started")

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mirage.metrics.fillers import simulated_executions
 from mirage.simulation.fillers import COLUMNS, COMPLETED, PLANNED, PREEMPTED, SLOT, SLOTS, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
 from slurm_mirage.jobs.filler import Filler
@@ -61,7 +62,7 @@ def test_planned_by_hand() -> None:
 
 def test_executions_as_those_of_a_run() -> None:
     words = Filler.parse("save=10 restore=5 interval=0 slot=600 speed=0.5")
-    [row] = filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90).table(words).rows(named=True)
+    [row] = simulated_executions(filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90), words).rows(named=True)
     assert row == {
         "filler": 1, "execution": 1, "node": "1", "processors": 1, "start": 0, "ready": None, "end": 3, "useful": 0, "lost": 0,
         "saving": 0, "restoring": 3, "waiting": 0, "saves": 0, "failed_saves": 0, "work": 0, "progress": 0, "outcome": "preempted",
