@@ -312,8 +312,8 @@ def test_delays_by_hand(jobs: tuple[Job, ...], policy: str, starts: list[tuple[i
 
 
 def test_a_delay_moves_reservations() -> None:
-    """Job 2 needs both processors and is planned for 100. Job 3 is submitted at 20 and would end by then, but waits for a save until
-    30 and ends at 110: job 2 moves to 110.
+    """Job 2 needs both processors and is planned for 100. Job 3 is submitted at 20 and would end by then, but waits for a save
+    until 30 and ends at 110: job 2 moves to 110.
     """
     jobs = (0, 1, 100, 100), (10, 2, 50, 50), (20, 1, 80, 80)
     start, hold = delayed(*(np.array(column) for column in zip(*jobs, strict=True)), 2, "conservative", 10.0)
