@@ -312,12 +312,12 @@ def test_delays_by_hand(jobs: tuple[Job, ...], policy: str, starts: list[tuple[i
 
 
 def test_a_delay_moves_reservations() -> None:
-    """Job 2 needs a second processor, that of a filler, at 20: it starts at 30 and ends at 60. Job 4, planned from 50 on beside job
-    3, moves to 60; job 5, planned after it, too.
+    """Job 2 needs both processors and is planned for 100. Job 3 is submitted at 20 and would end by then, but waits for a save
+    until 30 and ends at 110: job 2 moves to 110.
     """
-    jobs = (0, 1, 5, 5), (20, 1, 30, 30), (20, 1, 100, 100), (22, 1, 7, 7), (23, 2, 9, 9)
+    jobs = (0, 1, 100, 100), (10, 2, 50, 50), (20, 1, 80, 80)
     start, hold = delayed(*(np.array(column) for column in zip(*jobs, strict=True)), 2, "conservative", 10.0)
-    assert start.tolist() == [0, 30, 30, 60, 130] and hold.tolist() == [0, 20, 20, 60, 130]
+    assert start.tolist() == [0, 110, 30] and hold.tolist() == [0, 110, 20]
 
 
 def test_delays_need_reservations_that_move() -> None:
