@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, Signals
+from signal import SIG_BLOCK, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, Signals, pthread_sigmask
 
 import pytest
 
@@ -303,6 +303,13 @@ def test_stopped_by_sigstop_while_it_works(fillers: Fillers, clock: EventClock) 
 
 def test_other_jobs_have_the_default_action_of_sigusr1(start: Callable[..., Job]) -> None:
     assert start(100).await_asleep().send(SIGUSR1).end() == (-SIGUSR1, "")
+
+
+def test_other_jobs_leave_a_blocked_sigusr1_alone(start: Callable[..., Job]) -> None:
+    job = start(0.5, popen={"preexec_fn": lambda: pthread_sigmask(SIG_BLOCK, {SIGUSR1})}).await_asleep()
+    assert job.send(SIGUSR1).end() == (0, "")
+    assert job.only_record().completed
+    assert job.only_record().executed_ns >= 0.5 * SECOND
 
 
 # ---- slots ----

@@ -37,6 +37,7 @@ def run_of(folder: Path, *faults: str) -> Run:
     fillers = Fillers("slots", Filler(), table, 0.0, list(faults))
     time = TimeMap(Clock(0, 0), origin=0.0)
     metrics["fillers"] = filler_figures.summary(fillers, metrics, Population.of(jobs, 64, 16, 0.0, 0.0), None, time)
+    metrics["metrics"] |= {"filler_preemptions": 1.0}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     return Run.of(folder)
 
