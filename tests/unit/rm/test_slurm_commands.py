@@ -177,7 +177,21 @@ def test_completed_job() -> None:
     job = records.parse_completed(COMPLETED.rstrip("\n"))
     assert job is not None
     assert job == CompletedJob(
-        721, "k4.169", "CANCELLED", True, True, "batch", 1, 2, 1795201021, 1795201021, 1795201029, 1795201029, "slurm-proto"
+        721,
+        "k4.169",
+        "CANCELLED",
+        True,
+        True,
+        "batch",
+        1,
+        2,
+        1795201021,
+        1795201021,
+        1795201029,
+        1795201029,
+        "slurm-proto",
+        "n1",
+        0,
     )
     waited = records.parse_completed(COMPLETED.replace("NodeList=n1", "NodeList=(null)").replace("CANCELLED", "NODE_FAIL"))
     assert waited is not None and (waited.ran, waited.ended_for_good) == (False, False)
