@@ -78,6 +78,10 @@ study-malleable: $(STAMP) ## jobs that change their size while they run against 
 study-malleable-share: $(STAMP) ## shares of malleable jobs under three strategies, on a stretch of a log (TRACE) and 128 nodes
 	$(CLI) $@
 
+.PHONY: study-filler
+study-filler: $(STAMP) ## idle nodes filled with jobs that are saved and moved: gain and delay, simulated, and played on a log (TRACE)
+	$(CLI) $@
+
 .PHONY: metrics
 metrics: $(STAMP) ## metrics of a recorded schedule (TRACE), without any cluster
 	$(CLI) $@

@@ -12,37 +12,18 @@
 #include "state.h"
 #include "text.h"
 
-enum { FILLER_VERSION = 3 };
-
 /* Why a filler writes a record. */
 enum cause { READY, INTERVAL, REQUEST, SLOT_END, WORK_DONE, SIGNALLED };
-
-/* A filler's record. README.md describes the layout. */
-struct filler_data {
-    char magic[4];
-    uint16_t version, size;
-    uint32_t cause, flags;
-    int64_t id;
-    uint32_t slurm_job_id, restart, cores, crc32;
-    char node[64];
-    int64_t work, speed;
-    int64_t start, ready, from, to, saved; /* virtual CLOCK_REALTIME, ns */
-    int64_t worked, before, after;
-    uint32_t starts, saves;
-};
-
-_Static_assert(sizeof(struct filler_data) == 192, "the log's layout has no padding");
 
 /* In memory that is zero until a filler uses it. */
 static struct {
     struct filler filler;
     struct log log;
-    struct filler_data data;
-    struct saved saved;
-    int64_t worked;   /* since the last save, or since it was ready: of an instant's progress */
-    int64_t slot_end; /* virtual instant */
-    int signal;       /* that ended it */
-    bool is_recorded; /* whether the last record was written */
+    struct filler_data data; /* the last record; `before` is the saved progress */
+    int64_t worked;          /* since the last save, or since it was ready: of an instant's progress */
+    int64_t slot_end;        /* virtual instant */
+    int signal;              /* that ended it */
+    bool is_recorded;        /* whether the last record was written */
 } self;
 
 static int64_t instant(const struct watch *watch)
@@ -61,6 +42,13 @@ static int64_t time_for(int64_t work)
     return real_length(clamp(((wide)work * SECOND + self.filler.speed - 1) / self.filler.speed));
 }
 
+static void append(void)
+{
+    const struct iovec part = {&self.data, sizeof self.data};
+
+    self.is_recorded = append_parts(self.log.file, &part, 1, &self.data.crc32, self.log.option, self.log.path);
+}
+
 void describe_filler(const char *option, const struct filler *filler, struct log log)
 {
     const struct job_data *job = &record.job;
@@ -68,26 +56,30 @@ void describe_filler(const char *option, const struct filler *filler, struct log
 
     self.filler = *filler;
     self.log = log;
-    read_state(option, filler->state, job->id, filler->work, &self.saved);
-    if (self.saved.starts < job->restart)
-        self.saved.starts = job->restart;
-    self.saved.starts++;
+    if (time_for(filler->work) > INT64_MAX - SECOND)
+        wrong_use("--runtime", "", "too long at the speed of the clock file and --speed");
+    if (read_state(option, filler->state, job->id, filler->work, data)) {
+        data->flags |= REPEATED; /* it may have been killed between the save and its record */
+        append();
+    } else {
+        *data = (struct filler_data){.version = FILLER_VERSION, .size = sizeof *data};
+    }
     for (size_t i = 0; i < sizeof data->magic; i++)
-        data->magic[i] = "SSLP"[i];
-    data->version = FILLER_VERSION;
-    data->size = sizeof *data;
+        data->magic[i] = record_magic[i];
+    data->before = data->after;
+    data->starts = (data->starts > job->restart ? data->starts : job->restart) + 1;
     data->id = job->id;
     data->slurm_job_id = job->slurm_job_id;
     data->restart = job->restart;
     data->cores = job->cores;
+    for (size_t i = 0; i < sizeof data->node; i++)
+        data->node[i] = '\0';
     for (size_t i = 0; filler->node && filler->node[i] != '\0' && i + 1 < sizeof data->node; i++)
         data->node[i] = filler->node[i];
     data->work = filler->work;
     data->speed = filler->speed;
     data->start = job->start;
-    data->before = self.saved.progress;
-    if (time_for(filler->work) > INT64_MAX - SECOND)
-        wrong_use("--runtime", "", "too long at the speed of the clock file and --speed");
+    data->ready = 0;
 }
 
 /* The progress if what was worked since the last save is saved now. */
@@ -95,31 +87,58 @@ static int64_t progress_now(void)
 {
     wide done = (wide)virtual_length(self.worked) * self.filler.speed / SECOND;
 
-    return least(self.filler.work, clamp(self.saved.progress + done));
+    return least(self.filler.work, clamp(self.data.before + done));
 }
 
-/* Appends a record of the stretch up to the virtual instant `to`. After a save, the next stretch begins at the last look. */
-static void note(const struct watch *watch, enum cause cause, int64_t to, uint32_t flags)
+/* Describes the stretch up to the virtual instant `to`, of which nothing is saved. */
+static void describe_stretch(const struct watch *watch, enum cause cause, int64_t to)
 {
     struct filler_data *data = &self.data;
-    const struct iovec part = {data, sizeof *data};
-    bool is_save = (cause == INTERVAL || cause == REQUEST || cause == SLOT_END) && self.worked > 0;
-    bool is_saved = (is_save || cause == WORK_DONE) && !(flags & SAVE_FAILED);
 
     data->cause = cause;
-    data->flags = flags;
+    data->flags = 0;
     if (data->ready == 0)
         data->from = to;
     data->to = to;
     data->saved = instant(watch);
     data->worked = virtual_length(self.worked);
-    data->after = is_saved ? progress_now() : data->before;
-    data->starts = self.saved.starts;
-    data->saves = self.saved.saves;
-    self.is_recorded = append_parts(self.log.file, &part, 1, &data->crc32, self.log.option, self.log.path);
-    if (!is_saved)
+    data->after = data->before;
+}
+
+static void note(const struct watch *watch, enum cause cause, int64_t to)
+{
+    describe_stretch(watch, cause, to);
+    append();
+}
+
+/*
+ * Saves the progress at the virtual instant `to`, and records it. The state comes before the record, which it contains. If it cannot
+ * be written, the work stays in the next stretch; work that is done is done without it.
+ */
+static void keep(struct watch *watch, enum cause cause, int64_t to)
+{
+    struct filler_data *data = &self.data;
+
+    describe_stretch(watch, cause, to);
+    data->after = progress_now();
+    if (cause == WORK_DONE)
+        data->flags = COMPLETED;
+    else
+        data->saves++;
+    long error = write_state(self.filler.state, data);
+    watch->last = now();
+    data->saved = instant(watch);
+    if (error)
+        complain("save failed: ", "--state", self.filler.state, error_text(error));
+    if (error && cause != WORK_DONE) {
+        data->flags = SAVE_FAILED;
+        data->after = data->before;
+        data->saves--;
+    }
+    append();
+    if (data->flags == SAVE_FAILED)
         return;
-    data->before = self.saved.progress = data->after;
+    data->before = data->after;
     data->from = data->saved;
     self.worked = 0;
 }
@@ -127,7 +146,7 @@ static void note(const struct watch *watch, enum cause cause, int64_t to, uint32
 /* Records that a signal ended the filler. What was worked up to `to` since the last save is lost. */
 static enum cause ended(const struct watch *watch, int64_t to)
 {
-    note(watch, SIGNALLED, to, 0);
+    note(watch, SIGNALLED, to);
     return SIGNALLED;
 }
 
@@ -145,34 +164,18 @@ static bool idle(struct watch *watch, int64_t time, bool until_asked)
     return true;
 }
 
-/* Writes the progress to the state. The state comes before the record: what is recorded as saved can be restored. */
-static long save_progress(uint32_t saves)
-{
-    struct saved saved = {self.saved.starts, saves, progress_now()};
-    long error = write_state(self.filler.state, self.data.id, self.filler.work, &saved);
-
-    if (error)
-        complain("save failed: ", "--state", self.filler.state, error_text(error));
-    else
-        self.saved.saves = saves;
-    return error;
-}
-
 /*
  * Pays for a save and saves. If there is nothing to save, it does neither, but lets the rest of a slot pass. Returns the cause, which
  * is REQUEST too if the request came meanwhile, or SIGNALLED.
  */
 static enum cause save(struct watch *watch, enum cause cause)
 {
-    uint32_t flags = 0;
     int64_t to = instant(watch);
+    bool has_work = self.worked > 0;
 
-    if (self.worked > 0) {
+    if (has_work) {
         if (!idle(watch, self.filler.save, false))
             return ended(watch, to);
-        if (save_progress(self.saved.saves + 1))
-            flags = SAVE_FAILED;
-        watch->last = now();
     } else if (cause == SLOT_END) {
         bool goes_on = idle(watch, self.slot_end - to, true);
 
@@ -180,9 +183,12 @@ static enum cause save(struct watch *watch, enum cause cause)
         if (!goes_on)
             return ended(watch, to);
     }
-    if (watch->is_asked && (cause == INTERVAL || self.worked == 0))
+    if (watch->is_asked && (cause == INTERVAL || !has_work))
         cause = REQUEST;
-    note(watch, cause, to, flags);
+    if (has_work)
+        keep(watch, cause, to);
+    else
+        note(watch, cause, to);
     return cause;
 }
 
@@ -198,7 +204,7 @@ static enum cause start(struct watch *watch)
     if (watch->is_asked)
         return save(watch, REQUEST);
     self.data.ready = self.data.from = instant(watch);
-    note(watch, READY, self.data.ready, 0);
+    note(watch, READY, self.data.ready);
     return READY;
 }
 
@@ -210,7 +216,7 @@ static enum cause work(struct watch *watch)
 {
     const struct filler *filler = &self.filler;
     const int64_t cost = real_length(filler->save);
-    const int64_t needed = time_for(filler->work - self.saved.progress);
+    const int64_t needed = time_for(filler->work - self.data.before);
     const int64_t point = filler->interval ? clamp((wide)self.worked + real_length(filler->interval)) : NEVER;
 
     for (;;) {
@@ -238,20 +244,12 @@ static enum cause work(struct watch *watch)
     }
 }
 
-/* Records the end of the work. The state says so first, and stays: a filler that is started again does no work twice. */
-static int finish(struct watch *watch)
-{
-    save_progress(self.saved.saves);
-    note(watch, WORK_DONE, instant(watch), COMPLETED);
-    return self.is_recorded ? 0 : EXIT_NO_RECORD;
-}
-
 int play_filler(struct watch *watch)
 {
     const struct filler *filler = &self.filler;
 
-    if (self.saved.progress >= filler->work)
-        return finish(watch);
+    if (self.data.before >= filler->work)
+        return self.is_recorded ? 0 : EXIT_NO_RECORD;
     if (filler->slot)
         self.slot_end = clamp(((wide)instant(watch) / filler->slot + 1) * filler->slot);
 
@@ -259,11 +257,13 @@ int play_filler(struct watch *watch)
     while (cause == READY || cause == INTERVAL) {
         cause = work(watch);
         if (cause == WORK_DONE)
-            return finish(watch);
-        if (cause != SIGNALLED)
+            keep(watch, cause, instant(watch));
+        else if (cause != SIGNALLED)
             cause = save(watch, cause);
     }
-    if (cause != SIGNALLED)
+    if (cause == SLOT_END || cause == REQUEST)
         return EXIT_REQUEUE;
-    return self.is_recorded ? EXIT_SIGNAL + self.signal : EXIT_NO_RECORD;
+    if (!self.is_recorded)
+        return EXIT_NO_RECORD;
+    return cause == SIGNALLED ? EXIT_SIGNAL + self.signal : 0;
 }

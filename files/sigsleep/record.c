@@ -15,9 +15,12 @@ _Static_assert(sizeof(struct job_data) == 112, "the log's layout has no padding"
 _Static_assert(sizeof(struct malleable_data) == 48, "the log's layout has no padding");
 _Static_assert(offsetof(struct record, malleable) == 112, "the header is one piece");
 _Static_assert(sizeof(struct job_size) == 16, "the log's layout has no padding");
+_Static_assert(sizeof(struct filler_data) == 192, "the log's layout has no padding");
 
 /* Zero pages until they are written, so that the arrays need no memory in a job without suspensions and sizes. */
 struct record record;
+
+const char record_magic[4] = {'S', 'S', 'L', 'P'};
 
 void note_suspension(int64_t suspend, int64_t resume, uint32_t flag)
 {

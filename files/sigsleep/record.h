@@ -15,7 +15,7 @@
 #endif
 
 /* Flags of a job. */
-enum { COMPLETED = 1, INFERRED = 2, OVERFLOWED = 4, SIZES_OVERFLOWED = 8, SAVE_FAILED = 16 };
+enum { COMPLETED = 1, INFERRED = 2, OVERFLOWED = 4, SIZES_OVERFLOWED = 8, SAVE_FAILED = 16, REPEATED = 32 };
 
 /* Kinds of entries of the sizes: what happened at that instant. */
 enum { STARTED = 0, EXPANDED = 1, SHRUNK = 2, COST_BEGAN = 3, COST_ENDED = 4 };
@@ -37,6 +37,20 @@ struct malleable_data {
     int64_t work, waited, paid;
 };
 
+/* The record of a save, or of another event, of a filler. The state of a filler is that of its last save. */
+struct filler_data {
+    char magic[4];
+    uint16_t version, size;
+    uint32_t cause, flags;
+    int64_t id;
+    uint32_t slurm_job_id, restart, cores, crc32;
+    char node[64];
+    int64_t work, speed;
+    int64_t start, ready, from, to, saved; /* virtual CLOCK_REALTIME, ns */
+    int64_t worked, before, after;
+    uint32_t starts, saves;
+};
+
 struct suspend_period {
     int64_t suspend, resume; /* virtual CLOCK_REALTIME, ns */
 };
@@ -54,6 +68,9 @@ struct record {
 };
 
 extern struct record record;
+
+/* Each record begins with it. */
+extern const char record_magic[4];
 
 /* Adds a suspension. The instants are those of a calendar. */
 void note_suspension(int64_t suspend, int64_t resume, uint32_t flag);

@@ -10,7 +10,8 @@
  * Time during which the process is stopped (Slurm's suspend: SIGTSTP, later SIGSTOP; resume: SIGCONT) is not execution.
  * SIGTERM, SIGINT and SIGHUP end the job early: its record is marked as not completed, and the exit code is 128 + signal.
  * With --state it is a filler: work that is saved, and goes on from its last save when it is started again.
- * Exit codes: 0 success, 1 record not written, 2 wrong use, 99 a filler that is to be started again. README.md describes the layout of the record.
+ * Exit codes: 0 success, 1 record not written, 2 wrong use, 99 a filler that is to be started again. README.md describes the
+ * layout of the records.
  *
  * Based on Algorithm 3.1 of the thesis from which this project originates, with these differences: there are no signal
  * handlers (signals stay blocked and are checked between two waits), sleeping uses CLOCK_MONOTONIC while the record uses
@@ -224,7 +225,7 @@ static void describe_record(const char *const values[N_OPTIONS], char **environm
     for (size_t i = 0; i < length; i++)
         job->priority[i] = values[PRIORITY][i];
     for (size_t i = 0; i < sizeof job->magic; i++)
-        job->magic[i] = "SSLP"[i];
+        job->magic[i] = record_magic[i];
     job->version = 1;
     job->header_size = sizeof *job;
     job->submission = seconds_option(values, SUBMIT);

@@ -40,12 +40,15 @@ static bool is_ignored(int signal_number)
     return old.handler == SIG_IGN;
 }
 
-static void change_mask(int how, signal_set signals)
+static signal_set change_mask(int how, signal_set signals)
 {
-    kernel(SYS_rt_sigprocmask, how, (long)&signals, 0, sizeof signals, 0);
+    signal_set before = 0;
+
+    kernel(SYS_rt_sigprocmask, how, (long)&signals, (long)&before, sizeof signals, 0);
+    return before;
 }
 
-static signal_set watched;
+static signal_set watched, inherited; /* `inherited`: blocked before main() began */
 
 /*
  * The signals then only become pending. Until main() begins, the kernel's default actions apply: SIGTSTP
@@ -61,7 +64,7 @@ void block_signals(void)
         watched |= SIGNAL(SIGINT);
     if (!is_ignored(SIGHUP))
         watched |= SIGNAL(SIGHUP);
-    change_mask(SIG_BLOCK, watched | SIGNAL(SIGUSR1));
+    inherited = change_mask(SIG_BLOCK, watched | SIGNAL(SIGUSR1));
     /* With SIGXFSZ ignored, a file size limit (Slurm propagates the user's) makes write fail, which can be reported. */
     kernel(SYS_rt_sigaction, SIGXFSZ, (long)&ignore, 0, sizeof(signal_set), 0);
 }
@@ -71,7 +74,7 @@ void take_requests(bool takes)
     if (takes)
         watched |= SIGNAL(SIGUSR1);
     else
-        change_mask(SIG_UNBLOCK, SIGNAL(SIGUSR1));
+        change_mask(SIG_UNBLOCK, SIGNAL(SIGUSR1) & ~inherited);
 }
 
 int watch_signals(void)
@@ -200,7 +203,7 @@ int pass_time(struct watch *watch, int64_t wanted, int socket, int64_t *passed)
         struct instant looked = now();
         signal_set pending = pending_signals();
         bool suspend = pending & SIGNAL(SIGTSTP);
-        bool is_asked = pending & SIGNAL(SIGUSR1);
+        bool is_asked = pending & watched & SIGNAL(SIGUSR1);
 
         if (pending & SIGNAL(SIGCONT)) {
             take(SIGCONT);

@@ -21,7 +21,7 @@ struct watch {
 /* Blocks the signals that end or suspend a job, and SIGUSR1. */
 void block_signals(void);
 
-/* SIGUSR1 is a request to this job, or has its default action. To be called before watch_signals(). */
+/* SIGUSR1 is a request to this job, or does what it did before block_signals(). To be called before watch_signals(). */
 void take_requests(bool takes);
 
 /* Opens the signalfd of the blocked signals. Returns it, or -errno. */

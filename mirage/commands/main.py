@@ -34,6 +34,7 @@ TARGETS = {
     "study-suspend": ("studies", "study_suspend"),
     "study-malleable": ("study_malleable", "study_malleable"),
     "study-malleable-share": ("study_malleable", "study_malleable_share"),
+    "study-filler": ("study_filler", "study_filler"),
     "report": ("report", "report"),
     "check": ("check", "check"),
     "metrics": ("metrics", "metrics"),

@@ -19,6 +19,7 @@ from mirage.experiment import fillers
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from mirage.metrics import metrics as definitions
+from mirage.metrics.fillers import simulated_executions
 from mirage.records import metric_errors
 from mirage.simulation import batsim
 from mirage.terminal import table
@@ -77,8 +78,7 @@ def simulate(values: Knobs, screen: Screen) -> Ending:
     if fillers.is_wanted(values):
         without, words = frame, fillers.words_of(values)
         frame, executions = filled(
-            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=str(values["FILLER"]),
-            grace=fillers.grace_of(values, words),
+            chosen, shape.processors, policy, by_limits=by_limits, words=words, variant=str(values["FILLER"])
         )  # fmt: skip
     simulated = _metrics(jobs_of(frame), shape.processors, shape.nodes, values, executions)
     of_selection = frame.filter(pl.col("preset").is_null())
@@ -103,22 +103,22 @@ def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -
 
 
 def filled(
-    chosen: Workload, processors: int, policy: str, *, by_limits: bool, words: Filler, variant: str, grace: float
+    chosen: Workload, processors: int, policy: str, *, by_limits: bool, words: Filler, variant: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The same with fillers on the idle processors, until the last job has ended, and their executions (`FILLERS_SCHEMA`).
 
-    variant: "slots" or "planned"; grace: seconds from the request to save to the end of a filler in variant planned
+    variant: "slots" or "planned"
     """
-    from mirage.simulation.fillers import fill
+    from mirage.simulation.fillers import PLANNED, fill
 
-    frame, hold = _schedule(chosen, processors, policy, by_limits, grace)
+    frame, hold = _schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]
     end = pl.select(pl.when(frame["run_time"] >= 0).then(start + frame["run_time"])).to_series()
     width = frame["allocated_processors"].to_numpy()
     begin, stop = float(frame["submit"].min() or 0), float(end.max() or 0)  # type: ignore[arg-type]
     began, ended = (times.to_numpy().astype(np.float64) for times in (start, end))
-    found = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop, grace=grace)
-    return frame, found.table(words)
+    found = fill(hold, np.where(np.isnan(ended), np.nan, began), ended, width, processors, words, variant, begin, stop)
+    return frame, simulated_executions(found, words)
 
 
 def _schedule(

@@ -27,12 +27,14 @@ from mirage.knobs.table import BY_NAME, METRICS, TABLE
 from mirage.records.run_clock import EVENT, is_event
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.jobs.filler import Filler
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.rm.slurm.records import configuration_of, version_in
 
 # Folders of results/ that are not runs.
 RESERVED = ("bench",)
 _CALIBRATION = ".calibration"
+_LONGEST_WORDS = 1000  # characters of FILLER_JOBS
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
@@ -73,9 +75,20 @@ def inputs(knobs: dict[str, Value], trace_sha256: str, config: Path) -> dict[str
     if (site := site_of(knobs)) is not None:
         content = json.dumps([site.settings, site.partitions, site.accounting], sort_keys=True)
         chosen["SLURM_CONF"] = hashlib.sha256(content.encode()).hexdigest()
+    if knobs["FILLER_JOBS"]:
+        chosen["FILLER_JOBS"] = _fillers(str(knobs["FILLER_JOBS"]))
     chosen["TRACE"] = trace_sha256
     chosen["CONFIG content"] = hashlib.sha256(config.read_bytes()).hexdigest()
     return chosen
+
+
+def _fillers(text: str) -> str:
+    """The words of filler jobs with the content of a file that they name; of long lists the checksum."""
+    try:
+        words = Filler.parse(text).text()
+    except WrongUse as error:
+        raise WrongUse(error.message, "filler_jobs", error.value) from None
+    return words if len(words) < _LONGEST_WORDS else hashlib.sha256(words.encode()).hexdigest()
 
 
 def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:

@@ -85,7 +85,7 @@ class Knob:
         return self.name.lower()
 
 
-_STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share")
+_STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
 _COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
 _BUILD = (*_SINGLE, *_COMPARE)

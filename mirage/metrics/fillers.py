@@ -5,10 +5,16 @@ An execution of a filler counts in the part of it that lies in the window; its u
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from mirage.metrics.formulas import Value
 from mirage.metrics.usage_over_time import MeasuredSchedule, utilisation
+from slurm_mirage.jobs.filler import Filler
+
+if TYPE_CHECKING:
+    from mirage.simulation.fillers import Filled
 
 FILLERS_SCHEMA: dict[str, pl.DataType] = {
     **dict.fromkeys(("filler", "execution"), pl.Int64()),
@@ -33,6 +39,28 @@ LIMIT, CANCELLED, FAILED, RUNNING = "limit", "cancelled", "failed", "running"
 OUTCOMES = (COMPLETED, SLOT, REQUEST, PREEMPTED, LIMIT, CANCELLED, FAILED, RUNNING)
 """How an execution ended: the filler's work was done; at the end of its slot; it saved on request and left; Slurm took the node for
 another job; at its time limit; cancelled, as all are at the end of the run; otherwise; not at all."""
+
+
+def simulated_executions(simulated: Filled, words: Filler) -> pl.DataFrame:
+    """The executions of simulated fillers, with the columns of `FILLERS_SCHEMA`. Processors are nodes 1, 2, ...; so are fillers."""
+    from mirage.simulation import fillers as simulation
+
+    outcomes = {
+        simulation.COMPLETED: COMPLETED,
+        simulation.SLOT: SLOT,
+        simulation.PREEMPTED: PREEMPTED,
+        simulation.STOPPED: CANCELLED,
+    }
+    executions = pl.DataFrame(simulated.executions, schema=list(simulation.COLUMNS), orient="row").with_columns(
+        pl.col("filler") + 1,
+        node=(pl.col("processor") + 1).cast(pl.Int64).cast(pl.String),
+        processors=pl.lit(1),
+        ready=pl.when(pl.col("restoring") >= words.restore).then(pl.col("start") + pl.col("restoring")),
+        failed_saves=pl.lit(0),
+        work=pl.col("useful") * words.speed,
+        outcome=pl.col("outcome").cast(pl.Int64).replace_strict(outcomes, return_dtype=pl.String),
+    )
+    return executions.select(pl.col(name).cast(kind) for name, kind in FILLERS_SCHEMA.items())
 
 
 def filler_load(schedule: MeasuredSchedule) -> Value:

@@ -116,6 +116,7 @@ class Collected:
     launch_error: standard error of the cost of its launch; null if that was not measured
     clipped: whether its planned run time was shorter than the cost of its launch, so that its program ran for 0 s
     freed: from the end that Slurm recorded until its processors were free again; null if that is not known
+    vacated: instant at which fillers had left its nodes for it; null if they were not the last that held them
     """
     disagreements: pl.DataFrame
     """Disagreements of the records: id (null: not about a job), kind, seconds (null: not about a time). docs/records.md lists the
@@ -209,8 +210,11 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
     foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
     evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
+    jobs = _jobs(joined, time)
+    starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
+    evidence = evidence.join(fillers.vacated(filled, starts, log, time.second), on="id", how="left", maintain_order="left")
     return Collected(
-        jobs=_jobs(joined, time),
+        jobs=jobs,
         suspensions=_suspensions(pauses.join(submitted, on=_JOB, how="semi"), time),
         executions=_executions(runs, records, joined, time),
         evidence=evidence,

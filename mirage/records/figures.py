@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records import allocated, clock_speed, event_clock, incidents
+from mirage.records import allocated, clock_speed, event_clock, filler_figures, incidents
 from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
@@ -91,6 +91,7 @@ def measure(
         "suspended_compared": evidence["suspended_apart"].count(),
         "suspended_apart_max": rounded(evidence["suspended_apart"].max()),
         **(_of_broker(collected) if collected.malleable else {}),
+        **filler_figures.of_verdict(collected.fillers),
         **(event_clock.measured(result) if collected.on_event_clock else {}),
     }
 

@@ -137,11 +137,19 @@ def _with_interval(values: Floats) -> list[float | None]:
     return [_rounded(values.mean()), _rounded(half)]
 
 
+def of_verdict(fillers: Fillers | None) -> dict[str, int]:
+    """The figures of the verdict about fillers: filler_faults, fillers_failed; none without fillers."""
+    if fillers is None:
+        return {}
+    failed = fillers.executions.filter(col("outcome") == FAILED).height
+    return {"filler_faults": len(fillers.faults), "fillers_failed": failed}
+
+
 def judged(fillers: Fillers | None) -> list[str]:
     """Reasons why a run is invalid for what its fillers did: work that was counted twice, and fillers that failed."""
     if fillers is None:
         return []
-    failed = fillers.executions.filter(col("outcome") == FAILED).height
+    failed = of_verdict(fillers)["fillers_failed"]
     reasons = [f"the records of filler jobs contradict each other: {'; '.join(fillers.faults)}"] if fillers.faults else []
     if failed:
         reasons.append(f"{failed} executions of filler jobs failed: see the logs of slurmd")

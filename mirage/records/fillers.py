@@ -20,6 +20,7 @@ from mirage.metrics.fillers import CANCELLED, COMPLETED, FAILED, FILLERS_SCHEMA,
 from mirage.records.run_records import NS, Schema, in_second
 from mirage.records.time_map import TimeMap
 from mirage.traces.csv_frame import check_rows, read_csv
+from slurm_mirage.base.hostlist import expand
 from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
 from slurm_mirage.jobs.filler_log import Cause
 from slurm_mirage.jobs.filler_log import read_fillers as read_log
@@ -205,6 +206,40 @@ def _table(joined: pl.DataFrame, words: Filler, time: TimeMap) -> pl.DataFrame:
     return frame.sort("v_start", "filler", maintain_order=True).select(
         columns.get(name, col(name)).cast(kind).alias(name) for name, kind in FILLERS_SCHEMA.items()
     )
+
+
+def vacated(fillers: Fillers | None, jobs: pl.DataFrame, log: pl.DataFrame, second: float) -> pl.DataFrame:
+    """When fillers left the nodes of each job for it: id, vacated (trace seconds). Jobs whose nodes were held by no filler, or by
+    another job of the workload after the last filler, are left out.
+
+    jobs: id, slurm_id, start, end; log: of `read_completions`; second: trace seconds of a virtual one, to which the end of a filler
+        that was killed is known
+    """
+    nothing = pl.DataFrame(schema={"id": pl.Int64, "vacated": pl.Float64})
+    if fillers is None:
+        return nothing
+    hosts = log.filter("is_of_run", "s_ran").unique("slurm_id", keep="last").select("slurm_id", "hosts")
+    known = jobs.drop_nulls("start").join(hosts, on="slurm_id", how="inner", maintain_order="left")
+    names = {text: _names(text) for text in known["hosts"].unique().to_list()}
+    lists = pl.Series([names[text] for text in known["hosts"].to_list()], dtype=pl.List(pl.String))
+    nodes = known.select("id", "start", "end", node=lists).explode("node").drop_nulls("node")
+    left = fillers.executions.drop_nulls(["node", "end"]).select("node", vacated="end").sort("vacated")
+    if nodes.is_empty() or left.is_empty():
+        return nothing
+    nearest: dict[str, Any] = {"by": "node", "strategy": "backward", "check_sortedness": False}
+    others = nodes.drop_nulls("end").select("node", other="end").sort("other")
+    found = nodes.sort("start").join_asof(others, left_on="start", right_on="other", allow_exact_matches=False, **nearest)
+    found = found.with_columns(by=col("start") + second).sort("by").join_asof(left, left_on="by", right_on="vacated", **nearest)
+    found = found.group_by("id", maintain_order=True).agg(col("start").first(), col("vacated", "other").max())
+    found = found.filter(col("vacated") >= col("other").fill_null(-math.inf))
+    return found.select("id", vacated=pl.min_horizontal("start", "vacated"))
+
+
+def _names(text: str) -> list[str]:
+    try:
+        return expand(text)
+    except ValueError:  # a list that was cut off
+        return []
 
 
 # ---- what may not be ----

@@ -6,6 +6,7 @@ The same records give the same bytes.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,8 @@ def results(
         population,
         found,
         backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
-        own_latency=batch_delay(configuration) * run.time.second,
+        # Slurm itself postpones a start until the fillers in its way have saved.
+        own_latency=math.inf if run.fillers is not None else batch_delay(configuration) * run.time.second,
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()

@@ -8,6 +8,10 @@ A job need not have waited if, when Slurm accepted it, processors that it could 
 
 Jobs with a dependency, and jobs of a partition with limits of its own, are left out: nothing tells what they waited for. So are
 jobs that Slurm requeued: their start is the last one.
+
+Where fillers take what is idle, a job waits until they have left its nodes, which is a delay by Slurm's configuration: the latency
+counts from then on. Others are left out, unless no filler ran when they were accepted: they waited for what Slurm planned around
+the fillers.
 """
 
 from __future__ import annotations
@@ -37,13 +41,26 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
     ]
     ids = pl.concat([*found, pl.Series("id", [], pl.Int64)])
     started = jobs.drop_nulls("start").filter(col("id").is_in(ids.implode()))
-    return started.select(latency=col("start") - pl.max_horizontal("accepted", "eligible")).to_series()
+    since = ["accepted", "eligible"]
+    if collected.fillers is not None:
+        since.append("vacated")
+        started = started.filter(
+            (col("vacated") >= col("accepted")).fill_null(False) | ~_filled(started, collected.fillers.executions)
+        )
+    return started.select(latency=col("start") - pl.max_horizontal(since)).to_series()
+
+
+def _filled(jobs: pl.DataFrame, fillers: pl.DataFrame) -> pl.Series:
+    """Whether any filler ran when each job was accepted."""
+    accepted = jobs["accepted"].to_numpy()
+    begun, ended = (np.sort(fillers[name].drop_nulls().to_numpy()) for name in ("start", "end"))
+    return pl.Series(np.searchsorted(begun, accepted, "right") > np.searchsorted(ended, accepted, "right"))
 
 
 def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     """The jobs that are in any record, with accepted, width (processors that they take), most_nodes (on which they may be), memory
     (MiB per processor), limited, and left_out."""
-    known = ("whole_nodes", "memory", "limited", "dependent", "restarts")
+    known = ["whole_nodes", "memory", "limited", "dependent", "restarts", *(["vacated"] if collected.fillers is not None else [])]
     jobs = collected.jobs.filter(col("state") != "LOST").join(
         collected.evidence.select("id", *known), on="id", maintain_order="left"
     )

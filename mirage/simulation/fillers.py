@@ -10,11 +10,9 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 from numba import njit
 from numpy.typing import NDArray
 
-from mirage.metrics import fillers as metrics
 from slurm_mirage.jobs.filler import Filler
 
 SLOTS, PLANNED = "slots", "planned"
@@ -49,21 +47,6 @@ class Filled:
     sums: dict[str, float]
     counts: tuple[int, int, int, int]
 
-    def table(self, words: Filler) -> pl.DataFrame:
-        """The executions as those of a run (`metrics.FILLERS_SCHEMA`); processors are nodes, 1, 2, ..., as are fillers."""
-        found = pl.DataFrame(self.executions, schema=list(COLUMNS), orient="row")
-        outcomes = {COMPLETED: metrics.COMPLETED, SLOT: metrics.SLOT, PREEMPTED: metrics.PREEMPTED, STOPPED: metrics.CANCELLED}
-        chosen = found.with_columns(
-            pl.col("filler") + 1,
-            node=(pl.col("processor") + 1).cast(pl.Int64).cast(pl.String),
-            processors=pl.lit(1),
-            ready=pl.when(pl.col("restoring") >= words.restore).then(pl.col("start") + pl.col("restoring")),
-            failed_saves=pl.lit(0),
-            work=pl.col("useful") * words.speed,
-            outcome=pl.col("outcome").cast(pl.Int64).replace_strict(outcomes, return_dtype=pl.String),
-        )
-        return chosen.select(pl.col(name).cast(kind) for name, kind in metrics.FILLERS_SCHEMA.items())
-
 
 def fill(
     hold: Times,
@@ -76,7 +59,6 @@ def fill(
     begin: float,
     stop: float,
     *,
-    grace: float = 0.0,
     tabulate: bool = True,
 ) -> Filled:
     """What fillers do on the idle processors of a schedule from `begin` to `stop`. All times have the same unit.
@@ -86,8 +68,7 @@ def fill(
     machine: processors of the machine
     words: the fillers; each takes one processor
     variant: "slots": a filler ends with its slot, and a job of the workload ends it at once. "planned": it runs until a job of the
-        workload starts, and is asked to save before that
-    grace: in variant planned, how long before: not less than a save
+        workload starts, and is asked to save so long before that as a save takes
     tabulate: whether to return each execution
     """
     ran = np.isfinite(start) & (end > hold)
@@ -95,8 +76,7 @@ def fill(
     width = np.ascontiguousarray(processors[ran], np.int64)
     works = np.array(words.work)
     count = -1 if words.count is None else words.count
-    slot, before = (words.slot, words.save) if variant == SLOTS else (0.0, max(grace, words.save))
-    costs = (words.restore, words.save, words.interval, slot, words.speed, before)
+    costs = (words.restore, words.save, words.interval, words.slot if variant == SLOTS else 0.0, words.speed)
     by_hold, by_end = (np.argsort(times, kind="stable") for times in (held, ended))
     rows, sums, counts = _fill(held, began, ended, width, by_hold, by_end, machine, works, count, costs, begin, stop, tabulate)
     names = ("occupied", "useful", "lost", "saving", "restoring", "waiting")
@@ -104,9 +84,8 @@ def fill(
     return Filled(rows, dict(zip(names, sums.tolist(), strict=True)), (one, two, three, four))
 
 
-# The costs of a filler are a tuple: restore, save, interval (0: no periodic saves), slot (0: none), speed, and how long before its
-# end it is asked to save.
-Costs = tuple[float, float, float, float, float, float]
+# The costs of a filler are a tuple: restore, save, interval (0: no periodic saves), slot (0: none), speed.
+Costs = tuple[float, float, float, float, float]
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +100,7 @@ def _until_save(longest: float, costs: Costs) -> float:
 
     That is `longest` or, if a periodic save would be under way then, the begin of that.
     """
-    _, save, interval, _, _, _ = costs
+    _, save, interval, _, _ = costs
     if longest <= 0 or longest == np.inf or interval == 0:
         return max(0.0, longest)
     return float(min(longest, np.floor(longest / (interval + save) + 1e-9) * (interval + save) + interval))
@@ -130,7 +109,7 @@ def _until_save(longest: float, costs: Costs) -> float:
 @njit(cache=True, nogil=True)
 def _natural_end(start: float, needed: float, costs: Costs) -> tuple[float, bool]:
     """When an execution ends that nobody ends, and whether its `needed` seconds of work are done then, or its slot is over."""
-    restore, save, interval, slot, _, _ = costs
+    restore, save, interval, slot, _ = costs
     saves = max(0.0, np.ceil(needed / interval - 1e-9) - 1) if interval > 0 else 0.0
     over, done = _slot_end(start, slot), start + restore + needed + saves * save
     return (done, True) if done <= over - save + 1e-9 else (over, False)
@@ -145,14 +124,14 @@ def _spent(
     needed: seconds of work that were left at its start; is_done: whether they are done; is_asked: whether the filler was asked to
     save so long before the end that the save is over by then
     """
-    restore, save, interval, slot, _, before = costs
+    restore, save, interval, slot, _ = costs
     restoring = min(restore, end - start)
     passed = end - start - restoring
     if is_done:
         saves = max(0.0, np.ceil(needed / interval - 1e-9) - 1) if interval > 0 else 0.0
         return needed, 0.0, passed - needed, restoring, 0.0, int(saves)
     last = _slot_end(start, slot) - save - start - restore
-    last = _until_save(min(last, passed - before) if is_asked else last, costs)
+    last = _until_save(min(last, passed - save) if is_asked else last, costs)
     cycles, worked = 0.0, min(passed, last)
     if interval > 0:
         cycles = np.floor(worked / (interval + save) + 1e-9)

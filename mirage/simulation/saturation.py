@@ -76,7 +76,7 @@ def measure(study: Study, threads: int, progress: Callable[[int, int], None]) ->
 
 def _loads(study: Study, repetition: int, accuracy: float) -> list[tuple[int, float, int, bool, float]]:
     seed = study.seed_of(repetition)
-    jobs = estimates.replace(_jobs(study, seed), f"{accuracy:g}", seed)
+    jobs = estimates.replace(generated(study, seed), f"{accuracy:g}", seed)
     return [
         (repetition, accuracy, waiting, rescheduling, load(jobs, study, waiting, rescheduling))
         for waiting in study.waiting
@@ -84,7 +84,7 @@ def _loads(study: Study, repetition: int, accuracy: float) -> list[tuple[int, fl
     ]
 
 
-def _jobs(study: Study, seed: int) -> pl.DataFrame:
+def generated(study: Study, seed: int) -> pl.DataFrame:
     """Generates enough jobs for the queue not to run empty before the end under any schedule."""
     # An upper bound of the work of all jobs that can have started by the end: some of them run for up to _LONGEST after it.
     work = study.processors * (study.end + _LONGEST)

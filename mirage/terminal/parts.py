@@ -54,8 +54,8 @@ def _fillers(metrics: Mapping[str, Any]) -> list[str]:
     found = metrics.get("fillers")
     if not found:
         return []
-    ended = found["outcomes"]["preempted"] + found["outcomes"].get("request", 0)
-    counts = f"{found['fillers']} fillers in {found['executions']} executions, {ended} ended for other jobs"
+    ended = metrics["metrics"]["filler_preemptions"] or 0
+    counts = f"{found['fillers']} fillers in {found['executions']} executions, {ended:.0f} ended for other jobs"
     if (bound := found["bound"]) is None:
         return [f"filler jobs ({found['variant']}): {counts}"]
     gain, least, idle = (f"{100 * bound[name][0]:.2f} ± {100 * bound[name][1]:.2g} %" for name in ("gain", "value", "idle"))

@@ -60,6 +60,8 @@ VALIDITY = (
     ("resize_delay_mean", "from a job's question to the end of its change of size, mean", "s"),
     ("resize_delay_p99", "the same, 99th percentile", "s"),
     ("allocated_most", "processors allocated at once, at most", ""),
+    ("filler_faults", "kinds of contradictions in the records of filler jobs", ""),
+    ("fillers_failed", "executions of filler jobs that failed", ""),
     ("false_quiet_share", "time that the event clock may have let pass while the host worked, as a share of the run's", "share"),
 )
 

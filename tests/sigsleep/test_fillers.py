@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import os
 import shlex
-import struct
 import subprocess
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, Signals
+from signal import SIG_BLOCK, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, Signals, pthread_sigmask
 
 import pytest
 
 from slurm_mirage.jobs.filler import EXIT_REQUEUE, Filler
-from slurm_mirage.jobs.filler_log import Cause, FillerRecord, read_fillers
+from slurm_mirage.jobs.filler_log import LAYOUT, Cause, FillerRecord, pack_filler, read_fillers, scan_fillers
 
 from .conftest import Job
 from .event_clock import NEVER, SECOND, EventClock
 
 READY, INTERVAL, REQUEST, SLOT, END, SIGNAL = Cause
-STATE = struct.Struct("<4sHHIIqqqI4x")  # magic, version, size, starts, saves, progress, id, work, checksum
 USUAL = Filler(work=(100.0,), save=2, restore=5, interval=40, slot=600)
 Entry = tuple[Cause, float, float, float, float, float]
 
 
-def state_bytes(
-    progress: float = 50, number: int = 7, work: float = 100, starts: int = 0, version: int = 1, magic: bytes = b"SSLS"
-) -> bytes:
-    fields = (magic, version, STATE.size, starts, 3, round(progress * SECOND), number, round(work * SECOND))
-    return STATE.pack(*fields, zlib.crc32(STATE.pack(*fields, 0)))
+def state_bytes(progress: float = 50, number: int = 7, work: float = 100, starts: int = 0) -> bytes:
+    """The record of a save."""
+    after, whole = round(progress * SECOND), round(work * SECOND)
+    return pack_filler(FillerRecord(number, INTERVAL, "n0", starts, 1, 2, 3, 4, 5, after, 0, after, whole, saves=3, slurm_job_id=7))
+
+
+def with_version(version: int) -> bytes:
+    return state_bytes()[:4] + version.to_bytes(2, "little") + state_bytes()[6:]
 
 
 class Fillers:
@@ -62,11 +62,11 @@ class Fillers:
         """Seconds of progress in the state; None without one."""
         if not self.state.exists():
             return None
-        raw = self.state.read_bytes()
-        fields = STATE.unpack(raw)
-        assert fields[-1] == zlib.crc32(raw[:40] + bytes(8))
-        assert fields[:3] == (b"SSLS", 1, STATE.size)
-        return float(fields[5] / SECOND)
+        ((save,), damage) = read_fillers(self.state)
+        assert damage == []
+        assert save.is_saved
+        assert save.worked_ns > 0
+        return save.after_ns / SECOND
 
     def close(self) -> None:
         for job in self.jobs:
@@ -121,7 +121,7 @@ class Played:
     def ends(self, code: int = 0, stderr: str = "") -> list[Entry]:
         """Its records: cause, begin and end of the stretch, end of the save, seconds worked, saved progress after it."""
         assert self.job.end() == (code, stderr)
-        records = self.fillers.records()[self.before :]
+        records = [record for record in self.fillers.records()[self.before :] if not record.repeated]
         for record in records:
             assert (record.id, record.cores, record.slurm_job_id) == (7, 1, 77)
             assert (record.restart, record.start) == (self.fillers.starts - 1, self.fillers.starts)
@@ -192,7 +192,7 @@ def test_a_request_while_it_restores(fillers: Fillers, clock: EventClock) -> Non
     played = Played(fillers, clock).waits_until(5).passes(3).gets(SIGUSR1)
     assert played.ends(EXIT_REQUEUE) == [(REQUEST, 3, 3, 3, 0, 50)]
     assert fillers.state.read_bytes() == state_bytes()
-    assert fillers.records()[0].ready_ns == 0
+    assert fillers.records()[-1].ready_ns == 0
 
 
 def test_a_request_during_a_periodic_save(fillers: Fillers, clock: EventClock) -> None:
@@ -225,6 +225,21 @@ def test_killed_while_it_saves_the_save_before_is_there(fillers: Fillers, clock:
     assert sum(record.useful_ns for record in fillers.records()) == 100 * SECOND
 
 
+def test_a_start_repeats_the_record_of_the_last_save(fillers: Fillers, clock: EventClock) -> None:
+    """So that it is there if the filler was killed between the save and its record."""
+    Played(fillers, clock).goes(5, 45, 47, 87).waits_until(89).gets(SIGKILL).job.end()
+    whole = fillers.records()
+    assert [record.cause for record in whole] == [READY, INTERVAL]
+    fillers.log.write_bytes(fillers.log.read_bytes()[: -LAYOUT.size])
+    Played(fillers, clock).goes(5).waits_until(45).gets(SIGKILL).job.end()
+    Played(fillers, clock).goes(5).waits_until(45).gets(SIGKILL).job.end()
+    records = fillers.records()
+    assert [record.cause for record in records] == [READY, INTERVAL, READY, READY]
+    assert replace(records[1], repeated=False) == whole[1]
+    assert [record.before_ns // SECOND for record in records] == [0, 0, 40, 40]
+    assert len(list(scan_fillers(fillers.log.read_bytes()))) == 5
+
+
 def test_a_save_that_was_cut_short_is_not_read(fillers: Fillers, clock: EventClock) -> None:
     """Killed in the middle of the write: what was written is FILE.new."""
     fillers.state.write_bytes(state_bytes(50))
@@ -235,8 +250,9 @@ def test_a_save_that_was_cut_short_is_not_read(fillers: Fillers, clock: EventClo
 
 def test_started_again_after_its_end_it_does_no_work_twice(fillers: Fillers, clock: EventClock) -> None:
     Played(fillers, clock, replace(USUAL, interval=0)).goes(5, 105).ends()
-    assert Played(fillers, clock, replace(USUAL, interval=0)).ends() == [(END, 0, 0, 0, 0, 100)]
-    assert fillers.saved() == 100
+    before, state = fillers.records(), fillers.state.read_bytes()
+    assert Played(fillers, clock, replace(USUAL, interval=0)).ends() == []
+    assert (fillers.records(), fillers.state.read_bytes()) == (before, state)
 
 
 # ---- signals ----
@@ -287,6 +303,13 @@ def test_stopped_by_sigstop_while_it_works(fillers: Fillers, clock: EventClock) 
 
 def test_other_jobs_have_the_default_action_of_sigusr1(start: Callable[..., Job]) -> None:
     assert start(100).await_asleep().send(SIGUSR1).end() == (-SIGUSR1, "")
+
+
+def test_other_jobs_leave_a_blocked_sigusr1_alone(start: Callable[..., Job]) -> None:
+    job = start(0.5, popen={"preexec_fn": lambda: pthread_sigmask(SIG_BLOCK, {SIGUSR1})}).await_asleep()
+    assert job.send(SIGUSR1).end() == (0, "")
+    assert job.only_record().completed
+    assert job.only_record().executed_ns >= 0.5 * SECOND
 
 
 # ---- slots ----
@@ -460,6 +483,10 @@ def test_a_log_that_is_full(fillers: Fillers, clock: EventClock) -> None:
         clock.advance((begin - clock.now) / SECOND + second)
     assert job.end() == (1, line * 4)
     assert fillers.saved() == 100
+    fillers.log = fillers.folder / "another"
+    assert fillers.start(USUAL).end() == (0, "")
+    (record,) = fillers.records()
+    assert (record.cause, record.repeated, record.after_ns) == (END, True, 100 * SECOND)
 
 
 # ---- states ----
@@ -473,11 +500,11 @@ def test_a_log_that_is_full(fillers: Fillers, clock: EventClock) -> None:
         (state_bytes()[:20], "is torn; without it the filler starts over"),
         (state_bytes() + b"\0", "is torn; without it the filler starts over"),
         (state_bytes()[:20] + b"\x01" + state_bytes()[21:], "is torn; without it the filler starts over"),
-        (state_bytes(version=0), "is torn; without it the filler starts over"),
-        (state_bytes(version=2), "was written by a newer sigsleep"),
-        (state_bytes(version=2)[:12], "was written by a newer sigsleep"),
-        (state_bytes(version=9).ljust(5000), "was written by a newer sigsleep"),
-        (state_bytes(magic=b"SSLP"), "is not the state of a filler"),
+        (state_bytes()[:6] + b"\x01" + state_bytes()[7:], "is torn; without it the filler starts over"),
+        (with_version(4), "was written by a newer sigsleep"),
+        (with_version(4)[:12], "was written by a newer sigsleep"),
+        (with_version(9).ljust(5000), "was written by a newer sigsleep"),
+        (with_version(2), "is not the state of a filler"),
         (b"a note of somebody's\n" * 10, "is not the state of a filler"),
         (state_bytes(number=8), "is the state of another filler: --id or --runtime differs"),
         (state_bytes(work=101), "is the state of another filler: --id or --runtime differs"),
@@ -493,7 +520,7 @@ def test_states_that_are_refused(fillers: Fillers, content: bytes, reason: str) 
 
 def test_every_changed_byte_of_a_state_is_seen(fillers: Fillers) -> None:
     whole = state_bytes()
-    for place in range(STATE.size - 4):
+    for place in range(LAYOUT.size):
         fillers.state.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
         code, stderr = fillers.start(USUAL).end()
         assert (code, stderr.count("\n")) == (2, 1)
@@ -540,7 +567,7 @@ def test_outside_slurm(fillers: Fillers, clock: EventClock) -> None:
     job = fillers.start(USUAL, env={})
     clock.await_deadline(clock.now + 5 * SECOND)
     assert job.send(SIGTERM).end() == (143, "")
-    (record,) = fillers.records()
+    _, record = fillers.records()
     assert (record.slurm_job_id, record.restart, record.node, record.start, record.saves) == (0, 0, "", 3, 3)
 
 

@@ -33,6 +33,6 @@ class Progress:
         self._offset += len(data) - torn
         for part in parts:
             if isinstance(part, FillerRecord):
-                self.saves[part.id] = self.saves.get(part.id, 0) + part.is_saved
+                self.saves[part.id] = self.saves.get(part.id, 0) + (part.is_saved and not part.repeated)
                 if part.completed:
                     self.completed.add(part.id)

@@ -2,7 +2,7 @@
 
 A filler writes a record when it is ready to work, at each save, and at its end; none when it is killed. The layout is described in
 files/sigsleep/README.md. A filler's records, in order of their instants, are a chain: each one begins with the progress at which
-the saved one before it ended.
+the saved one before it ended. A start repeats the record of the last save, which is missing if the filler was killed just then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO
 from .sigsleep_log import COMPLETED, MAGIC, LogDamage, apart, read_bytes, scan_with
 
 VERSION = 3
-FAILED = 16
+FAILED, REPEATED = 16, 32
 LAYOUT = struct.Struct("<4sHHIIqIIII64s2q5q3q2I")
 _CRC_OFFSET = 36
 _NODE_SIZE = 64
@@ -55,6 +55,7 @@ class FillerRecord:
     work_ns: the filler's whole work; speed: its work per time, in billionths.
     saves: saves of this filler so far, of all its executions.
     failed: the save did not succeed. Its work is still in memory, and in the next stretch.
+    repeated: written again by the next start. All its fields are those of the execution that saved.
     completed: the work is done.
     offset: the record's place in the log; it does not count when records are compared.
     """
@@ -76,6 +77,7 @@ class FillerRecord:
     saves: int = 0
     failed: bool = False
     completed: bool = False
+    repeated: bool = False
     cores: int = 1
     slurm_job_id: int = 0
     restart: int = 0
@@ -105,9 +107,17 @@ def scan_fillers(data: bytes) -> Iterator[FillerRecord | LogDamage]:
 def read_fillers(source: str | Path | BinaryIO) -> tuple[list[FillerRecord], list[LogDamage]]:
     """Read a log of fillers, or a binary stream to its end: (records, damage), each in order of offsets.
 
-    Raises WrongUse if the file cannot be read.
+    Leaves out repeated records of saves that have one already. Raises WrongUse if the file cannot be read.
     """
-    return apart(scan_fillers(read_bytes(source)))
+    records, damage = apart(scan_fillers(read_bytes(source)))
+    known: set[tuple[int, int, int, int]] = set()
+    kept = []
+    for record in records:
+        save = (record.id, record.start, record.cause, record.to_ns)
+        if not record.repeated or save not in known:
+            kept.append(record)
+            known.add(save)
+    return kept, damage
 
 
 def pack_filler(record: FillerRecord) -> bytes:
@@ -115,7 +125,7 @@ def pack_filler(record: FillerRecord) -> bytes:
     node = record.node.encode()
     if len(node) >= _NODE_SIZE or 0 in node:
         raise ValueError(f"a node's name may be up to {_NODE_SIZE - 1} bytes without NUL")
-    flags = COMPLETED * record.completed | FAILED * record.failed
+    flags = COMPLETED * record.completed | FAILED * record.failed | REPEATED * record.repeated
     head = (MAGIC, VERSION, LAYOUT.size, record.cause, flags, record.id, record.slurm_job_id, record.restart, record.cores, 0, node)
     instants = (record.start_ns, record.ready_ns, record.from_ns, record.to_ns, record.saved_ns)
     lengths = (record.worked_ns, record.before_ns, record.after_ns)
@@ -144,6 +154,7 @@ def _record_at(data: bytes, offset: int) -> FillerRecord | str:
         cause=fields[3],
         failed=bool(flags & FAILED),
         completed=bool(flags & COMPLETED),
+        repeated=bool(flags & REPEATED),
         id=fields[5],
         slurm_job_id=fields[6],
         restart=fields[7],

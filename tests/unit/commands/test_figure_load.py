@@ -56,7 +56,7 @@ def test_what_ends_early_leaves_a_gap_without_rescheduling() -> None:
 
 
 def test_the_queue_does_not_run_empty() -> None:
-    jobs = saturation._jobs(SMALL, 3)
+    jobs = saturation.generated(SMALL, 3)
     width, run = jobs["allocated_processors"].to_numpy(), jobs["run_time"].to_numpy()
     for depth in SMALL.waiting:
         start = schedule(np.zeros(jobs.height), width, run, run, SMALL.processors, "conservative", depth=depth)
@@ -64,9 +64,9 @@ def test_the_queue_does_not_run_empty() -> None:
 
 
 def test_jobs_last_in_spite_of_a_wrong_guess(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = saturation._jobs(SMALL, 3)
+    usual = saturation.generated(SMALL, 3)
     monkeypatch.setattr(saturation, "_MEAN_WORK", 20 * saturation._MEAN_WORK)
-    few = saturation._jobs(SMALL, 3)
+    few = saturation.generated(SMALL, 3)
     work = SMALL.processors * (SMALL.end + 15 * 86400)
     for jobs in (usual, few):
         assert (jobs["allocated_processors"] * jobs["run_time"]).sum() > work

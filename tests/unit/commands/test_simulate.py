@@ -186,9 +186,9 @@ def test_fillers_in_slots_leave_the_schedule_and_gain_less_than_what_is_idle(log
 def test_planned_fillers_delay_jobs_that_come_unexpectedly(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = log.with_name("out.swf")
     _, printed = run(monkeypatch, TRACE=str(log), POLICY="fcfs", FILLER="planned", FILLER_JOBS="save=20", OUT=str(out))
-    # A save and 5 s more. Job 2 takes one processor of a filler at 1600, job 3 has those of job 2.
-    assert read_trace(out).frame["wait"].to_list() == [0, 590 + 25, 880 + 25, 100, 350]
-    assert "fillers: 1 of 3 jobs waited for saves; mean wait +16.67 s" in printed
+    # Job 2 takes one processor of a filler at 1600, job 3 has those of job 2.
+    assert read_trace(out).frame["wait"].to_list() == [0, 590 + 20, 880 + 20, 100, 350]
+    assert "fillers: 1 of 3 jobs waited for saves; mean wait +13.33 s" in printed
 
 
 @pytest.mark.parametrize(

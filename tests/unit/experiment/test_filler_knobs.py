@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment import fillers
+from mirage import ROOT
+from mirage.experiment import fillers, runs
 from mirage.experiment.variables import cluster_variables
 from mirage.knobs import resolve as knobs
 from slurm_mirage.base.errors import WrongUse
@@ -39,6 +40,18 @@ def test_a_run_has_its_words_in_the_clusters_time() -> None:
     assert Filler.parse(settings["words"]) == Filler((50.0, 25.0), 3.75, 2.5, 300.0, 300.0, 0.9, 2)
     told = cluster_variables(values, Decimal(50))
     assert (told["slurm_mirage_filler"], told["slurm_mirage_filler_grace"]) == (True, settings["grace"])
+
+
+def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
+    path = tmp_path / "work.txt"
+
+    def inputs(content: str) -> str:
+        path.write_text(content)
+        return runs.inputs(knobs.resolve({"FILLER_JOBS": f"work={path}"}), "", ROOT / "configs/backfill.yml")["FILLER_JOBS"]
+
+    assert inputs("100\n50\n") == Filler((100.0, 50.0), count=2).text()
+    assert inputs("100\n60\n") != inputs("100\n50\n")
+    assert len(inputs("100\n" * 1000)) == 64
 
 
 def test_slots_have_no_grace_time() -> None:

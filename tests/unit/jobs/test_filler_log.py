@@ -26,7 +26,7 @@ RECORDS = st.builds(
     node=NODES,
     failed=st.booleans(),
     completed=st.booleans(),
-)
+)  # none is repeated
 # Bytes in which no magic number can begin, not even with the help of what follows.
 JUNK = st.binary(min_size=1, max_size=300).map(lambda junk: junk.replace(b"S", b"s"))
 SMALL = FillerRecord(
@@ -65,7 +65,7 @@ def test_the_layout_is_the_documented_one() -> None:
     ]
     assert raw == b"".join(expected)
     assert int.from_bytes(raw[36:40], "little") == zlib.crc32(raw[:36] + bytes(4) + raw[40:])
-    assert pack_filler(replace(SMALL, failed=True, completed=True))[12:16] == (17).to_bytes(4, "little")
+    assert pack_filler(replace(SMALL, failed=True, completed=True, repeated=True))[12:16] == (49).to_bytes(4, "little")
 
 
 @pytest.mark.parametrize("cause", Cause)
@@ -129,6 +129,16 @@ def test_every_byte_is_either_record_or_damage(pieces: list[bytes]) -> None:
 )
 def test_the_reason_is_told(raw: bytes, reason: str) -> None:
     assert read_fillers(io.BytesIO(raw)) == ([], [LogDamage(0, len(raw), reason)])
+
+
+def test_a_repeated_record_counts_if_it_is_the_only_one() -> None:
+    """The third start repeats the second save, whose record exists, and the fourth start that of the third, which is missing."""
+    first, second = replace(SMALL, to_ns=20, saves=1), replace(SMALL, to_ns=36, saves=2)
+    third = replace(SMALL, to_ns=90, start=3, saves=3)
+    again = [replace(record, repeated=True) for record in (second, third, third)]
+    log = [first, second, again[0], again[1], again[2]]
+    assert read_fillers(io.BytesIO(b"".join(map(pack_filler, log)))) == ([first, second, again[1]], [])
+    assert list(scan_fillers(b"".join(map(pack_filler, log)))) == log
 
 
 def test_a_missing_log_is_named(tmp_path: Path) -> None:

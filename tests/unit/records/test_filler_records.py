@@ -10,7 +10,9 @@ from run_folders import ORIGIN, RunFolder
 
 from mirage.records import filler_figures
 from mirage.records.collect import Collected
+from mirage.records.layout import Layout
 from mirage.records.run_results import results
+from mirage.records.start_latency import start_latencies
 from slurm_mirage.jobs.filler_log import Cause
 
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
@@ -201,6 +203,23 @@ def test_a_filler_that_leaves_by_itself_has_not_failed(tmp_path: Path, cause: Ca
     run = made.collect()
     assert table(run)[0]["outcome"] == outcome
     assert filler_figures.judged(run.fillers) == []
+
+
+def test_the_time_until_fillers_have_left_is_no_start_latency(tmp_path: Path) -> None:
+    """A job on two nodes starts 40 s after its submission: 0.5 s after the last filler left them."""
+    made = filled(tmp_path)
+    number = made.job(due=20.0, runtime=50.0)
+    made.slurm(number, start=60.0, end=110.0)
+    made.record(number, 60.25, 110.25)
+    made.filler_run(1, 1.0, 45.0, "PREEMPTED", node="n1")
+    made.filler_run(2, 1.0, 59.0, "PREEMPTED", node="n2")
+    made.filler_run(3, 1.0, 60.0, "PREEMPTED", node="n3")
+    latency = start_latencies(made.collect(), Layout.of_equal(64, 4)).to_list()
+    assert latency[1] == pytest.approx(0.75, abs=0.5)
+    # Another job of the workload was on its nodes after the fillers: it waited for that.
+    between = made.job(due=20.0, runtime=0.1)
+    made.slurm(between, start=59.0, end=60.0)
+    assert max(start_latencies(made.collect(), Layout.of_equal(64, 4))) < 1 < latency[1]
 
 
 def test_failed_executions_make_a_run_invalid(tmp_path: Path) -> None:

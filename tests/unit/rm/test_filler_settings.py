@@ -24,6 +24,7 @@ def test_the_partition_of_fillers_is_below_all_others() -> None:
         "PreemptType": "preempt/partition_prio",
         "PreemptMode": "REQUEUE",
         "RequeueExit": "99",
+        "MaxBatchRequeue": 60_000,
         "SlurmctldParameters": "preempt_send_user_signal",
         "AuthInfo": "cred_expire=5",
     }

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mirage.metrics.fillers import simulated_executions
 from mirage.simulation.fillers import COLUMNS, COMPLETED, PLANNED, PREEMPTED, SLOT, SLOTS, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
 from slurm_mirage.jobs.filler import Filler
@@ -24,9 +25,9 @@ Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate
 Busy = tuple[float, float, float, int]  # hold, start, end, processors
 
 
-def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0, grace: float = 0.0) -> Filled:
+def filled(busy: list[Busy], machine: int, words: str, variant: str, stop: float, begin: float = 0.0) -> Filled:
     hold, start, end, width = (np.array([row[place] for row in busy], np.float64) for place in range(4))
-    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop, grace=grace)
+    return fill(hold, start, end, width.astype(np.int64), machine, Filler.parse(words), variant, begin, stop)
 
 
 def rows(found: Filled, *names: str) -> list[tuple[float, ...]]:
@@ -59,14 +60,9 @@ def test_planned_by_hand() -> None:
     assert found.sums["waiting"] == 5
 
 
-def test_who_has_saved_waits_for_the_end_of_the_grace() -> None:
-    found = filled([(150, 165, 300, 1)], 1, "save=10 restore=5 interval=0", PLANNED, 300, grace=15)
-    assert rows(found, "start", "end", "useful", "lost", "saving", "waiting") == [(0, 165, 145, 0, 10, 5)]
-
-
 def test_executions_as_those_of_a_run() -> None:
     words = Filler.parse("save=10 restore=5 interval=0 slot=600 speed=0.5")
-    [row] = filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90).table(words).rows(named=True)
+    [row] = simulated_executions(filled([(3, 3, 90, 1)], 1, words.text(), SLOTS, 90), words).rows(named=True)
     assert row == {
         "filler": 1, "execution": 1, "node": "1", "processors": 1, "start": 0, "ready": None, "end": 3, "useful": 0, "lost": 0,
         "saving": 0, "restoring": 3, "waiting": 0, "saves": 0, "failed_saves": 0, "work": 0, "progress": 0, "outcome": "preempted",
@@ -316,12 +312,12 @@ def test_delays_by_hand(jobs: tuple[Job, ...], policy: str, starts: list[tuple[i
 
 
 def test_a_delay_moves_reservations() -> None:
-    """Job 2 needs a second processor, that of a filler, at 20: it starts at 30 and ends at 60. Job 4, planned from 50 on beside job
-    3, moves to 60; job 5, planned after it, too.
+    """Job 2 needs both processors and is planned for 100. Job 3 is submitted at 20 and would end by then, but waits for a save
+    until 30 and ends at 110: job 2 moves to 110.
     """
-    jobs = (0, 1, 5, 5), (20, 1, 30, 30), (20, 1, 100, 100), (22, 1, 7, 7), (23, 2, 9, 9)
+    jobs = (0, 1, 100, 100), (10, 2, 50, 50), (20, 1, 80, 80)
     start, hold = delayed(*(np.array(column) for column in zip(*jobs, strict=True)), 2, "conservative", 10.0)
-    assert start.tolist() == [0, 30, 30, 60, 130] and hold.tolist() == [0, 20, 20, 60, 130]
+    assert start.tolist() == [0, 110, 30] and hold.tolist() == [0, 110, 20]
 
 
 def test_delays_need_reservations_that_move() -> None:

@@ -18,6 +18,8 @@ WITH_REQUEUE_DELAY = (25, 11)
 """The first release whose delay before a requeued job starts is a setting of its own (job_mgr.c, _requeue_delay)."""
 LEAST_EXPIRY = 5
 """Seconds of cred_expire that Slurm takes at least; a requeued job starts a second later at the earliest."""
+MOST_REQUEUES = 60_000
+"""Slurm counts them in 16 bits."""
 _OFF = ("off", "no", "false", OMIT, "")
 
 
@@ -35,6 +37,9 @@ def with_fillers(
     _set(changed, "PreemptType", "preempt/partition_prio")
     _set(changed, "PreemptMode", "REQUEUE")
     _add_word(changed, "RequeueExit", str(EXIT_REQUEUE))
+    # Since 24.05 an end within the grace time counts as one of the few requeues after which a job is held (job_mgr.c,
+    # _handle_requeue_limit). Releases before 23.02 do not have the setting, and do not count it.
+    _set(changed, "MaxBatchRequeue", MOST_REQUEUES)
     # PreemptParameters=send_user_signal is the same since 23.02; all releases take this one.
     _add_word(changed, "SlurmctldParameters", "preempt_send_user_signal")
     if version and release_of(version) >= WITH_REQUEUE_DELAY:

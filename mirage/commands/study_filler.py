@@ -1,0 +1,177 @@
+"""`make study-filler`: what filler jobs gain and cost, simulated, and with TRACE played as well (docs/filler-study.md).
+
+The runs are a comparison of their own (results/STUDY-runs), so that an interrupted study goes on as `make compare` does.
+results/STUDY holds simulated.csv, measured.csv and study.html.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from mirage.commands.compare import Arms, Campaign
+from mirage.commands.study_malleable import chosen, refuse
+from mirage.experiment import clock_choice, fillers, runs
+from mirage.experiment.endings import Ending
+from mirage.experiment.prepare import SLACK, machine_of, selection_of, whole_of
+from mirage.knobs.parse import Value
+from mirage.terminal.screen import Screen, about
+from mirage.traces.trace import Trace
+from mirage.workloads.models import estimates
+from mirage.workloads.workload import prepare
+from slurm_mirage.base.files import read_json, write_atomically, write_json
+
+if TYPE_CHECKING:
+    from mirage.simulation.filler_study import Jobs, Point, Study
+
+NAME = "study-filler"
+KNOBS = {"NODES": "100", "CPUS": "1", "SPEED": "event", "OFFSET": "19151", "REPLICAS": "3"}
+JOBS, FULL_JOBS = "200", "500"
+REPETITIONS, FULL_REPETITIONS = 3, 10
+PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (fillers.SLOTS, fillers.PLANNED)]
+FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (fillers.SLOTS, fillers.PLANNED))]
+"""Variant, t and c of what is played."""
+SLOT = 1800.0
+"""Seconds of a slot in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
+LOG_ACCURACIES = ("keep", "0", "0.5", "1")
+# Seconds before progress is shown.
+_PATIENCE = 5.0
+
+
+def study_filler(values: dict[str, Value], screen: Screen) -> Ending:
+    """Simulate, play what is to be played, and make the page."""
+    is_full = values["FULL"] == "yes"
+    name = str(values["RUN"] or (f"{NAME}-full" if is_full else NAME))
+    refuse(values, NAME, ("MODEL", "SLURM_CONF", "CLASSES", "CONFIGS", "FILLER", "FILLER_JOBS"))
+    knobs = chosen(values, {**KNOBS, "RUN": f"{name}-runs", **({} if values["JOBS"] else {"JOBS": FULL_JOBS if is_full else JOBS})})
+    points = [_point(*one) for one in (FULL_PLAYED if is_full else PLAYED)]
+    campaign = _campaign(knobs, points, screen) if values["TRACE"] else None
+    rows, mains = _simulated(name, knobs, campaign, is_full, points, screen)
+    if campaign is None:
+        _write(name, rows, mains, None, points)
+        return Ending("ok", f"simulated, results/{name}/study.html; TRACE=log plays a stretch of it as well")
+    ending = campaign.run(screen)
+    if ending.is_final:
+        _write(name, rows, mains, campaign.folder.name, points)
+        screen.say(f"study: results/{name}/study.html")
+    return ending
+
+
+def _point(variant: str, t: float, c: float) -> Point:
+    from mirage.simulation.filler_study import Point
+
+    return Point(variant, SLOT, t, c)
+
+
+def label(point: Point) -> str:
+    """Name of the arm with these fillers."""
+    return f"{point.variant}-t{100 * point.t:g}-c{100 * point.c:g}"
+
+
+def arms(points: list[Point]) -> Arms:
+    """One arm without fillers, and one for each point."""
+    found: dict[str, dict[str, Value]] = {fillers.NO: {"FILLER": fillers.NO}}
+    return found | {label(one): {"FILLER": one.variant, "FILLER_JOBS": one.words().text()} for one in points}
+
+
+def _campaign(knobs: dict[str, Value], points: list[Point], screen: Screen) -> Campaign:
+    for arm in arms(points).values():
+        fillers.check(knobs | arm)
+    return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms(points))
+
+
+def study_of(knobs: dict[str, Value], is_full: bool) -> Study:
+    """What is simulated of the model lomonosov."""
+    from mirage.simulation import filler_study, saturation
+
+    repetitions = FULL_REPETITIONS if is_full else REPETITIONS
+    machine = saturation.Study(repetitions=repetitions, seed=whole_of(knobs["SEED"]))
+    return filler_study.Study(machine=machine)
+
+
+def _simulated(
+    name: str, knobs: dict[str, Value], campaign: Campaign | None, is_full: bool, points: list[Point], screen: Screen
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Rows of all simulations, and the main accuracy of each workload; those of a begun study are not simulated again."""
+    from mirage.reports.filler_study.page import LOG, LOMONOSOV
+    from mirage.simulation.filler_study import SCHEMA, lomonosov, measure, simulated
+
+    study, folder = study_of(knobs, is_full), runs.RESULTS / name
+    mains = {LOMONOSOV: study.main} | ({LOG: "keep"} if campaign else {})
+    inputs = {"study": repr(study), "log": campaign.inputs if campaign else None}
+    if (folder / "simulated.csv").exists() and read_json(folder / "simulated.json") == inputs:
+        screen.say(f"results/{name}/simulated.csv is finished: nothing is simulated again")
+        return pl.read_csv(folder / "simulated.csv", schema=SCHEMA), mains
+    began = time.monotonic()
+
+    def progress(done: int, wanted: int) -> None:
+        passed = time.monotonic() - began
+        if passed > _PATIENCE:
+            screen.live(f"simulated {done} of {wanted} workloads, {about(passed * (wanted - done) / done)} left")
+
+    tasks: list[Callable[[], Jobs]] = [
+        functools.partial(lomonosov, study, accuracy, repetition)
+        for accuracy in study.accuracies
+        for repetition in range(study.machine.repetitions)
+    ]
+    threads = len(os.sched_getaffinity(0))
+    found = [measure(study, tasks, threads, progress)]
+    if campaign:
+        of_log = replace(study, accuracies=LOG_ACCURACIES, main="keep", slots=(SLOT,))
+        found += [
+            simulated(jobs, dict.fromkeys([*of_log.points(accuracy), *(points if accuracy == "keep" else [])]))
+            for accuracy in of_log.accuracies
+            for jobs in [jobs_of_log(knobs, campaign.source.trace, accuracy)]
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = pl.concat(found)
+    write_json(folder / "simulated.json", inputs)
+    write_atomically(folder / "simulated.csv", rows.write_csv())
+    return rows, mains
+
+
+def jobs_of_log(knobs: dict[str, Value], trace: Trace, accuracy: str) -> Jobs:
+    """The jobs of the comparison, with the log's time limits (keep) or estimates of this accuracy."""
+    from mirage.reports.filler_study.page import LOG
+    from mirage.simulation.filler_study import Jobs
+
+    machine = machine_of(knobs)
+    changed = replace(trace, frame=estimates.replace(trace.frame, accuracy, whole_of(knobs["SEED"])))
+    classes = tuple((item.count, item.cpus) for item in machine.classes)
+    jobs = prepare(changed, selection_of(knobs), classes=classes, slack=SLACK, sizes=str(knobs["SIZES"])).jobs
+    plan = jobs["limit_minutes"] * 60 if accuracy == "keep" else jobs["requested"]
+    cancel = jobs.select(pl.col("submit") + pl.col("cancel_after_virtual").fill_null(float("inf"))).to_series()
+    submit, runtime, cancels, plans = (
+        column.to_numpy().astype(np.float64) for column in (jobs["submit"], jobs["runtime"], cancel, plan)
+    )
+    return Jobs(LOG, accuracy, 0, machine.processors, submit, jobs["processors"].to_numpy(), runtime, plans, cancels)
+
+
+def _write(name: str, rows: pl.DataFrame, mains: dict[str, str], comparison: str | None, points: list[Point]) -> None:
+    """Write the page, and what was measured."""
+    from mirage.reports.filler_study.measured import StudyRun
+    from mirage.reports.filler_study.measured import rows as measured_rows
+    from mirage.reports.filler_study.page import LOG, page
+    from mirage.simulation.filler_study import summary
+
+    found: list[StudyRun] = []
+    if comparison is not None:
+        by_label = {label(one): one for one in points}
+        of_runs = runs.RESULTS / comparison
+        members: list[dict[str, Any]] = read_json(of_runs / "experiment.json")["comparison"]
+        found = [StudyRun(by_label.get(one["label"]), one["replica"], of_runs / one["folder"]) for one in members]
+    folder = runs.RESULTS / name
+    measured = None
+    if found:
+        table = measured_rows(found, LOG, "keep")
+        write_atomically(folder / "measured.csv", table.write_csv())
+        measured = summary(table)
+    parts = [summary(part) for _, part in rows.group_by("workload", maintain_order=True)]
+    write_atomically(folder / "study.html", page(name, pl.concat(parts), measured, found, mains, comparison))
