@@ -25,8 +25,8 @@ from .settings import STATES, FeederSettings
 
 log = logging.getLogger("replay")
 
-LOOK_INTERVAL = 5.0
-"""Virtual seconds between two looks at the queue, at least."""
+LOOK_INTERVAL, SLOTS_LOOK_INTERVAL = 5.0, 15.0
+"""Virtual seconds between two looks at the queue, at least; in variant slots nobody has to be asked in time."""
 REAL_LOOK_INTERVAL = 1.0
 """The same in real seconds, on a clock of constant speed."""
 LIMIT_MINUTES = 525_600
@@ -50,7 +50,8 @@ class Feeder:
         """The highest id that a job of a filler had."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
-        self.interval = max(LOOK_INTERVAL, REAL_LOOK_INTERVAL * clock.speed)
+        interval = LOOK_INTERVAL if settings.planned else SLOTS_LOOK_INTERVAL
+        self.interval = max(interval, REAL_LOOK_INTERVAL * clock.speed)
         self.progress = Progress(settings.record)
         self._jobs: dict[int, int] = {}
         """The id of the last job of each filler that was submitted, by number."""
