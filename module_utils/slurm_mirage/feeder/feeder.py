@@ -58,6 +58,8 @@ class Feeder:
         self._last = 0
         """The highest number of a filler."""
         self._given_up: set[int] = set()
+        self._withdrawn: set[int] = set()
+        """Numbers of fillers that this feeder cancelled while they waited."""
         self._asked: set[tuple[int, int]] = set()
         self._attempts: Counter[int] = Counter()
         self._saves: dict[int, int] = {}
@@ -75,6 +77,9 @@ class Feeder:
             if event == "submitted":
                 self._jobs[number], self._last = job, max(self._last, number)
                 self.highest_id = max(self.highest_id, job)
+                self._withdrawn.discard(number)
+            elif event == "cancelled":
+                self._withdrawn.add(number)
             elif event == "given up":
                 self._given_up.add(number)
 
@@ -117,8 +122,11 @@ class Feeder:
         if self.settings.planned:
             self._ask_for_planned(room)
         self._extend(room)
-        if self._may_submit():
-            self._submit(wanted(room, self.settings.planned))
+        count = wanted(room, self.settings.planned)
+        if count < 0:
+            self._withdraw(room, -count)
+        elif self._may_submit():
+            self._submit(count)
 
     @property
     def _now(self) -> float:
@@ -181,6 +189,12 @@ class Feeder:
             self._manager.set_limit(lowered, LIMIT_MINUTES)
             self._journal.add("extended", self._now, jobs=lowered)
 
+    def _withdraw(self, room: Room, count: int) -> None:
+        """Cancel waiting fillers that are too many, those with the highest numbers, which are used again when there is room."""
+        waiting = sorted((filler for filler in room.fillers if filler.state is JobState.PENDING), key=lambda filler: filler.number)
+        self._cancel(waiting[-count:])
+        self._withdrawn.update(filler.number for filler in waiting[-count:])
+
     def _submit(self, count: int) -> None:
         for _ in range(count):
             number = self._next()
@@ -196,12 +210,15 @@ class Feeder:
         self._journal.add("submitted", self._now, number=number, job=job)
         self._jobs[number] = job
         self._missing.pop(number, None)
+        self._withdrawn.discard(number)
         self._last = max(self._last, number)
         self.highest_id = max(self.highest_id, job)
 
     def _next(self) -> int | None:
         """The number of the next filler to submit: one whose job is gone before its work is done, or a new one. None: no more."""
-        for number in sorted(number for number, looks in self._missing.items() if looks >= GONE_LOOKS):
+        for number in sorted(number for number, looks in self._missing.items() if looks >= GONE_LOOKS or number in self._withdrawn):
+            if number in self._withdrawn:
+                return number
             saves = self.progress.saves.get(number, 0)
             self._attempts[number] = 1 if saves > self._saves.get(number, 0) else self._attempts[number] + 1
             self._saves[number] = saves

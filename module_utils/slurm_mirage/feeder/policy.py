@@ -9,17 +9,21 @@ from ..rm.fillers import FillerJob, PlannedJob, Room
 
 SPARE = 4
 """Fillers that wait beyond those for which there is room now."""
+SLACK = 10
+"""Fillers that may wait too many. Slurm's backfill scheduler tests each waiting job in each of its cycles."""
 
 
 def wanted(room: Room, planned: bool) -> int:
-    """How many further fillers the queue needs.
+    """How many further fillers the queue needs; below 0: how many of those that wait are too many.
 
     There is one waiting for each free processor. Where all leave at the end of a slot, and start again some seconds later, there is
-    also one for each that runs: it takes the place at once.
+    also one for each that runs: it takes the place at once. Half as many again, and SLACK, are not too many: the number of free
+    processors changes with each job of the workload.
     """
     waiting = sum(filler.state is JobState.PENDING for filler in room.fillers)
     running = len(room.fillers) - waiting
-    return max(0, room.free + SPARE + (0 if planned else running) - waiting)
+    level = room.free + SPARE + (0 if planned else running)
+    return level - waiting if waiting < level or waiting > level * 3 // 2 + SLACK else 0
 
 
 def to_ask(room: Room, now: float, ahead: float, asked: Collection[tuple[int, int]]) -> Iterator[tuple[FillerJob, PlannedJob]]:

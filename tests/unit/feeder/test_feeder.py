@@ -129,6 +129,23 @@ def test_in_slots_one_more_waits_for_each_that_runs(tmp_path: Path, queue: Queue
     assert "--slot 600" in queue.commands[100]
 
 
+def test_waiting_fillers_that_are_too_many_are_cancelled_and_come_again(tmp_path: Path, queue: Queue) -> None:
+    queue.processors = 40
+    feeding = feeder(tmp_path, queue)
+    feeding.look()
+    assert queue.numbers == list(range(1, 45))
+    queue.processors = 2  # jobs of the workload have the others
+    feeding.look()
+    assert queue.numbers == list(range(1, 7))
+    restarted = feeder(tmp_path, queue)
+    for processors, numbers in ((5, 9), (40, 44)):
+        queue.processors = processors
+        for _ in range(3):
+            restarted.look()
+        assert queue.numbers == list(range(1, numbers + 1))
+    assert not any(entry["event"] == "given up" for entry in entries(tmp_path))
+
+
 def test_the_number_of_fillers_is_limited_by_their_words(tmp_path: Path, queue: Queue) -> None:
     fed = feeder(tmp_path, queue, "count=2")
     fed.look()
