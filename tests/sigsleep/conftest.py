@@ -104,6 +104,12 @@ def _usual_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+@pytest.fixture(autouse=True)
+def hangup() -> None:
+    """Programs end at SIGHUP, also where the tests run under nohup, which has it ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="session")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The program as it is shipped, one with run-time checks, and one that can record only three suspensions."""
