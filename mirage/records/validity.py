@@ -51,7 +51,7 @@ def judge(
     clock_offsets: of a run on several hosts (`read_offsets`)
     complaints: of all hosts (`read_complaints`)
     immediate_below: threshold of the metric immediate_fraction; None: it is not judged
-    backfills: whether the scheduler has backfill cycles, whose length has to be known
+    backfills: whether the scheduler has cycles whose length has to be known
     """
     thresholds, clock_offsets, complaints = thresholds or Thresholds(), clock_offsets or {}, complaints or {}
     figures = measure(collected, samples, diagnostics, result, layout, thresholds, clock_offsets, complaints)
@@ -64,7 +64,7 @@ def judge(
         *incidents.foreign(collected),
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
-        *incidents.troubled(result, figures, thresholds, collected.jobs.height),
+        *incidents.troubled(collected, result, figures, thresholds),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
         *wrong_clock,
@@ -134,7 +134,7 @@ def _not_measured(
         ),
         (
             backfills and diagnostics.is_empty(),
-            "no sample of the scheduler's diagnostics: the longest backfill cycle is not known",
+            f"no sample of the scheduler's diagnostics: the longest {collected.names.cycle} is not known",
         ),
         (
             bool(clock_offsets) and figures["clock_offset_max"] is None,
@@ -145,7 +145,7 @@ def _not_measured(
             f"what a launch costs could not be measured: {collected.launch_cost_reason}",
         ),
         (
-            ran and figures["freed_p50"] is None,
+            ran and figures["freed_p50"] is None and not collected.frees_at_end,
             f"when the processors of jobs were free again is not known: {collected.freed_reason or 'no job has a record of it'}",
         ),
         (

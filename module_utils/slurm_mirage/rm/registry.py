@@ -5,21 +5,39 @@ Implementations are imported by statements, because Ansible ships only what a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import WrongUse
-from ..base.files import read_json
+from ..base.files import read_json, undamaged_json
 from ..base.run_settings import RunSettings
-from .api import Records, ResourceManager
+from .api import Commands, Records, ResourceManager
+from .evidence import Complaint, Span
 from .fillers import Fillers
 from .sizes import Sizes
+from .slurm import daemon_log
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
 
 KEY, DEFAULT = "rm", "slurm"
+
+
+@dataclass(frozen=True)
+class HostTools:
+    """What tools on the hosts of an instance use of a resource manager."""
+
+    of_instance: Callable[..., Commands]
+    """Makes the live side from an instance's directory, the folder of the manager's commands, and optionally real seconds after
+    which a query ends (`query_timeout`) and words before each command (`become`)."""
+    complaints: Callable[[Path, Span, int], Iterator[Complaint]]
+    """The complaints in the logs of an instance's daemons on this host: from its directory, a time span, and the bytes that the
+    controller's log had when it began."""
+    by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
+    """Counts complaints."""
+    daemons: frozenset[str]
+    """Kinds of the controller and of the nodes' daemons, one of which each host has."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +51,18 @@ class Implementation:
     cannot change their size."""
     fillers: Callable[[RunSettings, int], Fillers] | None = None
     """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
+    tools: HostTools | None = None
+    """None: it has no instances."""
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    DEFAULT: Implementation(Slurm.of_run, Slurm.records, Resizing.of_broker, Filling.of_run),
+    DEFAULT: Implementation(
+        Slurm.of_run,
+        Slurm.records,
+        Resizing.of_broker,
+        Filling.of_run,
+        HostTools(Slurm.of_instance, daemon_log.of_instance, daemon_log.by_kind, frozenset({"slurmctld", "slurmd"})),
+    ),
 }
 
 
@@ -58,3 +84,19 @@ def records_of(folder: Path) -> Records:
     content = read_json(folder / "run.json")
     settings = RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
     return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
+
+
+def manager_of(directory: Path) -> str:
+    """Name of the resource manager of the instance in `directory`, by the daemons that its farm starts; DEFAULT without any."""
+    farm = undamaged_json(directory / "etc/farm.json")
+    kinds = {str(daemon.get("kind")) for daemon in farm.get("daemons", [])} if isinstance(farm, Mapping) else set()
+    return next((name for name, one in IMPLEMENTATIONS.items() if one.tools and kinds & one.tools.daemons), DEFAULT)
+
+
+def tools(name: str) -> HostTools:
+    """What tools on hosts use of the resource manager of that name. Raises WrongUse."""
+    found = IMPLEMENTATIONS[name].tools if name in IMPLEMENTATIONS else None
+    if found is None:
+        known = ", ".join(sorted(one for one, implementation in IMPLEMENTATIONS.items() if implementation.tools))
+        raise WrongUse(f"one of {known}", parameter=KEY, value=name)
+    return found
