@@ -24,6 +24,7 @@ from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.thresholds import KNOWN_SHARE, Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 FEWEST_LATENCIES = 10
 """Jobs of which the start latency has to be known; all, in a run of fewer. If half of all starts are too late, the chance that no
@@ -90,8 +91,19 @@ def judge(
         "inconclusive": unsure,
         "inconclusive_metrics": metrics_too_coarse(Resolution.of(collected), immediate_below, thresholds),
         **figures,
+        **_of_manager(collected),
         "bounds": {name: rounded(bound.most) for name, bound in bounds(collected, thresholds).items()},
     }
+
+
+def _of_manager(collected: Collected) -> dict[str, Any]:
+    """What the verdict says of another resource manager than the default one: its name as `manager`, and as `not_measured`, by
+    figure, why there is no occasion to measure it. That is no fault of the run."""
+    if collected.names == IMPLEMENTATIONS[DEFAULT].records.names:
+        return {}
+    why = f"not measured: {collected.names.manager} records the end of a job when its processors are free"
+    unmeasured = dict.fromkeys(("freed_p50", "freed_p99"), why) if collected.frees_at_end else {}
+    return {"manager": collected.names.manager, "not_measured": unmeasured}
 
 
 def _not_measured(

@@ -21,7 +21,9 @@ class Names:
     """The lasting record of ended jobs, and what it says of a job's nodes, in words of the manager."""
     hosts: str
     cycle: str = "scheduling cycle"
-    """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS)."""
+    """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
+    diagnostics: str = "its diagnostics"
+    """where they are from."""
 
 
 @dataclass(frozen=True)

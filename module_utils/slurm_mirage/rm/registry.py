@@ -13,7 +13,7 @@ from ..base.errors import WrongUse
 from ..base.files import read_json, undamaged_json
 from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
-from .evidence import Complaint, Span
+from .evidence import Complaint, Names, Span
 from .fillers import Fillers
 from .sizes import Sizes
 from .slurm import daemon_log
@@ -81,9 +81,23 @@ def fillers(settings: RunSettings, lock: int) -> Fillers:
 
 def records_of(folder: Path) -> Records:
     """What reads the records in the folder of a run; Slurm's without a run.json that names another one."""
+    return _settings(folder).one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
+
+
+def name_of(folder: Path) -> str:
+    """Name of the resource manager of the run in `folder`; Slurm's without a run.json that names another one."""
+    return _settings(folder).text(KEY, DEFAULT)
+
+
+def names_of(manager: str) -> Names:
+    """The names that belong to the name of a manager; Slurm's if there is none."""
+    found = (one.records.names for one in IMPLEMENTATIONS.values() if one.records.names.manager == manager)
+    return next(found, IMPLEMENTATIONS[DEFAULT].records.names)
+
+
+def _settings(folder: Path) -> RunSettings:
     content = read_json(folder / "run.json")
-    settings = RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
-    return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
+    return RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
 
 
 def manager_of(directory: Path) -> str:

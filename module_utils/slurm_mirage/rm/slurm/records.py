@@ -64,6 +64,7 @@ NAMES = Names(
     record="jobcomp",
     hosts="NodeList in jobcomp.log",
     cycle="backfill cycle",
+    diagnostics="sdiag",
 )
 LIMIT_CHECK = 60.0
 """Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
