@@ -87,6 +87,28 @@ options:
     description: Path of the MariaDB server.
     type: path
     default: /usr/sbin/mariadbd
+  openpbs:
+    description:
+      - The daemons of OpenPBS, instead of those of Slurm. O(nodes) are then its nodes, and the options of Slurm mean nothing.
+      - They get a network of their own (docs/openpbs.md).
+    type: dict
+    suboptions:
+      sbin:
+        description: Folder of pbs_server.bin, pbs_comm, pbs_sched and pbs_mom.
+        type: path
+        required: true
+      postgres:
+        description: Path of the program postgres.
+        type: path
+        required: true
+      server_digest:
+        description: Digest of the configuration of server and communication daemon. They are restarted when it changes.
+        type: str
+        required: true
+      scheduler_digest:
+        description: Digest of the scheduler's configuration.
+        type: str
+        required: true
   sbin:
     description: Folder with slurmctld, slurmd and slurmdbd.
     type: path
@@ -188,10 +210,13 @@ from ansible.module_utils.slurm_mirage.base.files import file_digest, undamaged_
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.clock import Clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
+from ansible.module_utils.slurm_mirage.farm.daemons import NODES
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
 from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
+from ansible.module_utils.slurm_mirage.rm.openpbs import addresses
+from ansible.module_utils.slurm_mirage.rm.openpbs import daemon_commands as pbs_daemons
 from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
 PROGRAM = "slurm_mirage.programs.farm"
@@ -206,7 +231,8 @@ STOPPED_PER_SECOND = 50  # processes, at least
 def identity(directory: Path, parameters: dict[str, Any]) -> str:
     """Digest of the farm's code, user and host name, which a running farm cannot change: if it differs, the farm is restarted."""
     code = [file_digest(path) for path in sorted((directory / "lib/slurm_mirage").rglob("*.py"))]
-    return hashlib.sha256("\0".join([*code, parameters["user"], parameters["hostname"]]).encode()).hexdigest()[:16]
+    own = [parameters["user"], parameters["hostname"], str(bool(parameters["openpbs"]))]
+    return hashlib.sha256("\0".join([*code, *own]).encode()).hexdigest()[:16]
 
 
 def layout_of(parameters: dict[str, Any]) -> daemon_commands.Layout:
@@ -260,15 +286,41 @@ def speed_of(text: str) -> float | str:
         raise WrongUse(f"may be a number above 0 or {SPEED}, not {text}", parameter="speed") from error
 
 
+def of_openpbs(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What is different in the content of etc/farm.json for OpenPBS. Raises WrongUse."""
+    if parameters["speed"] == SPEED:
+        raise WrongUse(
+            "the event clock does not see the daemons of OpenPBS, which run as root; give a constant speed, such as 20",
+            parameter="speed",
+            value=SPEED,
+        )
+    nodes = [(f"{one['prefix']}{i}", i) for one in parameters["nodes"] for i in range(one["first"], one["first"] + one["count"])]
+    return {
+        "hostname": addresses.HEAD,
+        "addresses": addresses.host_names(nodes),
+        "network": pbs_daemons.NETWORK,
+        "daemons": pbs_daemons.specifications(directory, pbs_daemons.Layout(**parameters["openpbs"], nodes=parameters["nodes"])),
+    }
+
+
 def specification(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     """Content of etc/farm.json."""
+    if parameters["openpbs"]:
+        return {**common(directory, parameters), **of_openpbs(directory, parameters)}
+    return {
+        **common(directory, parameters),
+        "daemons": daemon_commands.specifications(directory, layout_of(parameters)),
+    }
+
+
+def common(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
+    """What every content of etc/farm.json has."""
     return {
         **{key: parameters[key] for key in ("user", "hostname", "parallel")},
         "environment": {name: str(value) for name, value in parameters["environment"].items()},
         "clock": clock_of(directory, parameters),
         "identity": identity(directory, parameters),
         "addresses": parameters["addresses"],
-        "daemons": daemon_commands.specifications(directory, layout_of(parameters)),
     }
 
 
@@ -337,9 +389,10 @@ def launch(module: AnsibleModule, directory: Path) -> None:
 
 def out_of_memory(state: dict[str, Any], directory: Path) -> str:
     """Error message for a host without memory for more daemons."""
-    memory, slurmd, waited = host_memory(), state["daemons"]["slurmd"], state["waiting_for_memory"]
+    memory, waited = host_memory(), state["waiting_for_memory"]
+    kind, nodes = next((kind, state["daemons"][kind]) for kind in NODES if kind in state["daemons"])
     return (
-        f"the host has no memory for more slurmd: {slurmd['up']} of {slurmd['wanted']} run, {memory.available:.0f} of "
+        f"the host has no memory for more {kind}: {nodes['up']} of {nodes['wanted']} run, {memory.available:.0f} of "
         f"{memory.total:.0f} MiB are available, of which {memory.reserve:.0f} stay free, and that did not grow in {waited} s; "
         f"take fewer NODES, or end what else takes memory (make teardown CLUSTER={directory.name} ends this)"
     )
@@ -486,6 +539,15 @@ def main() -> None:
                     "count": {"type": "int", "required": True},
                     "digest": {"type": "str", "required": True},
                     "hostname": {"type": "str"},
+                },
+            },
+            "openpbs": {
+                "type": "dict",
+                "options": {
+                    "sbin": {"type": "path", "required": True},
+                    "postgres": {"type": "path", "required": True},
+                    "server_digest": {"type": "str", "required": True},
+                    "scheduler_digest": {"type": "str", "required": True},
                 },
             },
             "wide_steps": {"type": "bool", "default": False},

@@ -89,6 +89,7 @@ from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
+from ansible.module_utils.slurm_mirage.farm.network import command_prefix
 
 LAST_BYTES = 65536  # of a file, of which only the last line is read
 
@@ -127,13 +128,16 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
     """Start the program in its own session, with standard output and standard error in replay.log. Raises WrongUse."""
     user_arguments = identity(params["user"])
     owner = (user_arguments["user"], user_arguments["group"]) if user_arguments else None
+    if prefix := command_prefix(directory):  # which changes to the user itself
+        user_arguments = {}
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    python = params["python"] or sys.executable
     settings = user_folders.read_json(directory, f"runs/{params['run']}/run.json") or {}
     on_event_clock = settings.get("clock_kind") == SPEED
     descriptor = user_folders.open_file(directory, f"runs/{params['run']}/replay.log", flags, 0o644, owner)
     try:
         return subprocess.Popen(
-            [params["python"] or sys.executable, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
+            [*prefix, python, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
             env={
                 "PATH": "/usr/bin:/bin",
                 "LANG": "C.UTF-8",

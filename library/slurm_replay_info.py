@@ -87,12 +87,12 @@ from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.disk import no_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
-from ansible.module_utils.slurm_mirage.farm.daemons import PREREQUISITES
+from ansible.module_utils.slurm_mirage.farm.daemons import CONTROLLERS, PREREQUISITES
 from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
 from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 
 ENDED = ("finished", "failed", "stopped")
-NEEDED = (*PREREQUISITES, "slurmctld")
+NEEDED = (*PREREQUISITES, *CONTROLLERS)
 SIGN_WITHIN = 5.0  # seconds before the last progress of a replay in which its disk may have become full
 FAILING_FOR = 10.0  # seconds for which a daemon has to fail before the wait ends
 

@@ -20,7 +20,7 @@ def farm_state(**more: Any) -> dict[str, Any]:
         "leaving": 0,
         "rate": None,
         "waiting_for_memory": None,
-        "slurmctld_pid": 0,
+        "controller_pid": 0,
         "restarts": 0,
         "failing": {},
         "failing_count": 0,

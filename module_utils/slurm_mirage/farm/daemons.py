@@ -13,20 +13,26 @@ from typing import Any
 from ..base.errors import WrongUse
 from ..base.files import file_digest
 from ..clock import clock_page
-from . import pid_namespaces
 
 CLOCK = "clock"
 """Kind of the coordinator of an event clock: time stands while it does not run."""
 
-PREREQUISITES = ("munged", CLOCK, "mariadbd", "slurmdbd")
+PREREQUISITES = ("munged", CLOCK, "mariadbd", "slurmdbd", "postgres", "pbs_comm")
 """Kinds of daemons that must be ready before the kinds after them are started."""
 
-KIND_ORDER = (*PREREQUISITES, "slurmctld", "slurmd", "broker")
+CONTROLLERS = ("slurmctld", "pbs_server")
+"""Kinds of daemons that the jobs are submitted to."""
+
+NODES = {"slurmd": 64, "pbs_mom": 8}
+"""Kinds of daemons of which each node has one, with the number of neighbouring nodes that share a PID namespace."""
+
+KIND_ORDER = (*PREREQUISITES, *CONTROLLERS, "pbs_sched", *NODES, "broker")
 """Kinds of daemons, in the order in which they are started."""
 
-VIRTUAL_TIME_KINDS = ("slurmdbd", "slurmctld", "slurmd", "broker")
-"""Kinds of daemons that use the virtual clock. munged does not: credentials are checked against real time on every host. mariadbd
-does not either: its time appears only in columns from which nothing is computed (docs/accounting.md).
+VIRTUAL_TIME_KINDS = ("slurmdbd", *CONTROLLERS, "pbs_sched", *NODES, "broker")
+"""Kinds of daemons that use the virtual clock. munged does not: credentials are checked against real time on every host. The
+database servers do not either: their time appears only in columns from which nothing is computed (docs/accounting.md). pbs_comm
+passes on messages of others, and its own time-outs are those of the host's network.
 """
 
 
@@ -34,11 +40,12 @@ does not either: its time appears only in columns from which nothing is computed
 class Daemon:
     """One daemon: how it is started, and its current state.
 
-    hostname: host name that it sees; digest: digest of everything that it reads when it starts; pid_namespace: name of its PID
-    namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`), pid 0 when it does not run;
-    running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds; failures: unexpected exits in a
-    row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it; log_sizes: its log file, with
-    its size when this farm started or adopted the daemon; served: of an event clock's coordinator, when the one before had started
+    hostname: host name that it sees; digest: digest of everything that it reads when it starts; is_root: whether it runs as root;
+    pid_namespace: name of its PID namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`),
+    pid 0 when it does not run; running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds;
+    failures: unexpected exits in a row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it;
+    log_sizes: its log file, with its size when this farm started or adopted the daemon; served: of an event clock's coordinator,
+    when the one before had started
     """
 
     name: str
@@ -49,6 +56,7 @@ class Daemon:
     ready_file: str
     environment: dict[str, str] = field(default_factory=dict)
     ready_port: int = 0
+    is_root: bool = False
     pid_namespace: str = ""
     pid: int = 0
     start_time: int = 0
@@ -63,9 +71,10 @@ class Daemon:
     served: int = 0
 
     def check_ready(self) -> bool:
-        """Update and return `ready`: the ready file exists and, if the daemon has a ready port, it accepts connections there. The
-        coordinator of an event clock is ready when it has written into the clock's page when it was started."""
-        is_ready = self._serves() if self.kind == CLOCK else Path(self.ready_file).exists() and self._accepts_connections()
+        """Update and return `ready`: its ready file, if it has one, exists, and its ready port, if it has one, accepts connections.
+        The coordinator of an event clock is ready when it has written into the clock's page when it was started."""
+        is_written = not self.ready_file or Path(self.ready_file).exists()
+        is_ready = self._serves() if self.kind == CLOCK else is_written and self._accepts_connections()
         self.ready = self.ready or (bool(self.pid) and is_ready)
         return self.ready
 
@@ -100,15 +109,18 @@ class Spec:
         whether slurmctld's processor time counts in virtual time; on hosts other than the head "line", the content of the head's
         clock file
     addresses: in a cluster of several hosts, the name of each host by its address
-    identity: digest of what a running farm cannot change (its code, user and host name)
+    identity: digest of what a running farm cannot change (its code, user, host name and network)
+    network: of an instance with a network of its own, "address" and "mask" of its loopback device, and "ports", the first and the
+        last one of outgoing connections; else empty
     digest: digest of the whole file
     daemons: the daemons by name
 
     In the file, "daemons" is a list of {"kind", "name", "command", "digest", "ready_file"}. An entry with "count" and "first"
-    describes several daemons: {i} in its name, command and ready_file is replaced by the number. Optional keys of an entry:
-    "hostname", the host name that its daemons see instead of the farm's (with CommunicationParameters=NoInAddrAny this determines
-    the address on which they listen); "environment", additional variables; "ready_port", a port on which the daemon accepts
-    connections when it is ready.
+    describes several daemons: {i} in its name, command, environment and ready_file is replaced by the number. An empty ready_file
+    is none. Optional keys of an entry: "hostname", the host name that its daemons see instead of the farm's (with
+    CommunicationParameters=NoInAddrAny this determines the address on which they listen); "environment", additional variables;
+    "ready_port", a port on which the daemon accepts connections when it is ready, and "ready_port_step", by which it grows from
+    one number to the next; "root", whether it runs as root.
     """
 
     user: str
@@ -119,27 +131,44 @@ class Spec:
     identity: str
     addresses: dict[str, str]
     digest: str
+    network: dict[str, Any] = field(default_factory=dict)
     daemons: dict[str, Daemon] = field(default_factory=dict)
+
+    @property
+    def needs_root(self) -> bool:
+        """Whether some of the daemons run as root."""
+        return any(daemon.is_root for daemon in self.daemons.values())
 
     @classmethod
     def load(cls, path: Path) -> Spec:
         """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
-        spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path))
+        spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path), network=raw.get("network", {}))
         for entry in raw["daemons"]:
             hostname = entry.get("hostname", spec.hostname)
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):
                 name, ready_file = (entry[key].replace("{i}", str(i)) for key in ("name", "ready_file"))
                 command = [word.replace("{i}", str(i)) for word in entry["command"]]
                 clock = spec.clock if entry["kind"] in (CLOCK, *VIRTUAL_TIME_KINDS) else None
-                environment = {**spec.environment, **entry.get("environment", {})}
+                own = {key: value.replace("{i}", str(i)) for key, value in entry.get("environment", {}).items()}
+                environment = {**spec.environment, **own}
                 start = json.dumps([hostname, command, environment, entry["digest"], clock], sort_keys=True)
                 digest = hashlib.sha256(start.encode()).hexdigest()[:16]
                 # Determined by name and number, so that a node keeps its namespace and its jobs when other nodes come or go.
-                namespace = entry["name"].replace("{i}", str(i // pid_namespaces.SIZE)) if entry["kind"] == "slurmd" else ""
-                port = entry.get("ready_port", 0)
+                neighbours = NODES.get(entry["kind"])
+                namespace = entry["name"].replace("{i}", str(i // neighbours)) if neighbours else ""
+                port = entry.get("ready_port", 0) + entry.get("ready_port_step", 0) * i
                 spec.daemons[name] = Daemon(
-                    name, entry["kind"], hostname, command, digest, ready_file, environment, port, namespace
+                    name,
+                    entry["kind"],
+                    hostname,
+                    command,
+                    digest,
+                    ready_file,
+                    environment,
+                    port,
+                    is_root=entry.get("root", False),
+                    pid_namespace=namespace,
                 )
         return spec

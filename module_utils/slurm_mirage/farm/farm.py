@@ -22,6 +22,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ from ..base.errors import WrongUse
 from ..base.files import write_json
 from . import isolation
 from .clock_hold import ClockHold
-from .daemons import CLOCK, KIND_ORDER, PREREQUISITES, Daemon, Spec
+from .daemons import CLOCK, CONTROLLERS, KIND_ORDER, NODES, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
 from .last_words import NO_WORDS, advice, last_words
 from .pacing import MemoryPace, Rate
 from .pid_namespaces import HOLDER_COMMAND
-from .spawner import DIGEST_VARIABLE, Spawner
+from .spawner import DIGEST_VARIABLE, NAME_VARIABLE, Spawner
 
 SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 STOP_BATCH = (
@@ -54,13 +55,26 @@ ADOPTED_BATCH = 200  # adopted daemons checked each second: they are no children
 STATE = "run/farm.json"
 COUNTS = ("wanted", "up", "ready")
 STATE_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("pid", "start_time", "leaving", "slurmctld_pid", "restarts", "failing_count"), int),
+    **dict.fromkeys(("pid", "start_time", "leaving", "controller_pid", "restarts", "failing_count"), int),
     **dict.fromkeys(("daemons", "failing", "refused"), dict),
     **dict.fromkeys(("phase", "identity", "specification"), str),
     **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
 }
-LEAVING_ORDER = ("broker", "slurmctld", "slurmd", *reversed(PREREQUISITES))
+LEAVING_ORDER = ("broker", "pbs_sched", *CONTROLLERS, *NODES, *reversed(PREREQUISITES))
 END_SIGNALS = {CLOCK: signal.SIGKILL}  # the coordinator of an event clock may be killed at any moment; others end by SIGTERM
+
+
+@dataclass(frozen=True)
+class Process:
+    """Command line and environment of a process."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+    @classmethod
+    def read(cls, pid: int) -> Process:
+        """Read those of process `pid`; both are empty when it does not exist."""
+        return cls(processes.command_line(pid), processes.environment(pid))
 
 
 class Farm:
@@ -110,12 +124,14 @@ class Farm:
     def run(self) -> int:
         """Supervise the daemons until SIGTERM or SIGINT; returns the exit code."""
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        # Before the farm becomes its user, who cannot read the environment of daemons that run as root.
+        left = {pid: Process.read(pid) for pid in processes.of_instance(str(self.directory))}
         self.spawner.isolate(self.spec)
         self.spawner.complete(self.spec)
         if (self.directory / "run/farm.json").exists():
             # A farm that is stopped removes the file.
             self.events.add("ended", daemon="farm", kind="farm", exit=None, signal=None, out_of_memory=False, words="")
-        self._adopt_daemons()
+        self._adopt_daemons(left)
         self._count()
         self._enqueue(self.daemons.values())
         while True:
@@ -143,22 +159,25 @@ class Farm:
             return 0.1
         return 0.1 if self.leaving or self.later or any(self.queues.values()) else 1.0
 
-    def _adopt_daemons(self) -> None:
-        """Adopt the daemons that a killed farm has left running; stop those whose configuration has changed since."""
-        wanted = {tuple(d.command): d for d in self.daemons.values()}
+    def _adopt_daemons(self, left: Mapping[int, Process]) -> None:
+        """Adopt the daemons that a killed farm has left running; stop those whose configuration has changed since.
+
+        left: the processes of the instance by process id
+        """
         daemon_files = {d.command[0] for d in self.daemons.values()}
         stale = []
         parent = processes.parents()
-        commands = {pid: processes.command_line(pid) for pid in processes.of_instance(str(self.directory))}
+        commands = {pid: process.command for pid, process in left.items()}
         self.spawner.find_namespaces(self.spec, [pid for pid, command in commands.items() if command == HOLDER_COMMAND])
         for pid, command in commands.items():
             if not command or command[0] not in daemon_files:
                 continue
             if commands.get(parent.get(pid, 0)) == command:
                 continue  # a fork of a daemon that is about to execute another program, such as slurmstepd
-            daemon = wanted.get(tuple(command))
-            digest = processes.environment(pid).get(DIGEST_VARIABLE)
-            if daemon is None or daemon.digest != digest or daemon.pid:
+            environment = left[pid].environment
+            daemon = self.daemons.get(environment.get(NAME_VARIABLE, ""))
+            digest = environment.get(DIGEST_VARIABLE, "")
+            if daemon is None or daemon.command != command or daemon.digest != digest or daemon.pid:
                 stale.append(pid)
                 continue
             daemon.adopted, daemon.started_at, daemon.log_sizes = True, float("-inf"), self._log_sizes(daemon)
@@ -232,10 +251,11 @@ class Farm:
             processes.send(clock.pid, clock.start_time, signal.SIGKILL)
 
     def _stop(self) -> None:
-        """Stop slurmctld first (it saves its state), then the slurmd and their descendants, then the prerequisites, munged last."""
+        """Stop the controller first (it saves its state), then the nodes' daemons and their descendants, then the prerequisites, in
+        the reverse of the order in which they were started."""
         self.phase = "stopping"
         self._write_state()
-        for kind in ("slurmctld", "slurmd"):
+        for kind in ("pbs_sched", *CONTROLLERS, *NODES):
             pids = [d.pid for d in self.by_pid.values() if d.kind == kind]
             for first in range(0, len(pids), STOP_BATCH):
                 processes.end(pids[first : first + STOP_BATCH], STOP_TIMEOUT)
@@ -299,11 +319,11 @@ class Farm:
         return self.clock_is_set
 
     def _may_start(self, kind: str) -> bool:
-        """Return whether a daemon of this kind may be started now: its prerequisites are ready, and for slurmd the limits hold."""
+        """Return whether a daemon of this kind may be started now: its prerequisites are ready, and for nodes the limits hold."""
         required = PREREQUISITES[: KIND_ORDER.index(kind)]
         if any(self.queues[other] for other in required) or any(daemon.kind in required for daemon in self.starting):
             return False
-        return kind != "slurmd" or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
+        return kind not in NODES or (len(self.starting) < self.spec.parallel and self.pace.allows(len(self.starting)))
 
     def _update_readiness(self) -> None:
         """Check which daemons have become ready, and update `starting`."""
@@ -325,7 +345,7 @@ class Farm:
             self._note_failure(daemon, f"cannot be started: {error}")
             self._enqueue([daemon])
             return
-        if daemon.kind == "slurmd":
+        if daemon.kind in NODES:
             self.pace.started()
         self._note_started(daemon, pid, daemon.digest)
         self.starting.append(daemon)
@@ -411,7 +431,7 @@ class Farm:
 
     def _log_sizes(self, daemon: Daemon) -> dict[Path, int]:
         """Return the daemon's log file and its size now."""
-        path = self.directory / (f"log/slurmd.{daemon.name}.log" if daemon.kind == "slurmd" else f"log/{daemon.name}.log")
+        path = self.directory / (f"log/{daemon.kind}.{daemon.name}.log" if daemon.kind in NODES else f"log/{daemon.name}.log")
         try:
             return {path: path.stat().st_size}
         except OSError:
@@ -430,16 +450,18 @@ class Farm:
 
         pid, start_time: the farm's process; identity: that of the specification with which the farm was started; specification:
         digest of the specification that it read last; phase: starting, running or stopping; daemons: {wanted, up, ready} by kind;
-        leaving: number of daemons that have to end before others start; rate: slurmd that become ready per second, or null;
-        waiting_for_memory: seconds for which no slurmd could be started and the available memory has not grown, or null; restarts:
-        number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count: number of
-        all; trouble: why no daemon can be started, or empty; stopped: process ids by name of the daemons other than slurmd that
-        somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel refused
+        leaving: number of daemons that have to end before others start; rate: nodes' daemons that become ready per second, or
+        null; waiting_for_memory: seconds for which none of them could be started and the available memory has not grown, or null;
+        restarts: number of unexpected ends; failing: last error by name of at most SHOWN_FAILURES failing daemons; failing_count:
+        number of all; trouble: why no daemon can be started, or empty; stopped: process ids by name of the daemons other than
+        nodes' that somebody has stopped (SIGSTOP) for STOPPED_AFTER seconds; refused: reason by isolation measure that the kernel
+        refused
         """
         kinds = [kind for kind in KIND_ORDER if self.wanted[kind]]
-        controller = self.daemons.get("slurmctld")
+        controller = next((self.daemons[kind] for kind in CONTROLLERS if kind in self.daemons), None)
         is_starting = self.phase == "starting"
-        rate = self.rate.note(self.ready["slurmd"], time.monotonic()) if is_starting and not self.leaving else None
+        nodes = sum(self.ready[kind] for kind in NODES)
+        rate = self.rate.note(nodes, time.monotonic()) if is_starting and not self.leaving else None
         return {
             "pid": os.getpid(),
             "start_time": self.started,
@@ -449,8 +471,8 @@ class Farm:
             "daemons": {kind: {"wanted": self.wanted[kind], "up": self.up[kind], "ready": self.ready[kind]} for kind in kinds},
             "leaving": len(self.departing) + len(self.leaving),
             "rate": rate and round(rate, 1),
-            "waiting_for_memory": self.pace.waiting if self.queues["slurmd"] else None,
-            "slurmctld_pid": controller.pid if controller else 0,
+            "waiting_for_memory": self.pace.waiting if any(self.queues[kind] for kind in NODES) else None,
+            "controller_pid": controller.pid if controller else 0,
             "restarts": self.restarts,
             "failing": dict(itertools.islice(self._failing(), SHOWN_FAILURES)),
             "failing_count": sum(1 for _ in self._failing()),
@@ -460,8 +482,8 @@ class Farm:
         }
 
     def _stopped(self) -> dict[str, int]:
-        """Return the process ids of stopped daemons by name, as in `state`. A slurmd is one of many: slurmctld notices it."""
-        daemons = [self.daemons[kind] for kind in KIND_ORDER if kind != "slurmd" and kind in self.daemons]
+        """Return the process ids of stopped daemons by name, as in `state`. A node is one of many: the controller notices it."""
+        daemons = [self.daemons[kind] for kind in KIND_ORDER if kind not in NODES and kind in self.daemons]
         stopped = {daemon.pid: daemon.name for daemon in daemons if daemon.pid and processes.is_stopped(daemon.pid)}
         now = time.monotonic()
         self.stopped_since = {pid: self.stopped_since.get(pid, now) for pid in stopped}

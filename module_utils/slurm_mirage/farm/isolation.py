@@ -7,10 +7,12 @@ runs with more memory, or without the feature.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import pwd
 import resource
 import socket
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +24,15 @@ PR_SET_MEMORY_MERGE = 67  # prctl(2), since Linux 6.4
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 47, 2, 4  # prctl(2)
 ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 CAPABILITY_VERSION = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3, three words of 32 bits twice
-CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF = 18, 21, 23, 38, 39  # capabilities(7)
+CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP = 5, 6, 7, 8  # capabilities(7)
+CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF = 18, 21, 23, 38, 39
 COUNTING_CAPABILITIES = (CAP_PERFMON, CAP_BPF)
 """What counting runnable threads by BPF needs (`with_capabilities`)."""
 KEPT_CAPABILITIES = (CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, *COUNTING_CAPABILITIES)
-CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000  # unshare(2)
+ROOT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP)
+"""What starting a daemon as root needs (`with_capabilities`)."""
+CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000  # unshare(2)
+SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, IFF_UP = 0x8913, 0x8914, 0x8916, 0x891C, 1  # netdevice(7)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
 PRIORITY = -10  # nice value
 REAL_TIME = os.sched_param(1)  # the lowest priority of the real-time policies (sched(7))
@@ -82,9 +88,33 @@ class HostNames:
         self._kept[name] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def become_user(user: str) -> None:
-    """Continue as the account `user`, but keep those of KEPT_CAPABILITIES that this process has: setns(2) and `set_real_time` need
-    them, or a program started with `with_capabilities`.
+def join_network(pid: int) -> None:
+    """Enter the network namespace of process `pid`. Needs CAP_SYS_ADMIN."""
+    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter_namespace(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
+    """Enter a new network namespace, in which all addresses of the network of `address` and `mask` are local and which is connected
+    to nothing. Outgoing connections use the ports from the first to the last of `ports`. Needs CAP_SYS_ADMIN.
+
+    An address of the loopback device makes its whole network local, as 127.0.0.1 with its mask does.
+    """
+    _checked(_libc.unshare(CLONE_NEWNET))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        flags = struct.unpack("16xh", fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))[:18])[0]
+        fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+        for request, value in ((SIOCSIFADDR, address), (SIOCSIFNETMASK, mask)):
+            fcntl.ioctl(control, request, struct.pack("16sHxx4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(value)))
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("{} {}".format(*ports))
+
+
+def become_user(user: str, further: Iterable[int] = ()) -> None:
+    """Continue as the account `user`, but keep those of KEPT_CAPABILITIES and of `further` that this process has: setns(2) and
+    `set_real_time` need them, or a program started with `with_capabilities`.
 
     The capabilities are neither inheritable nor ambient, so that executed programs do not have them (capabilities(7)).
     """
@@ -93,7 +123,7 @@ def become_user(user: str) -> None:
     os.setgroups([])
     os.setgid(account.pw_gid)
     os.setuid(account.pw_uid)
-    kept = _permitted() & _set_of(KEPT_CAPABILITIES)
+    kept = _permitted() & _set_of((*KEPT_CAPABILITIES, *further))
     _set_capabilities(kept, inheritable=0)
 
 

@@ -1,9 +1,10 @@
-"""PID namespaces with their own /proc, each shared by SIZE neighbouring nodes.
+"""PID namespaces with their own /proc, each shared by some neighbouring nodes (`daemons.NODES`).
 
 At the end of each step slurmstepd reads all of /proc to find remaining processes of the step (proctrack/linuxproc, and
 slurmd/common/proctrack.c before every SIGKILL). With thousands of slurmd and jobs on the host this is most of the cost of a job,
-and for a step over many nodes it grows with the square of their number. In a PID namespace slurmstepd sees only its neighbours. The
-host, the farm and ps(1) still see all processes, with other process ids than these see themselves.
+and for a step over many nodes it grows with the square of their number. pbs_mom reads all of /proc for each job and at each poll.
+In a PID namespace they see only their neighbours. The host, the farm and ps(1) still see all processes, with other process ids than
+these see themselves.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from typing import NoReturn
 from ..base import processes
 from . import isolation
 
-SIZE = 64
-"""Nodes per namespace: few enough for a short /proc, many enough for the cost of the holder process to be negligible."""
 NAMESPACE_VARIABLE = "SLURM_MIRAGE_CELL"
 """Environment variable of a namespace's first process; its value is the namespace's name."""
 HOLDER_COMMAND = ["sleep", "infinity"]
@@ -48,7 +47,7 @@ class PidNamespaces:
         self._directory = directory
         self._environment = environment
         self._namespaces: dict[str, Namespace] = {}
-        self._original = _open_namespaces("self")
+        self._original: tuple[int, int] | None = None
 
     def adopt(self, holders: Iterable[int]) -> None:
         """Adopt the namespaces that a killed farm has left; `holders` are processes that run HOLDER_COMMAND."""
@@ -57,7 +56,12 @@ class PidNamespaces:
                 self._namespaces[name] = _namespace(pid)
 
     def enter(self, name: str) -> None:
-        """Let this process start its children in the namespace `name`, and see its /proc, until `leave`. Raises OSError."""
+        """Let this process start its children in the namespace `name`, and see its /proc, until `leave`. Raises OSError.
+
+        The first call keeps the namespaces that this process is in, to which `leave` returns.
+        """
+        if self._original is None:
+            self._original = _open_namespaces("self")
         namespace = self._namespaces.get(name)
         if namespace is None or not processes.is_alive(namespace.holder, namespace.start_time):
             if namespace is not None:
@@ -67,8 +71,9 @@ class PidNamespaces:
         self._switch(namespace.pid_namespace, namespace.mount_namespace)
 
     def leave(self) -> None:
-        """Return to the namespaces in which the farm was started."""
-        self._switch(*self._original)
+        """Return to the namespaces before `enter`."""
+        if self._original is not None:
+            self._switch(*self._original)
 
     @property
     def holders(self) -> set[int]:

@@ -12,18 +12,38 @@ from ..base import processes
 from ..base.errors import WrongUse
 from ..clock import instance_clock
 from . import isolation, tracepoints
-from .daemons import CLOCK, VIRTUAL_TIME_KINDS, Daemon, Spec
+from .daemons import CLOCK, CONTROLLERS, NODES, VIRTUAL_TIME_KINDS, Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
+from .namespaces import may_enter
 from .pid_namespaces import PidNamespaces
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
 DIGEST_VARIABLE = "SLURM_MIRAGE_DIGEST"  # environment variable of a daemon: the digest with which it was started
-HIGH_PRIORITY_KINDS = ("munged", CLOCK, "slurmctld")  # these keep the farm's priority
+NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"  # environment variable of a daemon: its name in the farm's specification
+HIGH_PRIORITY_KINDS = ("munged", CLOCK, "postgres", "pbs_comm", "pbs_sched", *CONTROLLERS)  # these keep the farm's priority
 REAL_TIME_KINDS = ("munged", CLOCK)
 PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
 HOST_NAMES = "names of the other hosts"
+AS_ROOT = ["/usr/bin/setpriv", "--reuid=0", "--regid=0", "--clear-groups", "--inh-caps=-all"]
+ROOT_DAEMONS_CAPABILITIES = (
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "kill",
+    "net_bind_service",
+    "setgid",
+    "setuid",
+    "sys_resource",
+)
+"""What a daemon that runs as root may do there, as setpriv(1) names it: what PBS needs to write its files, to know its clients by
+their reserved ports, and to run jobs as their users."""
 COUNTING = "counts of runnable threads by BPF"
+
+
+class NoNetwork(Exception):
+    """The host refuses the network of their own that the daemons need. The message says why, and what they need."""
 
 
 class Spawner:
@@ -55,15 +75,35 @@ class Spawner:
             measures["kernel settings"] = lambda: HostSettings(self.directory.parent / "host-settings.json").renew()
         if os.getuid() == 0:
             self._find_tracepoints()
+        if spec.network:
+            self._take_network(spec)
         for measure, enable in measures.items():
             try:
                 enable()
             except OSError as error:
                 self.refused[measure] = str(error)
+        if spec.network and HOST_NAMES in self.refused:
+            raise NoNetwork(f"this host allows no file of host names of their own: {self.refused[HOST_NAMES]}")
         if os.getuid() == 0:
-            isolation.become_user(spec.user)
+            further = (isolation.CAP_KILL, *isolation.ROOT_CAPABILITIES) if spec.needs_root else ()
+            isolation.become_user(spec.user, further)
         os.chdir(self.directory)
         os.umask(0o022)
+
+    def _take_network(self, spec: Spec) -> None:
+        """Enter the network namespace of the daemons that a killed farm has left, or a new one as specified.
+
+        Raises NoNetwork: without it the daemons would listen on the host's addresses.
+        """
+        try:
+            left = (pid for pid in sorted(processes.of_instance(str(self.directory))) if may_enter(pid, "net"))
+            if (pid := next(left, None)) is not None:
+                isolation.join_network(pid)
+                return
+            isolation.take_network(spec.network["address"], spec.network["mask"], tuple(spec.network["ports"]))
+        except OSError as error:
+            needs = "this host allows no network namespace to root: OpenPBS needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
+            raise NoNetwork(f"{needs} ({error.strerror})") from error
 
     def _find_tracepoints(self) -> None:
         """Read them whatever the clock: it may change while the farm runs, as a user who cannot read them any more."""
@@ -120,7 +160,7 @@ class Spawner:
         """Start a daemon; returns its process id. Raises OSError."""
         if daemon.kind == CLOCK:
             daemon.served = daemon.last_coordinator()
-        else:
+        elif daemon.ready_file:
             ready_file = Path(daemon.ready_file)
             ready_file.parent.mkdir(mode=0o700, exist_ok=True)  # run/private: others must not reach the sockets in it
             ready_file.unlink(missing_ok=True)
@@ -162,14 +202,29 @@ class Spawner:
             return self._spawn(daemon)
 
     def _spawn(self, daemon: Daemon) -> int:
-        # A slurmd has its own log file; messages of other daemons before they open theirs are kept for error reports.
-        output = "/dev/null" if daemon.kind == "slurmd" else f"log/{daemon.name}.stderr"
+        if not daemon.is_root:
+            return self._execute(daemon, daemon.command)
+        capabilities = ",".join(("-all", *(f"+{name}" for name in ROOT_DAEMONS_CAPABILITIES)))
+        try:
+            with isolation.with_capabilities(isolation.ROOT_CAPABILITIES):
+                return self._execute(daemon, [*AS_ROOT, f"--bounding-set={capabilities}", "--", *daemon.command])
+        except PermissionError as error:
+            reason = f"{error.strerror}: OpenPBS needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP to run {daemon.kind} as root"
+            raise PermissionError(error.errno, reason) from error
+
+    def _execute(self, daemon: Daemon, command: list[str]) -> int:
+        # A node's daemon has its own log file; messages of other daemons before they open theirs are kept for error reports.
+        output = "/dev/null" if daemon.kind in NODES else f"log/{daemon.name}.stderr"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        identification = {processes.INSTANCE_VARIABLE: str(self.directory), DIGEST_VARIABLE: daemon.digest}
+        identification = {
+            processes.INSTANCE_VARIABLE: str(self.directory),
+            DIGEST_VARIABLE: daemon.digest,
+            NAME_VARIABLE: daemon.name,
+        }
         clock = self._clock if daemon.kind in VIRTUAL_TIME_KINDS else {}
         return os.posix_spawn(
-            daemon.command[0],
-            daemon.command,
+            command[0],
+            command,
             # UTC: Slurm's job completion log has local times without a zone, ambiguous for an hour when summer time ends.
             {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "TZ": "UTC", **daemon.environment, **clock, **identification},
             file_actions=[

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..base import processes
+from ..farm.daemons import NODES
 from ..farm.farm import read_state
 from ..farm.pacing import host_memory
 from .sizing import PID_MAX, Capacity, Load
@@ -74,11 +75,11 @@ def running_load(directory: Path) -> Load:
     """Return the load of the running nodes of the instance in `directory`, which already use what they need; without jobs."""
     state = read_state(directory)
     if state is not None:
-        nodes = state["daemons"].get("slurmd", {}).get("up", 0)
+        nodes = sum(state["daemons"].get(kind, {}).get("up", 0) for kind in NODES)
         database = state["daemons"].get("mariadbd", {}).get("up", 0) > 0
     elif (directory / "run").is_dir():
         names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes.of_instance(str(directory))]
-        nodes, database = names.count("slurmd"), "mariadbd" in names
+        nodes, database = sum(names.count(kind) for kind in NODES), "mariadbd" in names
     else:
         nodes, database = 0, False
     return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0, database=database)

@@ -36,6 +36,7 @@ from ..base import user_folders
 from ..base.errors import WrongUse
 from ..base.files import differs, undamaged_json, write_atomically
 from ..base.run_lock import lock_holder
+from ..farm.daemons import CONTROLLERS, NODES
 from .placement import Block, following
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
@@ -57,10 +58,10 @@ def check_name(name: str) -> str:
 
 
 def commands_of(directory: Path) -> Path:
-    """Return the folder of squeue and the other commands of the Slurm release that the instance in `directory` runs."""
+    """Return the folder of the commands (squeue, qstat) of the resource manager's release that the instance in `directory` runs."""
     farm = undamaged_json(directory / "etc/farm.json")
     daemons = farm.get("daemons", []) if isinstance(farm, dict) else []
-    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in ("slurmctld", "slurmd")]
+    programs = [Path(daemon["command"][0]) for daemon in daemons if daemon["kind"] in (*CONTROLLERS, *NODES)]
     return programs[0].parents[1] / "bin" if programs else Path("/usr/bin")
 
 

@@ -3,8 +3,8 @@
     python3 -m slurm_mirage.programs.farm run DIRECTORY      supervise the daemons until SIGTERM (the systemd unit starts this)
     python3 -m slurm_mirage.programs.farm status DIRECTORY   print the state as JSON
 
-Exit code: 0; 1 when another farm runs in DIRECTORY, or its lock is no regular file; 2 for wrong arguments; 3 from `status` when no
-farm runs.
+Exit code: 0; 1 when another farm runs in DIRECTORY, its lock is no regular file, or the host refuses a network namespace that the
+daemons need; 2 for wrong arguments; 3 from `status` when no farm runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..farm.farm import Farm, read_state
+from ..farm.spawner import NoNetwork
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +40,11 @@ def main(arguments: list[str]) -> int:
     except BlockingIOError:
         print(f"farm: another farm runs in {directory}", file=sys.stderr)
         return 1
-    return Farm(directory).run()
+    try:
+        return Farm(directory).run()
+    except NoNetwork as error:
+        print(f"farm: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

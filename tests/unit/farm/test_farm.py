@@ -469,25 +469,26 @@ def test_host_names_priorities_and_privileges(bed: Bed) -> None:
 def test_daemons_see_the_names_of_the_hosts_of_the_cluster(bed: Bed) -> None:
     """Running daemons see the names of hosts that join later, also after a restart of the farm. The host's file is unchanged."""
     of_host = Path("/etc/hosts").read_text()
-    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide"})
+    bed.specify_all(bed.entry(2), bed.entry(1, name="m{i}"), addresses={"192.0.2.7": "first.wide"})
     bed.start()
-    until(lambda: bed.is_up(2))
+    until(lambda: bed.is_up(3))
     before = bed.daemons()
 
-    def seen() -> str:
-        """Return /etc/hosts as the daemon n1 sees it."""
-        return Path(f"/proc/{before['n1']}/root/etc/hosts").read_text()
+    def seen(name: str = "n1") -> str:
+        """Return /etc/hosts as the daemon of this name sees it."""
+        return Path(f"/proc/{before[name]}/root/etc/hosts").read_text()
 
-    assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.7 first.wide\n"
-    bed.specify_all(bed.entry(2), addresses={"192.0.2.7": "first.wide", "192.0.2.8": "second.wide"})
+    assert seen() == seen("m1") == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.7 first.wide\n", "in each PID namespace"
+    nodes = bed.entry(2), bed.entry(1, name="m{i}")
+    bed.specify_all(*nodes, addresses={"192.0.2.7": "first.wide", "192.0.2.8": "second.wide"})
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: "192.0.2.8 second.wide\n" in seen())
 
     bed.farm.kill()
     bed.farm.wait()
-    bed.specify_all(bed.entry(2), addresses={"192.0.2.9": "third.wide"})
+    bed.specify_all(*nodes, addresses={"192.0.2.9": "third.wide"})
     bed.start()
-    until(lambda: bed.is_up(2))
+    until(lambda: bed.is_up(3))
     assert bed.daemons() == before
     assert seen() == f"{of_host.rstrip()}\n# The cluster's.\n192.0.2.9 third.wide\n"
     assert Path("/etc/hosts").read_text() == of_host

@@ -77,7 +77,7 @@ def nodes(count: int, digest: str = "1") -> list[dict[str, Any]]:
 def state_of_this_process() -> dict[str, Any]:
     """State of a farm without daemons, which is this process."""
     state: dict[str, Any] = {"pid": os.getpid(), "start_time": processes.start_time(os.getpid()), "phase": "running"}
-    state |= dict.fromkeys(("leaving", "slurmctld_pid", "restarts", "failing_count"), 0)
+    state |= dict.fromkeys(("leaving", "controller_pid", "restarts", "failing_count"), 0)
     state |= {name: {} for name in ("daemons", "failing", "refused")}
     return state | dict.fromkeys(("identity", "specification", "trouble"), "") | dict.fromkeys(("rate", "waiting_for_memory"))
 
@@ -97,14 +97,14 @@ def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str
     assert (started["changed"], started["farm"]["daemons"]["slurmd"]) == (True, {"wanted": 2, "up": 2, "ready": 2})
     assert call("slurm_farm", check=True, **params)["changed"] is False
     again = call("slurm_farm", **params)
-    assert (again["changed"], again["farm"]["slurmctld_pid"]) == (False, started["farm"]["slurmctld_pid"])
+    assert (again["changed"], again["farm"]["controller_pid"]) == (False, started["farm"]["controller_pid"])
     more = {**params, "nodes": nodes(4)}
     assert call("slurm_farm", check=True, **more)["changed"] is True
     assert slurmd_of(params) == 2
     grown = call("slurm_farm", **more)
     assert (grown["farm"]["pid"], slurmd_of(params)) == (started["farm"]["pid"], 4)
     digest = call("slurm_farm", **{**more, "controller_digest": "2"})
-    assert digest["farm"]["slurmctld_pid"] != started["farm"]["slurmctld_pid"], "the daemon was restarted"
+    assert digest["farm"]["controller_pid"] != started["farm"]["controller_pid"], "the daemon was restarted"
     stop = {"directory": params["directory"], "state": "stopped"}
     assert call("slurm_farm", check=True, **stop)["changed"] is True
     assert slurmd_of(params) == 4
@@ -131,6 +131,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
         "clock": None,
         "controller_hostname": None,
         "wide_steps": False,
+        "openpbs": None,
         "database_port": 0,
         "mariadbd": "/usr/sbin/mariadbd",
         "malleable": False,
@@ -407,7 +408,7 @@ def test_a_slurmctld_that_ends_again_and_again_ends_the_wait_for_nodes(call: Cal
     (directory / "sbin/sinfo").write_text("#!/bin/sh\nexec sleep 30\n")
     (directory / "sbin/sinfo").chmod(0o755)
     state = json.loads((directory / "run/farm.json").read_text())
-    os.kill(state["slurmctld_pid"], signal.SIGKILL)
+    os.kill(state["controller_pid"], signal.SIGKILL)
     result = call("slurm_farm_info", directory=str(directory), bin=str(directory / "sbin"), wait=300)
     assert result["msg"].startswith("slurmctld does not start: exit 1: error: no such key; fatal: no such luck; ")
 

@@ -1,0 +1,1 @@
+"""OpenPBS as a resource manager."""

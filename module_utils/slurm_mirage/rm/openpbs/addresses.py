@@ -1,0 +1,38 @@
+"""Addresses, host names and ports of OpenPBS's daemons inside the network namespace of an instance.
+
+OpenPBS's message layer uses no loopback address (Libtpp/tpp_platform.c skips 127/8), and its daemons listen on all addresses. So
+each instance has a network namespace with NETWORK on its own loopback device, and all instances have the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+NETWORK = ("10.77.0.1", "255.255.0.0")
+"""Address of the loopback device, and its mask: all addresses of this network are local in the namespace."""
+EPHEMERAL_PORTS = (40000, 65000)
+"""First and last port of outgoing connections, above those of all nodes."""
+HEAD = "pbs-head"
+"""Host name of all daemons; that of the server, the communication daemon and the database server in each file."""
+HEAD_ADDRESS = NETWORK[0]
+SERVER_PORT, SCHEDULER_PORT, DATABASE_PORT, COMM_PORT = 15001, 15004, 15007, 17001
+MOST_NODES = 16384
+_FIRST_NODE_PORT = 2000
+_NODES_PER_BLOCK = 250
+
+
+def node_address(number: int) -> str:
+    """Address of the node with this number, 0 to MOST_NODES."""
+    block, rest = divmod(number, _NODES_PER_BLOCK)
+    return f"10.77.{1 + block}.{1 + rest}"
+
+
+def node_ports(number: int) -> tuple[int, int]:
+    """Ports of the node with this number: of its service and of its resource monitor. The second follows the first."""
+    first = _FIRST_NODE_PORT + 2 * number
+    return first, first + 1
+
+
+def host_names(nodes: Iterable[tuple[str, int]]) -> dict[str, str]:
+    """Host names by address, of the head and of the nodes, each with its name and number."""
+    return {HEAD_ADDRESS: HEAD, **{node_address(number): name for name, number in nodes}}

@@ -1,0 +1,121 @@
+"""OpenPBS's daemons for the farm's specification (farm.daemons.Spec): their command lines, ports and environment.
+
+Server, communication daemon and node daemons refuse to run as another user than root. The database server refuses root: the farm
+runs it as the instance's user, and the server takes it for an external one (PBS_DATA_SERVICE_HOST), which it neither starts nor
+stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import addresses
+
+Specification = dict[str, Any]
+
+ACCOUNTING = "pbs/records/accounting.log"
+"""The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
+SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", "pbs/datastore"
+"""PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
+NETWORK: dict[str, Any] = {
+    "address": addresses.NETWORK[0],
+    "mask": addresses.NETWORK[1],
+    "ports": list(addresses.EPHEMERAL_PORTS),
+}
+"""The network of an instance, as in farm.daemons.Spec."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which daemons run on a host, and with which programs."""
+
+    sbin: str
+    """Folder of pbs_server, pbs_comm, pbs_sched.bin and pbs_mom."""
+    postgres: str
+    """The program of the database server."""
+    server_digest: str
+    """Stands for the configuration of server and communication daemon; they are restarted when it changes."""
+    scheduler_digest: str
+    nodes: Sequence[Mapping[str, Any]]
+    """Classes of nodes with prefix, first, count and digest."""
+
+
+def specifications(directory: Path, layout: Layout) -> list[Specification]:
+    """All daemons of the instance in `directory`."""
+    head = [_postgres(directory, layout), _comm(directory, layout), _server(directory, layout), _scheduler(directory, layout)]
+    return head + [_node(directory, layout, nodes) for nodes in layout.nodes]
+
+
+def _postgres(directory: Path, layout: Layout) -> Specification:
+    return {
+        "kind": "postgres",
+        "name": "postgres",
+        "command": [layout.postgres, "-D", str(directory / DATABASE)],
+        "digest": "",
+        "ready_file": "",
+        "ready_port": addresses.DATABASE_PORT,
+    }
+
+
+def _comm(directory: Path, layout: Layout) -> Specification:
+    return {
+        "kind": "pbs_comm",
+        "name": "pbs_comm",
+        "command": [f"{layout.sbin}/pbs_comm", "-N"],
+        "digest": layout.server_digest,
+        "ready_file": "",
+        "ready_port": addresses.COMM_PORT,
+        "environment": _configuration(directory / "etc/pbs.conf"),
+        "root": True,
+    }
+
+
+def _server(directory: Path, layout: Layout) -> Specification:
+    return {
+        "kind": "pbs_server",
+        "name": "pbs_server",
+        "command": [f"{layout.sbin}/pbs_server.bin", "-N", "-A", str(directory / ACCOUNTING)],
+        "digest": layout.server_digest,
+        "ready_file": "",
+        "ready_port": addresses.SERVER_PORT,
+        "environment": _configuration(directory / "etc/pbs.conf"),
+        "root": True,
+    }
+
+
+def _scheduler(directory: Path, layout: Layout) -> Specification:
+    return {
+        "kind": "pbs_sched",
+        "name": "pbs_sched",
+        "command": [f"{layout.sbin}/pbs_sched", "-N"],
+        "digest": layout.scheduler_digest,
+        "ready_file": "",
+        "environment": _configuration(directory / "etc/pbs.conf"),
+        "root": True,
+    }
+
+
+def _node(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specification:
+    """-p: a restarted daemon goes on with the jobs that run on its node."""
+    name = nodes["prefix"] + "{i}"
+    port, next_port = (addresses.node_ports(number)[0] for number in (0, 1))
+    return {
+        "kind": "pbs_mom",
+        "name": name,
+        "first": nodes["first"],
+        "count": nodes["count"],
+        "command": [f"{layout.sbin}/pbs_mom", "-N", "-p"],
+        "digest": nodes["digest"],
+        "ready_file": "",
+        "ready_port": port,
+        "ready_port_step": next_port - port,
+        "environment": _configuration(directory / f"etc/nodes/{name}.conf"),
+        "root": True,
+    }
+
+
+def _configuration(file: Path) -> dict[str, str]:
+    return {"PBS_CONF_FILE": str(file)}

@@ -1,0 +1,123 @@
+"""The farm of an instance with a network of its own, whose daemons run as root: real processes in real namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_farm import USER, Bed, bed, until
+
+from slurm_mirage.base import processes
+from slurm_mirage.farm.network import command_prefix
+from slurm_mirage.rm.openpbs import addresses
+from slurm_mirage.rm.openpbs.daemon_commands import NETWORK
+
+__all__ = ["bed"]
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for a network namespace")
+LISTENER = """
+import os, socket
+listener = socket.create_server(("0.0.0.0", int(os.environ["PORT"])))
+status = open("/proc/self/status").read()
+while True:
+    connection, (peer, port) = listener.accept()
+    with connection:
+        connection.sendall(f"{os.getuid()} {socket.gethostname()} {peer} {port}\\n{status}".encode())
+"""
+ALLOWED = 0x10004EF
+"""chown, dac_override, dac_read_search, fowner, kill, setgid, setuid, net_bind_service, sys_resource, as in /proc/PID/status."""
+
+
+def specify(bed: Bed, nodes: int = 2) -> None:
+    (bed.directory / "listener.py").write_text(LISTENER)
+    names = [(f"n{i}", i) for i in range(1, nodes + 1)]
+    first = addresses.node_ports(0)[0]
+    common = {"digest": "1", "ready_file": ""}
+    program = ["/usr/bin/python3", str(bed.directory / "listener.py")]
+    server = {**common, "kind": "pbs_server", "name": "pbs_server", "command": program, "ready_port": 15001}
+    server["environment"] = {"PORT": "15001"}
+    node = {**common, "kind": "pbs_mom", "name": "n{i}", "first": 1, "count": nodes, "ready_port": first}
+    # All nodes have one command line: the variable alone tells them apart.
+    by_port = {"environment": {"PORT": f"{first // 10}{{i}}"}, "command": program, "ready_port_step": 1}
+    spec = {"user": USER, "hostname": addresses.HEAD, "parallel": 2, "environment": {}, "clock": {"speed": 1.0, "library": ""}}
+    spec |= {"identity": "1", "addresses": addresses.host_names(names), "network": NETWORK}
+    spec |= {"daemons": [{**server, "root": True}, {**node, **by_port, "root": True}]}
+    (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
+
+
+def is_up(bed: Bed, nodes: int = 2) -> bool:
+    state = bed.state()
+    return state["phase"] == "running" and state["daemons"]["pbs_mom"] == {"wanted": nodes, "up": nodes, "ready": nodes}
+
+
+def answer(bed: Bed, host: str, port: int) -> list[str]:
+    """What the daemon at this address answers, asked from inside the network by a command of the instance's user."""
+    ask = f"import os, socket\nassert os.getuid() != 0\nprint(socket.create_connection(({host!r}, {port})).makefile().read())"
+    words = [*command_prefix(bed.directory), "/usr/bin/python3", "-c", ask]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+
+
+def test_daemons_run_as_root_with_few_capabilities_in_a_network_of_their_own(bed: Bed) -> None:
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    first, *status = answer(bed, "n2", 15001)
+    assert first.split()[:3] == ["0", addresses.HEAD, addresses.HEAD_ADDRESS], "n2 is a name of the instance's own network"
+    low, high = addresses.EPHEMERAL_PORTS
+    assert low <= int(first.split()[3]) <= high
+    words = dict(line.split(":\t") for line in status if ":\t" in line)
+    own = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
+    assert {int(words[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {ALLOWED & int(own["CapBnd"], 16)}
+    listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True).stdout
+    assert ":15001 " not in listening, "the host's own network has no such port"
+
+
+def test_daemons_of_root_are_adopted_and_ended(bed: Bed) -> None:
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    before = {pid for pid in processes.of_instance(str(bed.directory)) if "listener.py" in " ".join(processes.command_line(pid))}
+    assert len(before) == 3
+    bed.farm.kill()
+    bed.farm.wait()
+    bed.start()
+    until(lambda: is_up(bed))
+    assert before <= processes.of_instance(str(bed.directory)), "no daemon was restarted"
+    victim = min(before)
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: bed.state()["restarts"] == 1 and is_up(bed))
+    bed.farm.terminate()
+    assert bed.farm.wait(60) == 0
+    assert processes.of_instance(str(bed.directory)) == set()
+
+
+def test_root_enters_no_namespaces_that_the_instance_s_user_has_made(bed: Bed) -> None:
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    assert command_prefix(bed.directory)
+    state = bed.state()
+    marks = {processes.INSTANCE_VARIABLE: str(bed.directory), "PATH": "/usr/bin:/bin"}
+    drop = ["setpriv", "--reuid", USER, "--clear-groups", "--", "unshare", "--user", "--net", "--mount", "--uts", "sleep", "60"]
+    with subprocess.Popen(drop, env=marks) as impostor:
+        until(lambda: processes.command_line(impostor.pid)[:1] == ["sleep"])
+        state |= {"pid": impostor.pid, "start_time": processes.start_time(impostor.pid)}
+        bed.farm.send_signal(signal.SIGSTOP)  # it would write its state again
+        (bed.directory / "run/farm.json").write_text(json.dumps(state))
+        assert command_prefix(bed.directory) == []
+        bed.farm.send_signal(signal.SIGCONT)
+        impostor.kill()
+
+
+def test_a_host_without_network_namespaces_is_told_which_capability_lacks(bed: Bed) -> None:
+    specify(bed)
+    bed.farm = None
+    command = ["setpriv", "--bounding-set=-net_admin", "--", "/usr/bin/python3", "-m", "slurm_mirage.programs.farm", "run"]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[3] / "module_utils"), "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run([*command, str(bed.directory)], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "OpenPBS needs CAP_SYS_ADMIN and CAP_NET_ADMIN" in ended.stderr.splitlines()[-1]
