@@ -25,7 +25,7 @@ _LARGEST, _LARGEST_UNPACKED, _LARGEST_FILE = 64 << 20, 256 << 20, 10_000
 
 @dataclass(frozen=True)
 class SourceArchive:
-    """An archive: its absolute path, the sha256 of its content, and the text of a file in its top folder, None without that file."""
+    """An archive: its absolute path, the sha256 of its content, and the text of a file in its top folder (None without it)."""
 
     path: str
     sha256: str
