@@ -20,6 +20,9 @@ ACCOUNTING = "pbs/records/accounting.log"
 """The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
 SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", "pbs/datastore"
 """PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
+NO_COMMANDS = "lib/openpbs"
+"""Folder of commands that do nothing successfully: su and systemctl, which the server runs to start a database server
+(Libdb/pgsql/db_common.c, pbs_ds_systemd)."""
 NETWORK: dict[str, Any] = {
     "address": addresses.NETWORK[0],
     "mask": addresses.NETWORK[1],
@@ -81,7 +84,12 @@ def _server(directory: Path, layout: Layout) -> Specification:
         "digest": layout.server_digest,
         "ready_file": "",
         "ready_port": addresses.SERVER_PORT,
-        "environment": _configuration(directory / "etc/pbs.conf"),
+        # It asks for the variable, and runs `su - USER -c pg_ctl` and systemctl, even where the database server is not its own.
+        "environment": {
+            **_configuration(directory / "etc/pbs.conf"),
+            "PGSQL_BIN": str(Path(layout.postgres).parent),
+            "PATH": f"{directory / NO_COMMANDS}:/usr/sbin:/usr/bin:/sbin:/bin",
+        },
         "root": True,
     }
 
