@@ -21,8 +21,6 @@ SERVER_DEFAULTS: Mapping[str, Any] = {
     "job_history_enable": True,
     "log_events": ERRORS | SYSTEM | ADMIN | SECURITY,
     "backfill_depth": 1,
-    # Jobs that wait for nothing but their turn may be many.
-    "max_queued": "[o:PBS_ALL=200000]",
 }
 SCHEDULER_DEFAULTS: Mapping[str, Any] = {
     # The beginning and the end of a cycle are events of debugging.
@@ -30,7 +28,9 @@ SCHEDULER_DEFAULTS: Mapping[str, Any] = {
 }
 QUEUE_DEFAULTS: Mapping[str, Any] = {"queue_type": "Execution", "enabled": True, "started": True}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,14}\Z")
-_LINE = re.compile(r"(create|set) (server|queue|sched|node)(?: (\S+))?(?: (\S+) (=|\+=) (.*))?\Z")
+_CREATE = re.compile(r"create (queue|node) (\S+)")
+_OBJECT = re.compile(r"set (queue|node) (\S+) (\S+) (=|\+=) ?(.*)\Z")
+_SINGLE = re.compile(r"set (server|sched) (\S+) (=|\+=) ?(.*)\Z")
 
 
 @dataclass
@@ -46,22 +46,23 @@ class State:
 def printed(text: str) -> State:
     """The state in an answer of `print server`, `print sched` and `print node @default`."""
     state = State()
-    for line in text.splitlines():
-        if (found := _LINE.match(line.strip())) is None:
-            continue
-        _, kind, name, key, operator, value = found.groups()
-        if kind == "server":
-            # `set server KEY = VALUE`: the name is the key.
-            words = line.split(None, 4)
-            attributes, key, operator, value = state.server, words[2], words[3], words[4] if len(words) > 4 else ""
-        elif kind == "sched":
-            attributes = state.scheduler
-        else:
-            attributes = (state.queues if kind == "queue" else state.nodes).setdefault(name, {})
-        if key is not None:
-            value = value.strip().strip('"')
-            attributes[key] = f"{attributes[key]},{value}" if operator == "+=" and key in attributes else value
+    objects = {"queue": state.queues, "node": state.nodes}
+    singles = {"server": state.server, "sched": state.scheduler}
+    for line in map(str.strip, text.splitlines()):
+        if created := _CREATE.match(line):
+            objects[created[1]].setdefault(created[2], {})
+        elif found := _OBJECT.match(line):
+            kind, name, key, operator, value = found.groups()
+            _add(objects[kind].setdefault(name, {}), key, operator, value)
+        elif found := _SINGLE.match(line):
+            kind, key, operator, value = found.groups()
+            _add(singles[kind], key, operator, value)
     return state
+
+
+def _add(attributes: dict[str, str], key: str, operator: str, value: str) -> None:
+    value = value.strip().strip('"')
+    attributes[key] = f"{attributes[key]},{value}" if operator == "+=" and key in attributes else value
 
 
 def value_of(where: str, value: Any) -> str:
