@@ -66,6 +66,12 @@ options:
       - An instance that exists and does not belong to that one is refused.
     type: str
     default: ""
+  rm:
+    description:
+      - Resource manager of the instance. An instance that exists with another one is refused.
+    type: str
+    choices: [slurm, openpbs]
+    default: slurm
   port:
     description:
       - First port of the block. If omitted, the instance keeps its earlier block or gets the first free one.
@@ -173,6 +179,7 @@ from ansible.module_utils.slurm_mirage.instance.placement import Block
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, openpbs_datastore, replay  # noqa: F401
 
+SLURM, OPENPBS = "slurm", "openpbs"
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -259,6 +266,17 @@ def make_folders(directory: Path, owner: tuple[int, int] | None, write: bool) ->
     return changed
 
 
+def check_manager(name: str, kept: dict[str, Any] | None, manager: str) -> None:
+    """Raise WrongUse when the instance exists with another resource manager. `kept` is the content of instance.json."""
+    existing = manager if kept is None else kept.get("rm", SLURM)
+    if existing != manager:
+        raise WrongUse(
+            f"cluster {name} was built with {existing}; make teardown CLUSTER={name} first, or take another CLUSTER",
+            parameter="rm",
+            value=manager,
+        )
+
+
 def addresses(block: Block, nodes: int, private_hostname: bool, running: dict[str, Any] | None) -> int:
     """Return the number of addresses of the instance. A running instance keeps its addresses. Raises WrongUse.
 
@@ -294,6 +312,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
             parameter="cluster",
             value=directory.name,
         )
+    check_manager(directory.name, kept, parameters["rm"])
     # Daemons of a killed farm still use the instance's ports.
     in_use = (directory / "run").is_dir() and bool(processes.of_instance(str(directory)))
     claimed = claimed_blocks(directory.parent, directory.name)
@@ -316,6 +335,8 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
         content["here"] = parameters["nodes"]
     if belongs_to:
         content["belongs_to"] = belongs_to
+    if parameters["rm"] != SLURM:
+        content["rm"] = parameters["rm"]
     if parameters["database"]:
         content["database_port"] = database_port(block, kept, claimed, in_use)
     if kept != content or install_package(package, directory / "lib/slurm_mirage", write=False):
@@ -370,6 +391,7 @@ def main() -> None:
             "follows": {"type": "bool", "default": False},
             "ports": {"type": "int"},
             "front_ends": {"type": "int", "default": 0},
+            "rm": {"type": "str", "choices": [SLURM, OPENPBS], "default": SLURM},
             "jobs": {"type": "int"},
             "wide_steps": {"type": "bool", "default": False},
             "database": {"type": "bool", "default": False},

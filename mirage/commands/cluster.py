@@ -6,7 +6,7 @@ import time
 
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
-from mirage.experiment import clock_choice, fillers, malleability, preflight, site
+from mirage.experiment import clock_choice, fillers, malleability, managers, preflight, site
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
@@ -18,6 +18,7 @@ from mirage.terminal.screen import Screen, about
 def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run the playbook."""
     inventory = preflight.inventory(values)
+    managers.check(values)
     preflight.config(values)
     malleability.check(values)
     fillers.check(values)

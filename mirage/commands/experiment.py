@@ -12,7 +12,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import clock_choice, fillers, launch_costs, malleability, preflight, report, run_length, runs, site, sweep
+from mirage.experiment import (
+    clock_choice,
+    fillers,
+    launch_costs,
+    malleability,
+    managers,
+    preflight,
+    report,
+    run_length,
+    runs,
+    site,
+    sweep,
+)
 from mirage.experiment.at_once import CONSTANT, home_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
@@ -46,6 +58,7 @@ class Order:
 
 def experiment(knobs: dict[str, Value], screen: Screen) -> Ending:
     """Check everything, then run the experiment, or the sweep if SHRINK has several factors."""
+    managers.check(knobs)
     order = Order(knobs, preflight.inventory(knobs), preflight.config(knobs), source(knobs))
     shrinks = knobs["SHRINK"]
     assert isinstance(shrinks, tuple)

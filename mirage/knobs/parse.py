@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
-from mirage.knobs import machine, slurm_source
+from mirage.knobs import machine, openpbs_source, slurm_source
 from mirage.knobs.machine import Machine
+from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.records.run_clock import EVENT
 
-Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | None
+Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | None
 Parser = Callable[[str], Value]
 
 CONFIG_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}"
@@ -101,6 +102,11 @@ def source_archive(text: str) -> SlurmSource:
     return slurm_source.read(path_text(text))
 
 
+def openpbs_archive(text: str) -> OpenPbsSource:
+    """Read the archive of OpenPBS's source at the given path."""
+    return openpbs_source.read(path_text(text))
+
+
 def shrink(text: str) -> tuple[Decimal, ...]:
     """Parse shrink factors in per cent: one factor, or a sweep FROM:TO:STEP, which includes both ends.
 
@@ -145,14 +151,21 @@ def configs(text: str) -> str:
 
 FILLERS = ("no", "slots", "planned")
 """Values of FILLER: without filler jobs, and the variants with them."""
+MANAGERS = ("slurm", "openpbs")
+"""Values of RM: the resource managers."""
 
 
-def filler(text: str) -> str:
-    """Parse values of FILLER, each at most once, separated by blanks or commas. The result separates them by single blanks."""
-    words = [word for word in re.split(r"[\s,]+", text) if word]
-    if not words or len(set(words)) < len(words) or not set(words) <= set(FILLERS):
-        raise InvalidValue
-    return " ".join(words)
+def some_of(*allowed: str) -> Parser:
+    """Return a parser of the given words, each at most once, separated by blanks or commas. Its result separates them by single
+    blanks."""
+
+    def parse(text: str) -> str:
+        words = [word for word in re.split(r"[\s,]+", text) if word]
+        if not words or len(set(words)) < len(words) or not set(words) <= set(allowed):
+            raise InvalidValue
+        return " ".join(words)
+
+    return parse
 
 
 def cut(text: str) -> str:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from mirage.knobs.machine import Machine
+from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import InvalidValue, Value
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.knobs.table import BY_NAME, BY_PARAMETER, MAX_CPUS, MAX_NODES, TABLE
@@ -25,6 +26,8 @@ SLURM_VARIABLES = ("SLURM_CONF",)
 MAKE_VARIABLES = ("PYTHON",)
 # These targets generate a workload without TRACE and MODEL, whose jobs run and wait for minutes, and play it at this speed.
 GENERATED_SPEED, GENERATED_FOR = Decimal(20), ("experiment", "compare")
+# Default of CONFIG with RM=openpbs.
+OPENPBS_CONFIG = "pbs-easy"
 
 
 def parse(name: str, text: str, origin: str = "") -> Value:
@@ -58,6 +61,8 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     if target in GENERATED_FOR and not (values["TRACE"] or values["MODEL"] or environ.get("SPEED")):
         values["SPEED"] = generated_speed(values["SHRINK"])
+    if values["RM"] == "openpbs" and not environ.get("CONFIG"):
+        values["CONFIG"] = OPENPBS_CONFIG
     if values["SLURM_CONF"]:
         _read_site_machine(values, environ)
     if isinstance(machine := values["CLASSES"], Machine):
@@ -117,7 +122,7 @@ def role_variables(values: Mapping[str, Value]) -> dict[str, Any]:
     variables: dict[str, Any] = {}
     for knob in TABLE:
         value = values[knob.name]
-        if isinstance(value, (Machine, SlurmSource)):
+        if isinstance(value, (Machine, SlurmSource, OpenPbsSource)):
             variables |= value.role_variables()
         elif knob.variable and value is not None:
             variables[knob.variable] = float(value) if isinstance(value, Decimal) else value

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirage.knobs import slurm_source
+from mirage.knobs import openpbs_source, slurm_source
 from mirage.knobs.parse import (
     CONFIG_NAME,
+    FILLERS,
+    MANAGERS,
     MAX_AT_ONCE,
     MAX_SHRINK,
     MAX_SPEED,
@@ -19,17 +21,18 @@ from mirage.knobs.parse import (
     classes,
     configs,
     cut,
-    filler,
     instant,
     margin,
     matching,
     names,
     number,
     one_of,
+    openpbs_archive,
     optional,
     path_text,
     share,
     shrink,
+    some_of,
     source_archive,
     speed,
 )
@@ -89,6 +92,7 @@ _STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-s
 _COMPARE = ("compare", *_STUDIES)
 _SINGLE = ("cluster", "experiment")
 _BUILD = (*_SINGLE, *_COMPARE)
+_MANAGED = (*_SINGLE, "compare", "study-scms")
 _RUN = ("experiment", *_COMPARE)
 _CLUSTER = (*_BUILD, "status", "watch", "shell", "teardown", "infra", "provision", "deprovision")
 _OFFLINE = ("workload", "workload-report", "metrics", "simulate")
@@ -309,7 +313,7 @@ TABLE = (
     Knob(
         "FILLER",
         "no",
-        filler,
+        some_of(*FILLERS),
         "no, slots or planned; for make compare several of them: no slots planned",
         "idle nodes run filler jobs: slots saves them at the end of each slot, planned before Slurm's plan needs their nodes",
         (*_BUILD, "simulate"),
@@ -441,6 +445,28 @@ TABLE = (
         "archive of a Slurm release, 16.05 to 26.05, to build and use instead of the installed packages",
         _BUILD,
         shown="packages",
+        is_input=True,
+        group=SCHEDULER,
+    ),
+    Knob(
+        "RM",
+        "slurm",
+        some_of(*MANAGERS),
+        "slurm or openpbs; for make compare both of them: slurm openpbs",
+        "resource manager of the cluster; openpbs needs OPENPBS_SOURCE, and CONFIG is then pbs-easy",
+        _MANAGED,
+        is_input=True,
+        group=SCHEDULER,
+        variable="mirage_rm",
+    ),
+    Knob(
+        "OPENPBS_SOURCE",
+        "",
+        optional(openpbs_archive),
+        openpbs_source.FORM,
+        "archive of OpenPBS's source, of a commit that docs/openpbs.md names or a newer one, to build and use with RM=openpbs",
+        _MANAGED,
+        shown="none",
         is_input=True,
         group=SCHEDULER,
     ),

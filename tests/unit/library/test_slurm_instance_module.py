@@ -210,6 +210,23 @@ def test_removal_is_refused_with_an_account_of_others(call: Caller, params: dict
     assert (tmp_path / "root/one/instance.json").exists()
 
 
+@pytest.mark.parametrize(("first", "second"), [("slurm", "openpbs"), ("openpbs", "slurm")])
+def test_an_instance_keeps_its_resource_manager(
+    call: Caller, params: dict[str, Any], tmp_path: Path, first: str, second: str
+) -> None:
+    call("slurm_instance", **params, rm=first)
+    for check in (True, False):
+        refused = call("slurm_instance", check=check, **params, rm=second)
+        assert refused["msg"] == (
+            f"wrong use: RM={second}: cluster one was built with {first}; make teardown CLUSTER=one first, or take another CLUSTER"
+        )
+    assert call("slurm_instance", **params, rm=first)["changed"] is False
+    call("slurm_instance", name="one", root=params["root"], state="absent")
+    assert call("slurm_instance", **params, rm=second)["changed"] is True
+    content = json.loads((tmp_path / "root/one/instance.json").read_text())
+    assert content.get("rm", "slurm") == second
+
+
 def test_an_instance_belongs_to_another_until_it_is_made_without(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:
     root, further = str(tmp_path / "root"), {**params, "belongs_to": "one"}
     call("slurm_instance", **params)

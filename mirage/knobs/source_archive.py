@@ -1,0 +1,78 @@
+"""Archives of the source of a resource manager: the one file in which the release is stated, and the archive's checksum."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.input_file import read_input
+
+# The file is in the archive's top folder, at any position: its search ends after so many members.
+_MAX_MEMBERS = 20_000
+# Bytes of the archive (releases have up to 8 MB), of its unpacked content up to the file, and of the file.
+_LARGEST, _LARGEST_UNPACKED, _LARGEST_FILE = 64 << 20, 256 << 20, 10_000
+
+
+@dataclass(frozen=True)
+class SourceArchive:
+    """An archive: its absolute path, the sha256 of its content, and the text of a file in its top folder (None without it)."""
+
+    path: str
+    sha256: str
+    text: str | None
+
+
+class _Unpacked:
+    """The content of an archive (gzip, bzip2, xz or not compressed) in a file. Raises OSError after `_LARGEST_UNPACKED` bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        start = file.read(6)
+        file.seek(0)
+        openers: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+        opener = next((openers[mark] for mark in openers if start.startswith(mark)), None)
+        self._source: BinaryIO = file if opener is None else opener(file)
+        self._left = _LARGEST_UNPACKED
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise OSError("unpacks to too much")
+        return data
+
+
+def named(parameter: str, path: str) -> str:
+    """The beginning of a message about the archive at `path`, which the knob of `parameter` names."""
+    return f"{parameter.upper()}: {' '.join(path.split()) or 'nothing'}"
+
+
+def read(path: str, parameter: str, name: str, form: str) -> SourceArchive:
+    """Read an archive and the file `name` in its top folder, which may have any name.
+
+    parameter: of the knob that names the archive. form: what the knob may be. Raises WrongUse if it is no archive.
+    """
+    content = read_input(path, parameter, _LARGEST)
+    try:
+        with tarfile.open(fileobj=cast(Any, _Unpacked(io.BytesIO(content))), mode="r|") as archive:
+            text = _text(archive, re.compile(rf"(\./)?[^/]+/{re.escape(name)}"))
+    except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, ValueError):
+        raise WrongUse(f"{named(parameter, path)}: no archive that tar reads; it may be {form}") from None
+    return SourceArchive(str(Path(path).resolve()), hashlib.sha256(content).hexdigest(), text)
+
+
+def _text(archive: tarfile.TarFile, wanted: re.Pattern[str]) -> str | None:
+    """The beginning of the first file whose path matches; None without one."""
+    for _, member in zip(range(_MAX_MEMBERS), archive, strict=False):
+        if wanted.fullmatch(member.name) and (stream := archive.extractfile(member)):
+            return stream.read(_LARGEST_FILE).decode(errors="replace")
+    return None
