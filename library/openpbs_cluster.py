@@ -51,7 +51,7 @@ options:
   partitions:
     description:
       - Queues, each a mapping with C(name), C(Default) and further attributes by their names in pbs_queue_attributes(7B).
-      - Without any there is one queue, V(workq).
+      - Without any there is one queue, V(batch).
     type: list
     elements: dict
     default: []
@@ -104,7 +104,9 @@ def run(command: list[str], text: str) -> str:
     """Give qmgr a text and return its answer. Raises RuntimeError with its first complaint."""
     done = subprocess.run(command, input=text, capture_output=True, text=True, cwd="/")
     # Its answer to a question about nodes that are not there yet, which is no error.
-    complaints = [line for line in done.stderr.splitlines() if line.strip() and "Unknown node" not in line and "No Active Nodes" not in line]
+    complaints = [
+        line for line in done.stderr.splitlines() if line.strip() and "Unknown node" not in line and "No Active Nodes" not in line
+    ]
     if complaints:
         raise RuntimeError(f"qmgr: {'; '.join(line.strip() for line in complaints[:3])}")
     return done.stdout

@@ -72,7 +72,13 @@ def main() -> None:
     directory = Path(module.params["directory"])
     wanted = not datastore.is_created(directory)
     if wanted and not module.check_mode:
-        program = [sys.executable, "-m", PROGRAM, str(directory), *(module.params[name] for name in ("user", "prefix", "postgresql"))]
+        program = [
+            sys.executable,
+            "-m",
+            PROGRAM,
+            str(directory),
+            *(module.params[name] for name in ("user", "prefix", "postgresql")),
+        ]
         environment = processes.python_environment(directory)
         done = subprocess.run(
             [*NAMESPACES, *program], env=environment, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True

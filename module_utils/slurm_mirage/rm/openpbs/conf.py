@@ -117,6 +117,10 @@ def _values(key: str, value: Any) -> list[str]:
     """The texts of a key: one for each item of a list, none for OMIT. true and false are for prime and non-prime time."""
     items = value if isinstance(value, (list, tuple)) else [value]
     texts = [f"{str(item).lower()} all" if isinstance(item, bool) else str(item) for item in items if item != OMIT]
-    if any(item is None or isinstance(item, Mapping) for item in items) or any("\n" in text for text in texts) or not key.isidentifier():
+    if (
+        any(item is None or isinstance(item, Mapping) for item in items)
+        or any("\n" in text for text in texts)
+        or not key.isidentifier()
+    ):
         raise WrongUse(f"sched_config: {key!r} is not a setting with a one-line value")
     return texts

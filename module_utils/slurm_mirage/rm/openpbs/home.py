@@ -44,8 +44,6 @@ NODE_FOLDERS: Mapping[str, int] = {
 }
 
 
-
-
 def _stubs(directory: Path) -> dict[Path, str]:
     """Programs that stand for others when pbs_server calls them (Libdb/pgsql/db_common.c, pbs_dataservice_control).
 
@@ -53,8 +51,22 @@ def _stubs(directory: Path) -> dict[Path, str]:
     a unit of systemd when it has started it.
     """
     stopped = directory / SERVER_HOME / "datastore/stopped"
-    start, status, stop = f'*" start "*) rm -f "{stopped}" ;;', f'*" status "*) [ ! -e "{stopped}" ] ;;', f'*" stop "*) : > "{stopped}" ;;'
-    su = "\n".join(("#!/bin/sh", "# The database server runs on its own; this only answers pbs_server.", 'case "$*" in', start, status, stop, "esac"))
+    start, status, stop = (
+        f'*" start "*) rm -f "{stopped}" ;;',
+        f'*" status "*) [ ! -e "{stopped}" ] ;;',
+        f'*" stop "*) : > "{stopped}" ;;',
+    )
+    su = "\n".join(
+        (
+            "#!/bin/sh",
+            "# The database server runs on its own; this only answers pbs_server.",
+            'case "$*" in',
+            start,
+            status,
+            stop,
+            "esac",
+        )
+    )
     folder = directory / NO_COMMANDS
     return {folder / "su": su + "\n", folder / "systemctl": "#!/bin/sh\nexit 0\n"}
 
@@ -95,7 +107,9 @@ class Homes:
         """Paths of the folders and files that are missing or different."""
         folders = [path for path, mode in self.folders.items() if not _is_as_wanted(path, mode, stat.S_IFDIR)]
         files = self.files.items()
-        return folders + [path for path, (text, mode) in files if not _is_as_wanted(path, mode, stat.S_IFREG) or differs(path, text)]
+        return folders + [
+            path for path, (text, mode) in files if not _is_as_wanted(path, mode, stat.S_IFREG) or differs(path, text)
+        ]
 
     def make(self, paths: Iterable[Path]) -> None:
         """Create or change those of the folders and files that are in `paths`, parents first."""

@@ -53,7 +53,9 @@ def node_classes(options: Sequence[Mapping[str, Any]]) -> list[Nodes]:
         this = Nodes(option.get("prefix") or "n", following if first is None else first, option["count"], option["cpus"])
         _check(this, where)
         if option.get("extra"):
-            raise WrongUse(f"{where}: {', '.join(sorted(option['extra']))}: a node of OpenPBS has only processors here; leave it out")
+            raise WrongUse(
+                f"{where}: {', '.join(sorted(option['extra']))}: a node of OpenPBS has only processors here; leave it out"
+            )
         for number, other in enumerate(classes, start=1):
             if this.first < other.first + other.count and other.first < this.first + this.count:
                 raise WrongUse(f"{where}: has numbers of class {number}; with OpenPBS each node needs a number of its own")

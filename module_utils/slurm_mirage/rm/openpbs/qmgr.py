@@ -10,8 +10,9 @@ from typing import Any
 from ...base.errors import WrongUse
 from . import addresses, clock_settings
 from .node_classes import Nodes
+from .queues import IS_DEFAULT, NAME, check, default_of
 
-QUEUE = "workq"
+QUEUE = "batch"
 """The queue of a configuration without partitions."""
 ERRORS, SYSTEM, ADMIN, SECURITY, SCHEDULER, DEBUG = 0x01, 0x02, 0x04, 0x20, 0x40, 0x80
 """Events in logs (include/log.h)."""
@@ -27,7 +28,6 @@ SCHEDULER_DEFAULTS: Mapping[str, Any] = {
     "log_events": ERRORS | SYSTEM | ADMIN | SCHEDULER | DEBUG,
 }
 QUEUE_DEFAULTS: Mapping[str, Any] = {"queue_type": "Execution", "enabled": True, "started": True}
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,14}\Z")
 _CREATE = re.compile(r"create (queue|node) (\S+)")
 _OBJECT = re.compile(r"set (queue|node) (\S+) (\S+) (=|\+=) ?(.*)\Z")
 _SINGLE = re.compile(r"set (server|sched) (\S+) (=|\+=) ?(.*)\Z")
@@ -82,16 +82,14 @@ def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequen
 
     Raises WrongUse.
     """
+    partitions = partitions or [{NAME: QUEUE}]
+    check(partitions, "partitions")
     queues: dict[str, dict[str, str]] = {}
-    default = ""
-    for partition in partitions or [{"name": QUEUE, "Default": True}]:
-        name = str(partition.get("name"))
-        if not _NAME.match(name):
-            raise WrongUse(f"partition {name!r}: the name of a queue is a letter, then at most 14 letters, digits, '_' and '-'")
-        words = {key: value for key, value in partition.items() if key not in ("name", "Default")}
+    for partition in partitions:
+        words = {key: value for key, value in partition.items() if key not in (NAME, IS_DEFAULT)}
+        name = str(partition[NAME])
         queues[name] = {key: value_of(f"queue {name}: {key}", value) for key, value in {**QUEUE_DEFAULTS, **words}.items()}
-        default = default or (name if partition.get("Default") else "")
-    attributes = {**SERVER_DEFAULTS, **clock_settings.server_settings(speed), "default_queue": default or next(iter(queues)), **server}
+    attributes = {**SERVER_DEFAULTS, **clock_settings.server_settings(speed), "default_queue": default_of(partitions), **server}
     scheduler = {**SCHEDULER_DEFAULTS, **clock_settings.scheduler_settings(speed)}
     return State(
         {key: value_of(f"server: {key}", value) for key, value in attributes.items()},
