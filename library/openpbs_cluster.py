@@ -15,6 +15,10 @@ options:
     description: Directory of the instance.
     type: path
     required: true
+  user:
+    description: Account that submits the jobs. It becomes operator, which may requeue jobs and stop queues.
+    type: str
+    required: true
   bin:
     description: Folder of qmgr.
     type: path
@@ -70,6 +74,7 @@ EXAMPLES = r"""
 - name: Create 166 nodes and one queue
   openpbs_cluster:
     directory: /var/lib/slurm-mirage/mirage
+    user: slurm-mirage
     bin: /opt/slurm-mirage/openpbs-23.06.06-0123abcd/bin
     nodes:
       - count: 166
@@ -113,7 +118,8 @@ def run(command: list[str], text: str) -> str:
 def ensure(parameters: dict[str, Any], write: bool) -> list[str]:
     """Return the lines that qmgr needs, and give them to it if `write` is true. Raises WrongUse, RuntimeError."""
     directory = Path(parameters["directory"])
-    want = qmgr.wanted(node_classes(parameters["nodes"]), parameters["server"], parameters["partitions"], parameters["speed"])
+    server = {"operators": f"{parameters['user']}@*", **parameters["server"]}
+    want = qmgr.wanted(node_classes(parameters["nodes"]), server, parameters["partitions"], parameters["speed"])
     prefix = command_prefix(directory, as_root=True)
     if not prefix:
         if write:
@@ -133,6 +139,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},
+            "user": {"type": "str", "required": True},
             "bin": {"type": "path", "required": True},
             "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
             "server": {"type": "dict", "default": {}},

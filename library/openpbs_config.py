@@ -21,10 +21,6 @@ options:
     description: Where OpenPBS is installed.
     type: path
     required: true
-  user:
-    description: Unprivileged account that the database server and the jobs run as.
-    type: str
-    required: true
   nodes:
     description: Classes of equal nodes.
     type: list
@@ -72,7 +68,6 @@ EXAMPLES = r"""
   openpbs_config:
     directory: /var/lib/slurm-mirage/mirage
     prefix: /opt/slurm-mirage/openpbs-23.06.06-0123abcd
-    user: slurm-mirage
     nodes:
       - count: 166
         cpus: 8
@@ -134,19 +129,18 @@ def wanted_homes(parameters: dict[str, Any], nodes: list[Nodes]) -> home.Homes:
     """Return all folders and files of the instance with the `nodes`."""
     directory, prefix = Path(parameters["directory"]), parameters["prefix"]
     homes = home.Homes(folders={directory / "etc/nodes": 0o755})
-    homes.add_server(directory, parameters["user"], Path(prefix), conf.sched_config(parameters["settings"]))
+    homes.add_server(directory, Path(prefix), conf.sched_config(parameters["settings"]))
     homes.files[directory / "etc/pbs.conf"] = conf.server_conf(directory, prefix), 0o644
     homes.files[directory / conf.ENVIRONMENT] = conf.environment(directory, parameters["speed"] != 1), 0o644
-    mom_config = conf.mom_config(parameters["speed"])
     for item in nodes:
         for name, number in item.numbered():
-            homes.add_node(directory, name, mom_config)
+            homes.add_node(directory, name, parameters["speed"])
             homes.files[directory / f"etc/nodes/{name}.conf"] = conf.node_conf(directory, prefix, name, number), 0o644
     return homes
 
 
 def update(directory: Path, homes: home.Homes, nodes: list[Nodes], write: bool) -> list[Path]:
-    """Make what is missing or different and delete what belongs to removed nodes, if `write` is true. Returns the paths of all that.
+    """Make what is missing or different and delete what belongs to removed nodes, if `write` is true. Returns all these paths.
 
     Raises WrongUse when there is any and a replay runs, or when a node to be removed has jobs.
     """
@@ -155,7 +149,7 @@ def update(directory: Path, homes: home.Homes, nodes: list[Nodes], write: bool) 
     for path in removed:
         if jobs := home.jobs_of(path):
             raise WrongUse(
-                f"node {path.name} is to be removed and runs job {jobs[0]}; wait for its end, or delete it with qdel, or make teardown",
+                f"node {path.name} is to be removed and runs job {jobs[0]}; wait for its end, or make teardown",
                 parameter="nodes",
                 value=len(names),
             )
@@ -178,7 +172,6 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "prefix": {"type": "path", "required": True},
-            "user": {"type": "str", "required": True},
             "nodes": {"type": "list", "elements": "dict", "required": True, "options": NODE_OPTIONS},
             "settings": {"type": "dict", "default": {}},
             "speed": {"type": "float", "default": 1.0},
@@ -196,7 +189,7 @@ def main() -> None:
     environment = homes.files[directory / conf.ENVIRONMENT][0]
     scheduler = conf.sched_config(module.params["settings"])
     # The same text for each node, so that a change of the number of nodes changes no digest.
-    node = conf.node_conf(directory, module.params["prefix"], "NODE", 0) + conf.mom_config(module.params["speed"])
+    node = conf.node_conf(directory, module.params["prefix"], "NODE", 0) + conf.mom_config(Path("NODE"), module.params["speed"])
     module.exit_json(
         changed=bool(touched),
         files=[str(path) for path in touched[:10]],

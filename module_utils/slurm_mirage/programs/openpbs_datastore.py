@@ -2,11 +2,11 @@
 
     python3 -m slurm_mirage.programs.openpbs_datastore DIRECTORY USER PREFIX POSTGRESQL
 
-USER: the account that runs the database server; PREFIX: where OpenPBS is installed; POSTGRESQL: folder of PostgreSQL's programs.
+USER: the instance's user; PREFIX: where OpenPBS is installed; POSTGRESQL: folder of PostgreSQL's programs.
 
-It is started as root in a PID namespace of its own, so that nothing is left when it is killed. It takes a network of its own with the
-addresses of the instance, starts the database server there, creates the tables, lets pbs_server create its objects, and ends both.
-The data has another name until it is complete. So the program may be killed at any moment, and the next one begins anew.
+It is started as root in a PID namespace of its own, so that nothing is left when it is killed. It takes a network of its own with
+the addresses of the instance, starts the database server there, creates the tables, lets pbs_server create its objects, and ends
+both. The data has another name until it is complete. So the program may be killed at any moment, and the next one begins anew.
 
 Exit code: 0 when the database is complete; 1 with a line on standard error when it is not.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import socket
 import subprocess
 import sys
@@ -58,30 +59,34 @@ def main(arguments: list[str]) -> int:
 def create(directory: Path, user: str, prefix: str, programs: str) -> None:
     """Create the database. Raises Failed, OSError, WrongUse."""
     take_network(directory, user)
-    account = pwd.getpwnam(user)
+    account = pwd.getpwnam(datastore.USER)
     owner = account.pw_uid, account.pw_gid
-    as_user = {"user": owner[0], "group": owner[1], "extra_groups": []}
+    as_account: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []}
+    environment = {
+        **os.environ,
+        "PATH": f"{directory / NO_COMMANDS}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PGSQL_BIN": programs,
+        "PBS_CONF_FILE": str(directory / "etc/pbs.conf"),
+    }
     data = directory / datastore.NEW
     user_folders.remove(directory, datastore.NEW)
     user_folders.make_folder(directory, datastore.NEW, 0o700, owner)
-    run(datastore.initdb(programs, data, user), **as_user)
+    run(datastore.initdb(programs, data), **as_account)
     for name, text in {"postgresql.conf": datastore.postgresql_conf(), "pg_hba.conf": datastore.pg_hba_conf()}.items():
-        user_folders.write_atomically(directory, f"{datastore.NEW}/{name}", text, 0o600, owner)
-    with running([f"{programs}/postgres", "-D", str(data)], addresses.DATABASE_PORT, **as_user):
-        run(datastore.psql(programs, user, "postgres", "--command", f"create database {datastore.NAME}"), **as_user)
+        user_folders.write_atomically(data.parent, f"{data.name}/{name}", text, 0o600, owner)
+    with running([f"{programs}/postgres", "-D", str(data)], addresses.DATABASE_PORT, **as_account):
+        password = secrets.token_hex(16)
+        statements = f"alter role {datastore.USER} password '{password}';\ncreate database {datastore.NAME};\n"
+        run(datastore.psql(programs, data, "postgres"), statements, **as_account)
+        # It asks twice, and encrypts the password in the file that the server reads.
+        run([f"{prefix}/sbin/pbs_ds_password.bin"], f"{password}\n{password}\n", env=environment)
         # Its first statement removes tables that are not there, which is an error.
-        run(datastore.psql(programs, user, datastore.NAME, "--file", f"{prefix}/{datastore.SCHEMA}"), **as_user)
-        run(datastore.psql(programs, user, datastore.NAME, "--command", "select pbs_schema_version from pbs.info"), **as_user)
-        environment = {
-            **os.environ,
-            "PATH": f"{directory / NO_COMMANDS}:/usr/sbin:/usr/bin:/sbin:/bin",
-            "PGSQL_BIN": programs,
-            "PBS_CONF_FILE": str(directory / "etc/pbs.conf"),
-        }
+        run(datastore.psql(programs, data, datastore.NAME, "--file", f"{prefix}/{datastore.SCHEMA}"), **as_account)
+        run(datastore.psql(programs, data, datastore.NAME, "--command", "select pbs_schema_version from pbs.info"), **as_account)
         server = [f"{prefix}/sbin/pbs_server.bin", "-N", "-t", "create"]
         with running(server, addresses.SERVER_PORT, env=environment):
             run([f"{prefix}/bin/qmgr", "-c", "list server server_state"], env=environment)
-    os.rename(data, directory / DATABASE)
+    data.rename(directory / DATABASE)
 
 
 def take_network(directory: Path, user: str) -> None:
@@ -92,9 +97,9 @@ def take_network(directory: Path, user: str) -> None:
     hosts.mount(addresses.host_names([]), user)
 
 
-def run(command: list[str], **options: Any) -> None:
-    """Run a command to its end. Raises Failed with its last line if it fails."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT, cwd="/", **options)
+def run(command: list[str], text: str = "", **options: Any) -> None:
+    """Run a command to its end, with `text` as its input. Raises Failed with its last line if it fails."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT, cwd="/", **options)
     if done.returncode != 0:
         raise Failed(f"{Path(command[0]).name}: {last_line(done.stderr or done.stdout) or f'exit code {done.returncode}'}")
 

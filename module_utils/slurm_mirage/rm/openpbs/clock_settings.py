@@ -1,7 +1,8 @@
 """Settings of OpenPBS that have to grow with the speed of a virtual clock.
 
 Under a clock of speed N OpenPBS's seconds pass N times as fast; its messages and its own computing do not get faster. Whatever
-guards against slow machines, networks or computing is N times as long in OpenPBS's seconds then. Whatever is policy stays what it is.
+guards against slow machines, networks or computing is N times as long in OpenPBS's seconds then. Whatever is policy stays what it
+is.
 """
 
 from __future__ import annotations
@@ -10,13 +11,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-SERVER: Mapping[str, int] = {
-    # A silent node's jobs are requeued (server/node_manager.c).
-    "node_fail_requeue": 310,
-    # How long a job's end may take at qrerun (server/req_rerun.c).
-    "job_requeue_timeout": 45,
-}
-"""Attributes of the server in seconds, as at SPEED=1."""
+NODE_FAIL_REQUEUE, JOB_REQUEUE_TIMEOUT = 310, 45
+"""Seconds after which the jobs of a silent node are requeued, and for which qrerun waits for a job's end (server/node_manager.c,
+server/req_rerun.c), at SPEED=1."""
 SCHEDULER: Mapping[str, int] = {"sched_cycle_length": 1200}
 """Attributes of the scheduler in seconds, as at SPEED=1."""
 HISTORY = 3600, 300
@@ -43,9 +40,12 @@ def duration(seconds: int) -> str:
 
 def server_settings(speed: float) -> dict[str, Any]:
     """Attributes of the server that follow the clock."""
-    followed: dict[str, Any] = {name: _times(seconds, speed) for name, seconds in SERVER.items()}
     virtual, real = HISTORY
-    return {**followed, "job_history_duration": duration(max(virtual, _times(real, speed)))}
+    return {
+        "node_fail_requeue": _times(NODE_FAIL_REQUEUE, speed),
+        "job_requeue_timeout": duration(_times(JOB_REQUEUE_TIMEOUT, speed)),
+        "job_history_duration": duration(max(virtual, _times(real, speed))),
+    }
 
 
 def scheduler_settings(speed: float) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from .daemon_commands import NODE_HOMES, SERVER_HOME
 HEADER = "# Written by Slurm Mirage (module openpbs_config); changes made here are overwritten.\n"
 ENVIRONMENT = "etc/pbs_environment"
 """The environment of all daemons and of the jobs, in the instance's directory."""
+TEMPORARY = "tmp"
+"""Folder of the jobs' own temporary folders, in a node's PBS_HOME."""
 OMIT = "omit"
 """As a value of sched_config: this key is left out, and the scheduler's own default holds."""
 SCHEDULER_DEFAULTS: Mapping[str, str] = {
@@ -29,6 +31,11 @@ SCHEDULER_DEFAULTS: Mapping[str, str] = {
     "fair_share": "false all",
     # No job ends or suspends another one. OpenPBS's file: true, for queues with a higher priority.
     "preemptive_sched": "false all",
+    # Queues with these prefixes would be for dedicated, prime and non-prime time. A queue's name begins with a letter. OpenPBS's
+    # file: ded, p_, np_. Without a setting the prefix is empty, and every queue has it (scheduler/queue_info.cpp).
+    "dedicated_prefix": "0ded",
+    "primetime_prefix": "0p_",
+    "nonprimetime_prefix": "0np_",
 }
 
 
@@ -92,9 +99,11 @@ def environment(directory: Path, has_clock: bool) -> str:
     return "".join(f"{name}={value}\n" for name, value in {"PATH": "/usr/bin:/bin", "TZ": "UTC", **clock}.items())
 
 
-def mom_config(speed: float) -> str:
-    """mom_priv/config of every node. Jobs only sleep, so a node watches nothing but their time."""
+def mom_config(home: Path, speed: float) -> str:
+    """mom_priv/config of the node with this PBS_HOME. Jobs only sleep, so a node watches nothing but their time."""
     lines = [
+        # Else /var/tmp of the host, where a job of another instance may have the same id.
+        f"$tmpdir {home / TEMPORARY}",
         f"$clienthost {addresses.HEAD}",
         # Errors, and events of the system and of security.
         "$logevent 0x23",

@@ -1,6 +1,7 @@
 """The database in which the server of OpenPBS keeps its jobs, nodes and queues: the instance's own PostgreSQL.
 
-It listens in the network namespace of the instance only, where everybody who reaches it is root or the instance's user.
+Whoever can change a job there can run it as root. So it runs as another account than the instance's user, as whom jobs run, and
+knows the server by a password that only root can read. It listens in the network namespace of the instance only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from .daemon_commands import DATABASE
 
 NEW = "pbs/datastore.new"
 """The data of a database that is being created, in the instance's directory."""
+USER = "postgres"
+"""The database's only user, and the account that the database server runs as: that of the distribution's package."""
 NAME = "pbs_datastore"
 """Name of the database, as the server knows it."""
 SCHEMA = "libexec/pbs_db_schema.sql"
@@ -21,7 +24,9 @@ SCHEMA = "libexec/pbs_db_schema.sql"
 SETTINGS: Mapping[str, Any] = {
     "listen_addresses": addresses.HEAD_ADDRESS,
     "port": addresses.DATABASE_PORT,
-    "unix_socket_directories": "",
+    # In its own folder, where only its account and root get.
+    "unix_socket_directories": ".",
+    "password_encryption": "scram-sha-256",
     "max_connections": 20,
     "shared_buffers": "32MB",
     "dynamic_shared_memory_type": "mmap",
@@ -54,25 +59,25 @@ def postgresql_conf() -> str:
 
 
 def pg_hba_conf() -> str:
-    """Who may connect: everybody in the instance's network, which is connected to nothing."""
+    """Who may connect: the database server's account by its socket, and who knows the password in the instance's network."""
     address, mask = addresses.NETWORK
-    return f"host all all {address} {mask} trust\n"
+    return f"local all {USER} peer\nhost {NAME} {USER} {address} {mask} scram-sha-256\n"
 
 
-def initdb(programs: str, data: Path, user: str) -> list[str]:
-    """The command that creates empty data in the folder `data`, for the database user `user`. `programs`: PostgreSQL's folder."""
+def initdb(programs: str, data: Path) -> list[str]:
+    """The command that creates empty data in the folder `data`. `programs`: PostgreSQL's folder."""
     return [
         f"{programs}/initdb",
         f"--pgdata={data}",
-        f"--username={user}",
+        f"--username={USER}",
         "--encoding=SQL_ASCII",
         "--locale=C",
-        "--auth=trust",
+        "--auth=reject",
         "--no-sync",
     ]
 
 
-def psql(programs: str, user: str, database: str, *arguments: str) -> list[str]:
-    """A command of psql(1) on a database of the running server."""
-    where = [f"--host={addresses.HEAD_ADDRESS}", f"--port={addresses.DATABASE_PORT}", f"--username={user}", f"--dbname={database}"]
+def psql(programs: str, data: Path, database: str, *arguments: str) -> list[str]:
+    """A command of psql(1), for the database server's account, on a database of the server that runs in the folder `data`."""
+    where = [f"--host={data}", f"--port={addresses.DATABASE_PORT}", f"--username={USER}", f"--dbname={database}"]
     return [f"{programs}/psql", "--no-psqlrc", "--quiet", *where, *arguments]

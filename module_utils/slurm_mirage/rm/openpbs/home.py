@@ -1,7 +1,7 @@
 """The PBS_HOME folders of OpenPBS's daemons, with the owners and modes that they insist on (Liblog/chk_file_sec.c).
 
 All of them belong to root, below the instance's folder `pbs`, in which nobody else may change anything. So no link of another user
-is met on the way to them; what is in the folders that everybody may write to (spool, undelivered) is never touched here.
+is met on the way to them; what is in the folders that everybody may write to (spool, undelivered, tmp) is never touched here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...base.files import differs, write_atomically
+from .conf import TEMPORARY, mom_config
 from .daemon_commands import NO_COMMANDS, NODE_HOMES, SERVER_HOME
+from .datastore import USER
 
 SHARED = 0o1777
 SERVER_FOLDERS: Mapping[str, int] = {
@@ -41,6 +43,7 @@ NODE_FOLDERS: Mapping[str, int] = {
     "mom_priv/hooks/tmp": 0o750,
     "spool": SHARED,
     "undelivered": SHARED,
+    TEMPORARY: SHARED,
 }
 
 
@@ -48,7 +51,7 @@ def _stubs(directory: Path) -> dict[Path, str]:
     """Programs that stand for others when pbs_server calls them (Libdb/pgsql/db_common.c, pbs_dataservice_control).
 
     The farm runs the database server. pbs_server nevertheless starts, asks and stops it by `su - USER -c "pg_ctl ..."`, and changes
-    a unit of systemd when it has started it.
+    a unit of systemd when it has started it. pbs_ds_password reads a password from a terminal only, by stty.
     """
     stopped = directory / SERVER_HOME / "datastore/stopped"
     start, status, stop = (
@@ -68,7 +71,7 @@ def _stubs(directory: Path) -> dict[Path, str]:
         )
     )
     folder = directory / NO_COMMANDS
-    return {folder / "su": su + "\n", folder / "systemctl": "#!/bin/sh\nexit 0\n"}
+    return {folder / "su": su + "\n", folder / "systemctl": "#!/bin/sh\nexit 0\n", folder / "stty": "#!/bin/sh\nexit 0\n"}
 
 
 @dataclass
@@ -78,8 +81,8 @@ class Homes:
     folders: dict[Path, int] = field(default_factory=dict)
     files: dict[Path, tuple[str, int]] = field(default_factory=dict)
 
-    def add_server(self, directory: Path, user: str, prefix: Path, sched_config: str) -> None:
-        """The folders and files of server, scheduler and communication daemon. `user` runs the database server."""
+    def add_server(self, directory: Path, prefix: Path, sched_config: str) -> None:
+        """The folders and files of server, scheduler and communication daemon."""
         home = directory / SERVER_HOME
         self.folders |= dict.fromkeys((directory / "pbs", home, directory / "pbs/records"), 0o755)
         self.folders |= {home / name: mode for name, mode in SERVER_FOLDERS.items()}
@@ -87,7 +90,7 @@ class Homes:
         self.folders[home / "datastore"] = 0o700
         self.folders[directory / NO_COMMANDS] = 0o755
         self.files |= {path: (text, 0o755) for path, text in _stubs(directory).items()}
-        self.files[home / "server_priv/db_user"] = user, 0o600
+        self.files[home / "server_priv/db_user"] = USER, 0o600
         self.files[home / "sched_priv/sched_config"] = sched_config, 0o644
         for name in ("holidays", "dedicated", "resource_group"):
             shipped = prefix / "etc" / f"pbs_{name}"
@@ -96,12 +99,12 @@ class Homes:
             text = "" if name == "holidays" else content
             self.files[home / "sched_priv" / ("dedicated_time" if name == "dedicated" else name)] = text, 0o644
 
-    def add_node(self, directory: Path, name: str, config: str) -> None:
+    def add_node(self, directory: Path, name: str, speed: float) -> None:
         """The folders and files of the pbs_mom of the node `name`."""
         home = directory / NODE_HOMES / name
         self.folders |= dict.fromkeys((home.parent, home), 0o755)
         self.folders |= {home / folder: mode for folder, mode in NODE_FOLDERS.items()}
-        self.files[home / "mom_priv/config"] = config, 0o644
+        self.files[home / "mom_priv/config"] = mom_config(home, speed), 0o644
 
     def outdated(self) -> list[Path]:
         """Paths of the folders and files that are missing or different."""
