@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mirage.experiment.hosts import host_count
 from mirage.knobs import openpbs_source
+from mirage.knobs.managers import OPENPBS, SLURM, values_of
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.openpbs.addresses import MOST_NODES
 
-SLURM, OPENPBS = "slurm", "openpbs"
 # Knobs that only Slurm has, each with the value that asks for nothing and what it is.
 _ONLY_SLURM: tuple[tuple[str, Value, str], ...] = (
     ("SLURM_CONF", "", "it is a configuration of Slurm"),
@@ -18,11 +18,6 @@ _ONLY_SLURM: tuple[tuple[str, Value, str], ...] = (
     ("FILLER", "no", "filler jobs are jobs of Slurm"),
     ("ACCOUNTING", "auto", "slurmdbd is Slurm's"),
 )
-
-
-def values_of(knobs: dict[str, Value]) -> list[str]:
-    """The values of RM: one, or for make compare several."""
-    return str(knobs["RM"]).split()
 
 
 def check(knobs: dict[str, Value], *, several: bool = False) -> None:
