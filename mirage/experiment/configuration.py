@@ -48,6 +48,11 @@ class Configuration:
             return str(self.server.get("backfill_depth", 1)) != "0"
         return self.settings.get("SchedulerType") != "sched/builtin"
 
+    @property
+    def shares_by_account(self) -> bool:
+        """Whether the scheduler of OpenPBS divides the machine by account: each user of the log has one."""
+        return self.rm == OPENPBS and str(self.settings.get("fair_share", "false")).lower().startswith("true")
+
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
         if self.rm != SLURM:
