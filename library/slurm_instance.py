@@ -177,7 +177,7 @@ from ansible.module_utils.slurm_mirage.instance.instance import (
 from ansible.module_utils.slurm_mirage.instance.placement import Block
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
-from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, replay  # noqa: F401
+from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, openpbs_datastore, replay  # noqa: F401
 
 SLURM, OPENPBS = "slurm", "openpbs"
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
