@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: slurm_complaints_info
 short_description: Gather errors from the daemons' logs during a run
 description:
-  - Searches the logs of slurmctld and of the instance's slurmd on this host for errors, and counts them by kind.
+  - Searches the logs of the controller and of the instance's nodes on this host for errors, and counts them by kind.
   - Returns the events of this host's farm, which are unexpected ends of daemons and full folders.
   - Run it on the head first, with O(run). The head returns the time span of the run; pass it to the other hosts as O(span).
   - Changes nothing.
@@ -37,6 +37,11 @@ options:
       ended:
         description: End of the run, in real seconds since the epoch. Omitted while the run is in progress.
         type: float
+  rm:
+    description: The resource manager of the instance.
+    type: str
+    choices: [slurm, openpbs]
+    default: slurm
   lines:
     description: Number of lines of each kind that are returned.
     type: int
@@ -94,11 +99,12 @@ from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
-from ansible.module_utils.slurm_mirage.rm.slurm.daemon_log import Complaint, Span, by_kind, complaints
+from ansible.module_utils.slurm_mirage.rm.evidence import Complaint, Span
+from ansible.module_utils.slurm_mirage.rm.registry import tools
 
 
 def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
-    """Return the time span of a run, empty when it has not started, and the size of slurmctld.log at its start. Raises WrongUse."""
+    """Return the time span of a run, empty when it has not started, and the size of the controller's log then. Raises WrongUse."""
     start = start_of(instance, run)
     if start is None:
         return {}, 0
@@ -147,6 +153,7 @@ def main() -> None:
                     "ended": {"type": "float"},
                 },
             },
+            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
             "lines": {"type": "int", "default": 20},
         },
         mutually_exclusive=[("run", "span")],
@@ -154,18 +161,19 @@ def main() -> None:
         supports_check_mode=True,
     )
     instance, span, offset = Path(module.params["instance"]), module.params["span"], 0
+    manager = tools(module.params["rm"])
     try:
         if span is None:
             span, offset = span_of(instance, module.params["run"])
         of_logs = Span(span["real"], span["virtual"], span["until"]) if span else None
-        errors = list(complaints(instance / "log", of_logs, offset)) if of_logs else []
+        errors = list(manager.complaints(instance, of_logs, offset)) if of_logs else []
         events = with_full_folders(instance, read_events(instance, span["real"], span["ended"])) if span else []
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except (KeyError, TypeError, ValueError) as error:
         module.fail_json(msg=f"wrong use: RUN={module.params['run']}: its journal or result.json is damaged: {error!r}")
     lines = first_of_each(errors, module.params["lines"])
-    module.exit_json(changed=False, span=span, counts=by_kind(errors), lines=lines, events=events)
+    module.exit_json(changed=False, span=span, counts=manager.by_kind(errors), lines=lines, events=events)
 
 
 if __name__ == "__main__":

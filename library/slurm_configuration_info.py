@@ -7,15 +7,20 @@ DOCUMENTATION = r"""
 module: slurm_configuration_info
 short_description: Configuration that is in force in an emulated cluster
 description:
-  - Returns what C(scontrol show config) prints. Reads only.
+  - Returns what C(scontrol show config) prints, or the settings of an OpenPBS server and scheduler. Reads only.
 options:
   directory:
-    description: Directory of the instance, whose slurmctld runs.
+    description: Directory of the instance, whose controller runs.
     type: path
     required: true
   bin:
-    description: Folder of scontrol, by default that of the Slurm that the farm runs.
+    description: Folder of the commands, by default that of the release that the farm runs.
     type: path
+  rm:
+    description: The resource manager of the instance.
+    type: str
+    choices: [slurm, openpbs]
+    default: slurm
 author:
   - The Slurm Mirage developers
 attributes:
@@ -32,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 text:
-  description: The answer of scontrol, with a line for each setting.
+  description: The answer, with a line for each setting.
   returned: always
   type: str
 """
@@ -43,18 +48,23 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.instance.instance import commands_of
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
+from ansible.module_utils.slurm_mirage.rm.registry import tools
 
 
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
-        argument_spec={"directory": {"type": "path", "required": True}, "bin": {"type": "path"}},
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "bin": {"type": "path"},
+            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
+        },
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
     try:
-        text = Slurm.of_instance(directory, module.params["bin"] or commands_of(directory)).configuration()
+        make = tools(module.params["rm"]).of_instance
+        text = make(directory, module.params["bin"] or commands_of(directory)).configuration()
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:

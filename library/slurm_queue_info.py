@@ -7,15 +7,20 @@ DOCUMENTATION = r"""
 module: slurm_queue_info
 short_description: Jobs of an emulated cluster that have not ended
 description:
-  - Returns the jobs that C(squeue) lists, of all users. Reads only.
+  - Returns the jobs that C(squeue) or C(qstat) lists, of all users. Reads only.
 options:
   directory:
-    description: Directory of the instance, whose slurmctld runs.
+    description: Directory of the instance, whose controller runs.
     type: path
     required: true
   bin:
-    description: Folder of squeue, by default that of the Slurm that the farm runs.
+    description: Folder of the commands, by default that of the release that the farm runs.
     type: path
+  rm:
+    description: The resource manager of the instance.
+    type: str
+    choices: [slurm, openpbs]
+    default: slurm
 author:
   - The Slurm Mirage developers
 attributes:
@@ -44,7 +49,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.instance.instance import commands_of
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
+from ansible.module_utils.slurm_mirage.rm.registry import tools
 
 MOST = 1000
 
@@ -52,12 +57,17 @@ MOST = 1000
 def main() -> None:
     """Entry point of the module."""
     module = AnsibleModule(
-        argument_spec={"directory": {"type": "path", "required": True}, "bin": {"type": "path"}},
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "bin": {"type": "path"},
+            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
+        },
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
     try:
-        jobs = Slurm.of_instance(directory, module.params["bin"] or commands_of(directory)).queue_owners()
+        make = tools(module.params["rm"]).of_instance
+        jobs = make(directory, module.params["bin"] or commands_of(directory)).queue_owners()
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:

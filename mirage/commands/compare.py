@@ -340,8 +340,8 @@ class Campaign:
     def _speed(self, use: InstanceUse, screen: Screen) -> Value:
         """SPEED. For `auto` one speed is chosen for all runs, with a configuration that backfills if there is one, because its
         cycles may limit the speed."""
-        configs = {name: configuration.of(one.knobs).settings for name, one in self.prepared.items()}
-        backfills = (name for name, settings in configs.items() if settings.get("SchedulerType") != "sched/builtin")
+        configs = {name: configuration.of(one.knobs) for name, one in self.prepared.items()}
+        backfills = (name for name, config in configs.items() if config.backfills)
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 
         def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:

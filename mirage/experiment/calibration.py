@@ -30,7 +30,7 @@ from mirage.knobs.parse import AUTO, Value
 from mirage.records.collect import Collected, collect
 from mirage.records.run_records import NS
 from mirage.records.run_samples import read_diagnostics, read_figures
-from mirage.records.thresholds import Thresholds, read_configuration
+from mirage.records.thresholds import Thresholds
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
@@ -87,8 +87,8 @@ def demand_of(prepared: Prepared) -> Demand:
 
 
 def _thresholds(folder: Path) -> Thresholds:
-    """The thresholds for the verdict on the run, some of which are settings of Slurm."""
-    return Thresholds.in_force({}, read_configuration(folder))
+    """The thresholds for the verdict on the run, some of which are settings of the resource manager."""
+    return Thresholds.of_run({}, folder)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
 from mirage.knobs.parse import AUTO, Value
 from mirage.records.run_clock import EVENT
@@ -12,14 +13,20 @@ from slurm_mirage.base.errors import WrongUse
 def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
     """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
 
-    Of SPEED=auto a line on the screen says which, and why. Raises WrongUse for the event clock on several hosts, and for CHARGE on
-    a constant one.
+    Of SPEED=auto a line on the screen says which, and why. Raises WrongUse for the event clock on several hosts or with OpenPBS,
+    and for CHARGE on a constant one.
     """
     speed, charges = knobs["SPEED"], knobs["CHARGE"] == "yes"
     if speed not in (EVENT, AUTO):
         if charges:
             raise WrongUse(f"is for SPEED=event; SPEED={speed} charges all that the host does", parameter="charge", value="yes")
         return speed
+    if configuration.OPENPBS in configuration.managers_of(knobs):
+        if speed == EVENT or charges:
+            what = "the event clock does not see the daemons of OpenPBS, which run as root; give a constant SPEED, such as SPEED=20"
+            raise WrongUse(what, parameter="speed", value=str(speed))
+        screen.say("SPEED=auto: a constant speed, because the event clock does not see the daemons of OpenPBS")
+        return AUTO
     hosts = host_count(knobs)
     if hosts == 1:
         if speed == AUTO:

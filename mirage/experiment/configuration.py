@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +12,25 @@ from mirage import ROOT
 from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.openpbs import queues
 from slurm_mirage.rm.slurm import site_conf
 from slurm_mirage.rm.slurm.site_conf import SiteConf
 
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
+SLURM, OPENPBS = "slurm", "openpbs"
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
+# Of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
+OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
 # Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, and QOS."""
+    """Content of the file: settings of slurm.conf, partitions, rules that route jobs, whether it needs accounting, and QOS; or, of
+    OpenPBS, settings of sched_config, queues, rules, and attributes of the server."""
 
     path: Path
     settings: Mapping[str, Any]
@@ -32,19 +38,52 @@ class Configuration:
     routing: list[Mapping[str, Any]]
     accounting: bool
     qos: list[Mapping[str, Any]]
+    rm: str = SLURM
+    server: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def backfills(self) -> bool:
+        """Whether a waiting job may start before one that came earlier."""
+        if self.rm == OPENPBS:
+            return str(self.server.get("backfill_depth", 1)) != "0"
+        return self.settings.get("SchedulerType") != "sched/builtin"
 
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
+        if self.rm != SLURM:
+            return False
         # Releases before 24.11 let a job change its size more than once only where slurmdbd answers.
         return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and (self.accounting or bool(knobs["MALLEABLE"])))
 
 
+def manager_of(knobs: Mapping[str, Value]) -> str:
+    """The resource manager that RM names; the first of several (make compare)."""
+    return (managers_of(knobs) or [SLURM])[0]
+
+
+def managers_of(knobs: Mapping[str, Value]) -> list[str]:
+    """The resource managers that RM names: one, or for make compare several."""
+    return str(knobs.get("RM") or SLURM).split()
+
+
+def manager_in(path: Path) -> str:
+    """The resource manager that a file of configs/ is for. The rest of the file is not read."""
+    found = re.search(r"^rm:\s*['\"]?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
+    return found[1] if found else SLURM
+
+
 def path_of(knobs: dict[str, Value]) -> Path:
-    """Path of the file. Raises WrongUse with the names of all configurations if it does not exist."""
-    path = ROOT / f"configs/{knobs['CONFIG']}.yml"
+    """Path of the file. Raises WrongUse with the names of all configurations of RM if it does not exist, or is for another one."""
+    path, manager = ROOT / f"configs/{knobs['CONFIG']}.yml", manager_of(knobs)
+    names = (
+        ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if manager_in(file) == manager)) or "none is there"
+    )
     if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml"))) or "none is there"
         raise WrongUse(f"there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}", parameter="config")
+    if (other := manager_in(path)) != manager:
+        raise WrongUse(
+            f"{knobs['CONFIG']} is a configuration of {other}; with RM={manager} it may be one of: {names}", parameter="config"
+        )
     return path
 
 
@@ -58,6 +97,8 @@ def offer(config: Configuration, knobs: dict[str, Value], machine: Machine) -> O
     from mirage.workloads import requests
     from slurm_mirage.rm.slurm import accounting
 
+    if config.rm == OPENPBS:
+        return requests.offer_of_queues(machine.classes, config.partitions)
     site = site_of(knobs)
     settings = {key.lower(): value for key, value in {**(site.settings if site else {}), **config.settings}.items()}
     names = [accounting.FIRST_QOS, *(str(entry["name"]) for entry in config.qos)]
@@ -97,7 +138,11 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
         raise WrongUse(f"{where}{'' if mark is None else f' line {mark.line + 1}'}: is not YAML") from None
     if not isinstance(content, Mapping):
         raise WrongUse(f"{where}: is no mapping; it may have {', '.join(KEYS)}")
-    unknown = [key for key in content if key not in KEYS]
+    if (manager := content.get("rm", SLURM)) == OPENPBS:
+        return _of_openpbs(path, content, where)
+    if manager != SLURM:
+        raise WrongUse(f"{where}: rm {manager!r} is neither {SLURM} nor {OPENPBS}")
+    unknown = [key for key in content if key not in ("rm", *KEYS)]
     if unknown:
         raise WrongUse(f"{where}: there is no {unknown[0]!r}; it may have {', '.join(KEYS)}")
     settings = content.get("settings") or {}
@@ -116,3 +161,25 @@ def _read(path: Path, site: SiteConf | None) -> Configuration:
     accounting.shares_of(content.get("shares") or {}, where)
     rules = routing.check(content.get("routing") or [], [str(partition["name"]) for partition in partitions], where, names)
     return Configuration(path, settings, partitions, rules, has_accounting or (site is not None and site.accounting), qos)
+
+
+def _of_openpbs(path: Path, content: Mapping[str, Any], where: str) -> Configuration:
+    from mirage.workloads import routing
+
+    if unknown := [key for key in content if key not in OPENPBS_KEYS]:
+        what = "means nothing to OpenPBS" if unknown[0] in KEYS else "is none of its keys"
+        raise WrongUse(f"{where}: {unknown[0]!r} {what}; it may have {', '.join(OPENPBS_KEYS)}")
+    for key, of_what in (("settings", "keys of sched_config"), ("server", "attributes of the server")):
+        if not isinstance(content.get(key) or {}, Mapping):
+            raise WrongUse(f"{where}: {key} is no mapping of {of_what}")
+    found = content.get("partitions") or PARTITIONS
+    if not isinstance(found, list) or not all(isinstance(item, Mapping) and item.get("name") for item in found):
+        raise WrongUse(f"{where}: partitions is no list of mappings with a name")
+    queues.check(found, where)
+    rules = content.get("routing") or []
+    for number, rule in enumerate(rules if isinstance(rules, list) else [], 1):
+        if isinstance(rule, Mapping) and "qos" in rule:
+            raise WrongUse(f"{where}: routing rule {number}: OpenPBS has no QOS; a rule may name a queue as its partition")
+    checked = routing.check(rules, [str(queue["name"]) for queue in found], where)
+    settings, server = content.get("settings") or {}, content.get("server") or {}
+    return Configuration(path, settings, found, checked, False, [], OPENPBS, server)

@@ -29,7 +29,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs.filler import Filler
 from slurm_mirage.replay.journal import replay_lines
-from slurm_mirage.rm.slurm.records import configuration_of, version_in
+from slurm_mirage.rm.registry import name_of, records_of
 
 # Folders of results/ that are not runs.
 RESERVED = ("bench",)
@@ -171,14 +171,17 @@ def git_version() -> dict[str, Any] | None:
 
 
 def complete(folder: Path) -> None:
-    """Add to experiment.json what is known after the run: Slurm's version, sha256 of its slurm.conf, the clock, the hosts."""
+    """Add to experiment.json what is known after the run: the resource manager's version, sha256 of its configuration file, the
+    clock, the hosts."""
     path = folder / "experiment.json"
     experiment = read_json(path)
-    slurm: dict[str, str] = {}
-    if (configuration := folder / "slurm.conf").is_file():
-        slurm["slurm_conf_sha256"] = hashlib.sha256(configuration.read_bytes()).hexdigest()
-    if (release := version_in(configuration_of(folder))) is not None:
-        slurm["version"] = release
+    manager, records = name_of(folder), records_of(folder)
+    about: dict[str, str] = {}
+    if records.configuration_file and (configuration := folder / records.configuration_file).is_file():
+        digest = hashlib.sha256(configuration.read_bytes()).hexdigest()
+        about[f"{records.configuration_file.replace('.', '_')}_sha256"] = digest
+    if (release := records.scheduling(records.configuration(folder)).version) is not None:
+        about["version"] = release
     clock = experiment.get("clock", {})
     hosts: list[dict[str, Any]] = []
     if (settings := read_json(folder / "run.json")) is not None:
@@ -192,7 +195,7 @@ def complete(folder: Path) -> None:
         # The hosts of the cluster, the head first. Before the run `host` describes the machine that make runs on.
         experiment["hosts"] = hosts
         experiment["host"] = {name: hosts[0][name] for name in ("name", "cores", "memory_bytes", "kernel")}
-    write_json(path, experiment | {"slurm": slurm, "clock": clock})
+    write_json(path, experiment | {manager: about, "clock": clock})
 
 
 def instance_of(folder: Path) -> str | None:

@@ -27,14 +27,15 @@ class Bound:
     why: str
     """The threshold that it follows from."""
     doubtful: float = 0.0
-    """Up to this value, if it is larger than `most`, Slurm itself may have caused the figure: then the run is inconclusive."""
+    """Up to this value, if it is larger than `most`, the resource manager itself may have caused the figure: then the run is
+    inconclusive."""
     why_doubtful: str = ""
     is_share: bool = False
     """Whether the figure is a share, and not trace seconds."""
 
 
 _NAMES = {
-    "halted": "the time without a slurmctld that starts jobs",
+    "halted": "the time without a {controller} that starts jobs",
     "interrupted": "the replay's interruption",
     "submit_lag_mean": "mean submit lag",
     "submit_lag_p99": "submit lag p99",
@@ -50,7 +51,7 @@ _NAMES = {
     "launch_cost_error": "the standard error of the launch cost",
     "freed_p50": "the time until processors are free after a job's end, p50,",
     "freed_p99": "the time until processors are free after a job's end, p99,",
-    "backfill_cycle_max": "longest backfill cycle",
+    "backfill_cycle_max": "longest {cycle}",
     "clock_offset_max": "the difference between the hosts' clocks",
     "broker_wait_share": "the time for which malleable jobs waited for the broker",
     "false_quiet_share": "the time that the event clock may have let pass while the host worked",
@@ -71,6 +72,11 @@ HALTED = frozenset({"halted"})
 FIGURES = frozenset(_NAMES)
 
 
+def _name(collected: Collected, figure: str) -> str:
+    """The figure in words."""
+    return _NAMES[figure].format(controller=collected.names.controller, cycle=collected.names.cycle)
+
+
 def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
     """The bounds of this run by name of the figure; times are trace seconds."""
     resolution, scales = Resolution.of(collected), Scales.of(collected)
@@ -82,9 +88,9 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
             return Bound(share * scale, f"{share * 100:g} % of the {scale_name}")
         return Bound(resolution.trace_seconds, "what this run resolves")
 
-    def of_slurm(knob: str, scale_name: str = "mean wait", scale: float = wait) -> Bound:
+    def of_manager(knob: str, scale_name: str = "mean wait", scale: float = wait) -> Bound:
         bound, seconds = time(knob, scale_name, scale), getattr(thresholds, f"{knob}_seconds")
-        return Bound(bound.most, bound.why, seconds * collected.time.second, f"{seconds:g} s of Slurm's time")
+        return Bound(bound.most, bound.why, seconds * collected.time.second, f"{seconds:g} s of {collected.names.manager}'s time")
 
     def share(name: str, uncertain: float = 0.0) -> Bound:
         most: float = getattr(thresholds, name)
@@ -97,9 +103,9 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "interrupted": time("interruption", "mean wait", wait),
         "submit_lag_mean": time("submit_lag", "mean wait", wait),
         "submit_lag_p99": time("submit_lag", "waits' p99", wait_p99),
-        "start_latency_p50": of_slurm("start_latency"),
-        "start_latency_mean": of_slurm("start_latency"),
-        "start_latency_p99": of_slurm("start_latency", "waits' p99", wait_p99),
+        "start_latency_p50": of_manager("start_latency"),
+        "start_latency_mean": of_manager("start_latency"),
+        "start_latency_p99": of_manager("start_latency", "waits' p99", wait_p99),
         "stretch_share_p1": share("stretch_tail_share"),
         # The median may be wrong by a part of a second of Slurm's record, if many jobs start at the same fraction of one.
         "stretch_share_p50": share("stretch_p50_share", resolution.record / runtime if runtime else 0.0),
@@ -110,7 +116,7 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "clipped": share("clipped_share"),
         "freed_p50": time("freed", "mean wait", wait),
         "freed_p99": time("freed", "waits' p99", wait_p99),
-        "backfill_cycle_max": of_slurm("backfill_cycle"),
+        "backfill_cycle_max": of_manager("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
         **({"broker_wait_share": share("broker_wait_share")} if collected.malleable else {}),
         **of_event_clock,
@@ -134,16 +140,17 @@ def exceeded(
             advice = "repeat the run"
         elif was_halted and not (name == "submit_lag_p99" and collected.resubmitted):
             advice = "repeat the run, which was held up as said before"
-        subject = incidents.halts(collected) if name == "halted" and collected.halts else _NAMES[name]
+        subject = incidents.halts(collected) if name == "halted" and collected.halts else _name(collected, name)
         reasons.append(f"{subject} is {_words(name, value, bound)}: {advice}")
     return reasons
 
 
 def doubtful(collected: Collected, figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
-    """Reasons for figures beyond their bounds that Slurm itself may have caused, by its timers or its whole seconds."""
+    """Reasons for figures beyond their bounds that the manager itself may have caused, by its timers or its whole seconds."""
+    manager = collected.names.manager
     longer = f"take a workload that waits longer{'' if collected.time.clock.shrink >= 100 else ', or raise SHRINK'}"
     return [
-        f"{_NAMES[name]} is {_words(name, value, bound)}, which Slurm itself may cause ({bound.why_doubtful}): "
+        f"{_name(collected, name)} is {_words(name, value, bound)}, which {manager} itself may cause ({bound.why_doubtful}): "
         f"{remedy(collected, abs(value) / bound.most if bound.most else 0.0) if bound.is_share else longer}"
         for name, bound in bounds(collected, thresholds).items()
         if (value := figures[name]) is not None and bound.most < abs(value) <= bound.doubtful
@@ -165,7 +172,7 @@ def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresh
     if name == "clock_offset_max":
         return f"have the hosts keep time by NTP, or {remedy(collected, too_large)}"
     if name.startswith("submit_lag") and collected.resubmitted:
-        return f"slurmctld lost {counted(collected.resubmitted, 'job')}, submitted again later"
+        return f"{collected.names.controller} lost {counted(collected.resubmitted, 'job')}, submitted again later"
     if name == "clipped":
         return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
     if name == "backfill_cycle_max" and event_clock.charges(figures):

@@ -56,13 +56,13 @@ def judged(collected: Collected, speed: float | None, thresholds: Thresholds) ->
     the replay, which has to be the same.
     """
     requested, pairs = collected.time.clock.speed, _pairs(collected)
-    uncertain = _uncertainty(pairs, collected)
+    uncertain, manager = _uncertainty(pairs, collected), collected.names.manager
     allowed = max(thresholds.clock_speed_share, min(uncertain, MOST_UNCERTAIN))
     if speed is not None and uncertain <= MOST_UNCERTAIN and abs(speed / requested - 1) > allowed:
         other = "the replay's" if collected.on_event_clock else "real time"
-        return [f"Slurm's clock ran {speed:.4g} times as fast as {other}, not {requested:g} times (to {allowed:.2%})"], []
+        return [f"{manager}'s clock ran {speed:.4g} times as fast as {other}, not {requested:g} times (to {allowed:.2%})"], []
     if requested != 1 and uncertain > MOST_UNCERTAIN:
         least = 2 * collected.time.second / MOST_UNCERTAIN
         told = f"submissions and ends of jobs are within {_span(pairs):.3g} trace s, less than {least:.3g} s"
-        return [], [f"the speed of Slurm's clock could not be measured: {told}: take more jobs, or longer ones"]
+        return [], [f"the speed of {manager}'s clock could not be measured: {told}: take more jobs, or longer ones"]
     return [], []

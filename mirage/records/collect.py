@@ -51,13 +51,8 @@ from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
 from slurm_mirage.rm.api import NOT_ENDED, Freed
-from slurm_mirage.rm.registry import records_of
-from slurm_mirage.rm.slurm.clock_settings import over_time_limit
-from slurm_mirage.rm.slurm.records import configuration_of
-
-LIMIT_CHECK = 60.0
-"""Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
-itself is killed after KillWait, 30 s."""
+from slurm_mirage.rm.evidence import Names
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, records_of
 
 _JOB = ["id", "slurm_id"]
 _PLAN: Schema = {
@@ -104,7 +99,7 @@ class Collected:
     suspended_apart: difference of sigsleep's and Slurm's times suspended, for jobs that were suspended and started once; null if
         only one of them is known
     stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; of jobs killed
-        at their time limit beyond the limit, less what Slurm itself takes to kill them (`LIMIT_CHECK`, OverTimeLimit); null for
+        at their time limit beyond the limit, less what the manager itself takes to kill them (`Records.over_limit`); null for
         jobs that did not end in their first execution, in one of these ways
     expected: what a malleable job should have taken with the sizes that it had, their costs, and its waits for the broker; null for
         others, and without sigsleep's record
@@ -164,6 +159,10 @@ class Collected:
     """Columns of `EXECUTIONS_SCHEMA`: executions before the last one, whose work was lost."""
     fillers: fillers.Fillers | None = None
     """What the filler jobs did, which are no jobs of the run; None without any."""
+    names: Names = IMPLEMENTATIONS[DEFAULT].records.names
+    """What the resource manager and its daemons are called."""
+    frees_at_end: bool = False
+    """Whether the resource manager's record ends a job when its processors are free: `freed` is not measured apart then."""
 
 
 def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
@@ -209,7 +208,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     filled = fillers.collect(run_dir, settings, log, ahead, time)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
     foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
-    evidence = _evidence(joined, time, LIMIT_CHECK + over_time_limit(configuration_of(run_dir), clock.speed))
+    evidence = _evidence(joined, time, manager.over_limit(manager.configuration(run_dir), clock.speed))
     jobs = _jobs(joined, time)
     starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
     evidence = evidence.join(fillers.vacated(filled, starts, log, time.second), on="id", how="left", maintain_order="left")
@@ -220,7 +219,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         evidence=evidence,
         disagreements=pl.concat(
             [
-                disagreements.contradictions(joined, time),
+                disagreements.contradictions(joined, time, manager.names.manager),
                 disagreements.strays(submitted, lines, aftermath, records),
                 pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
                     id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)
@@ -248,6 +247,8 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         resizes=changes,
         broker=resizes.summary(answers, changes, malleable),
         fillers=filled,
+        names=manager.names,
+        frees_at_end=manager.frees_at_end,
     )
 
 

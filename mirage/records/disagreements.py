@@ -23,7 +23,6 @@ CLOCK_STEP = 0.02
 
 STRUCTURAL = frozenset(
     {
-        "in Slurm's record only",
         "in sigsleep's record only",
         "state",
         "sizes",
@@ -32,7 +31,7 @@ STRUCTURAL = frozenset(
         "no job of this run",
     }
 )
-"""Kinds of disagreements that are not about a time: one record has what the other does not know."""
+"""Kinds of disagreements that are not about a time: one record has what the other does not know. Also `in_record_only`."""
 
 SCHEMA: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
 """Columns of a table of disagreements."""
@@ -56,8 +55,13 @@ def _longest_launch(joined: pl.DataFrame, time: TimeMap) -> float:
     return float(min(LAUNCH_ALLOWANCE, max(0.0, middle) + SPREADS * max(LEAST_SPREAD, spread)))
 
 
-def contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
-    """Disagreements between the records of a job beyond their resolution: id, kind, seconds."""
+def in_record_only(manager: str) -> str:
+    """The kind of a job that only the record of the resource manager has."""
+    return f"in {manager}'s record only"
+
+
+def contradictions(joined: pl.DataFrame, time: TimeMap, manager: str) -> pl.DataFrame:
+    """Disagreements between the records of a job beyond their resolution: id, kind, seconds. `manager`: its name."""
     late = time.clock.real_to_virtual(_longest_launch(joined, time)) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
@@ -70,7 +74,7 @@ def contradictions(joined: pl.DataFrame, time: TimeMap) -> pl.DataFrame:
     both = col("recorded") & col("s_state").is_not_null()
     nothing = pl.lit(None, pl.Int64)
     kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
-        ("in Slurm's record only", completed & ~col("recorded"), nothing),
+        (in_record_only(manager), completed & ~col("recorded"), nothing),
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
         # A job may complete while it is being cancelled or ended at its limit.
         ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),

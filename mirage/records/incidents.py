@@ -11,13 +11,13 @@ from polars import col
 
 from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
-from mirage.records.disagreements import STRUCTURAL
+from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.thresholds import Thresholds
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
-from slurm_mirage.rm.slurm.daemon_log import OTHER
+from slurm_mirage.rm.evidence import OTHER_COMPLAINT
 
 _NAMED = 3  # jobs that a reason names
 SHOWN = 5
@@ -30,6 +30,7 @@ def broken(collected: Collected) -> list[tuple[str, int, str]]:
     state, failed = col("state"), col("state").is_in(["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"])
     # Tolerance for rounding errors of floats.
     within_limit = col("runtime") < col("limit") * (1 - 1e-9)
+    node_daemon = collected.names.node_daemon
     slack = "" if table["limit_extended"].any() else "OVERRUN=extend gives limits slack, or "
     rules = [
         ("lost", state == "LOST", "submitted and not in any record"),
@@ -42,12 +43,12 @@ def broken(collected: Collected) -> list[tuple[str, int, str]]:
         (
             "launch failure",
             failed & ~col("recorded"),
-            "failed at launch, without a record of sigsleep: see the logs of slurmd",
+            f"failed at launch, without a record of sigsleep: see the logs of {node_daemon}",
         ),
         (
             "failure",
             failed & col("recorded"),
-            "failed after the start, which sigsleep does not do by itself: see the logs of slurmd",
+            f"failed after the start, which sigsleep does not do by itself: see the logs of {node_daemon}",
         ),
         ("node failure", state == "NODE_FAIL", "ended by a node failure"),
         ("cancelled", (state == "CANCELLED") & ~col("cancel_wanted"), "cancelled, but not by the workload"),
@@ -69,23 +70,24 @@ def foreign(collected: Collected) -> list[str]:
     return [f"{words}: cancel what is left of them, and repeat the run"]
 
 
-def troubled(result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, jobs: int) -> list[str]:
+def troubled(collected: Collected, result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
     """Reasons from the replay, the nodes and the daemons."""
-    reasons = []
+    reasons, names = [], collected.names
     if "ended" not in result:
         reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
     if figures["released"]:
-        reasons.append(f"{counted(figures['released'], 'launch failure')} after which Slurm held the job: see the logs of slurmd")
+        failures = counted(figures["released"], "launch failure")
+        reasons.append(f"{failures} after which {names.manager} held the job: see the logs of {names.node_daemon}")
     not_responding = figures["nodes_not_responding"] or 0
     if not_responding > thresholds.nodes_not_responding:
         nodes = counted(not_responding, "node")
         reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
-    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER}
-    count, allowed = sum(known.values()), thresholds.messages_share * jobs
+    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER_COMPLAINT}
+    count, allowed = sum(known.values()), thresholds.messages_share * collected.jobs.height
     if count > allowed:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
         reasons.append(
-            f"slurmctld and slurmd complained {counted(count, 'time')}, over {allowed:.3g} "
+            f"{names.controller} and {names.node_daemon} complained {counted(count, 'time')}, over {allowed:.3g} "
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"
         )
     return reasons
@@ -130,7 +132,7 @@ def _time_of_day(event: Mapping[str, Any]) -> str:
 
 def halts(collected: Collected) -> str:
     """What was halted, for how long and when, as the subject of a reason."""
-    words = {CONTROLLER: "slurmctld was halted", REPLAY: "the replay's host or process was suspended"}
+    words = {CONTROLLER: f"{collected.names.controller} was halted", REPLAY: "the replay's host or process was suspended"}
     said = []
     for what, text in words.items():
         halts = [halt for halt in collected.halts if halt["what"] == what]
@@ -147,19 +149,20 @@ def records(collected: Collected, thresholds: Thresholds) -> list[str]:
     many about times."""
     if collected.disagreements.is_empty():
         return []
-    is_structural = col("kind").is_in(sorted(STRUCTURAL))
+    is_structural = col("kind").is_in(sorted({*STRUCTURAL, in_record_only(collected.names.manager)}))
     allowed = thresholds.disagreements_share * collected.jobs.height
     return [
-        *_disagreements(collected.disagreements.filter(is_structural), 0.0, "none is allowed"),
+        *_disagreements(collected.disagreements.filter(is_structural), 0.0, "none is allowed", collected.names.manager),
         *_disagreements(
             collected.disagreements.filter(~is_structural),
             allowed,
             f"over {allowed:.3g} ({thresholds.disagreements_share:.3g} of the jobs)",
+            collected.names.manager,
         ),
     ]
 
 
-def _disagreements(found: pl.DataFrame, allowed: float, bound: str) -> list[str]:
+def _disagreements(found: pl.DataFrame, allowed: float, bound: str, manager: str) -> list[str]:
     count = found.height
     if count <= allowed:
         return []
@@ -167,4 +170,4 @@ def _disagreements(found: pl.DataFrame, allowed: float, bound: str) -> list[str]
     shown = ", ".join(
         f"{kind}: {number}" + ("" if by is None else f" (median {by:.3g} s)") for kind, number, by in kinds.head(3).iter_rows()
     )
-    return [f"sigsleep's and Slurm's records disagree {counted(count, 'time')}, {bound}: {shown}"]
+    return [f"sigsleep's and {manager}'s records disagree {counted(count, 'time')}, {bound}: {shown}"]

@@ -15,6 +15,7 @@ from polars import col
 from mirage.records.advice import two_digits
 from mirage.records.collect import Collected
 from mirage.records.thresholds import Thresholds
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 RECORD = 1.0
 """Resolution of the instants in Slurm's records, in seconds of Slurm's time."""
@@ -65,12 +66,14 @@ class Resolution:
     """SHRINK, in per cent."""
     on_event_clock: bool = False
     """Whether the clock has no speed that could be another one."""
+    manager: str = IMPLEMENTATIONS[DEFAULT].records.names.manager
+    """Name of the resource manager."""
 
     @classmethod
     def of(cls, collected: Collected) -> Resolution:
         clock = collected.time.clock
         second = clock.virtual_to_trace(RECORD)
-        return cls(second, START * clock.speed * second, clock.shrink, collected.on_event_clock)
+        return cls(second, START * clock.speed * second, clock.shrink, collected.on_event_clock, collected.names.manager)
 
     @property
     def trace_seconds(self) -> float:
@@ -81,7 +84,7 @@ class Resolution:
         told = f"this run resolves {self.trace_seconds:.3g} trace s"
         if self.record >= self.floor:
             at = "" if self.shrink == 100 else f" at SHRINK={self.shrink:g}"
-            return f"{told} (Slurm's record has whole seconds{at})"
+            return f"{told} ({self.manager}'s record has whole seconds{at})"
         return f"{told} (a start takes {START:g} s of real time)"
 
     def speed_for(self, shortest: float, thresholds: Thresholds) -> str:

@@ -86,11 +86,11 @@ def _about_executions(collected: Collected) -> str:
 
 
 def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
-    clock = collected.time.clock
+    clock, told = collected.time.clock, collected.names
     speed = EVENT if collected.on_event_clock else f"{clock.speed:g}"
     names = collected.jobs["partition"].drop_nulls().unique().sort().to_list()
     header = {
-        "Computer": "emulated cluster under Slurm",
+        "Computer": f"emulated cluster under {told.manager}",
         "Conversion": "Slurm Mirage",
         "MaxNodes": str(nodes),
         "MaxProcs": str(processors),
@@ -98,7 +98,7 @@ def _schedule(collected: Collected, processors: int, nodes: int) -> bytes:
         "Partition": "\n".join(f"{number} {name}" for number, name in enumerate(names, 1)),
         "Note": (
             "A replay of a workload, not a log of use. Submissions are the instants at which jobs were due.\n"
-            "Starts and ends are in the seconds that Slurm recorded (jobcomp), where in them is from the jobs'\n"
+            f"Starts and ends are in the seconds that {told.manager} recorded ({told.record}), where in them is from the jobs'\n"
             "own records (sigsleep's). Times are the trace's own seconds:\n"
             f"SPEED={speed} and SHRINK={clock.shrink:g} are undone."
             f"{_about_presets(collected)}{_about_executions(collected)}"

@@ -20,13 +20,13 @@ from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
 from mirage.records import allocations, collect, filler_figures, metric_errors, run_files, run_samples, validity
 from mirage.records.layout import read_layout
-from mirage.records.thresholds import Thresholds, read_configuration
+from mirage.records.thresholds import Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID
 from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
-from slurm_mirage.rm.slurm.records import backfills, batch_delay
+from slurm_mirage.rm.registry import records_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ def results(
     files to the last digit.
     Raises WrongUse for records that are not those of a run.
     """
-    configuration = read_configuration(folder)
-    bounds = Thresholds.in_force(thresholds, configuration)
+    manager = records_of(folder)
+    configuration = manager.configuration(folder)
+    scheduling, bounds = manager.scheduling(configuration), Thresholds.in_force(thresholds, configuration, manager)
     check_lines(folder / "workload.csv", "run")
     try:
         workload = pl.read_csv(folder / "workload.csv", infer_schema_length=None)
@@ -90,7 +91,7 @@ def results(
             clock_offsets=run_samples.read_offsets(folder),
             complaints=run_samples.read_complaints(folder),
             immediate_below=OF_RUNS,
-            backfills=bool(configuration) and backfills(configuration),
+            backfills=scheduling.has_cycles,
         ),
         "thresholds": dict(thresholds),
     }
@@ -105,9 +106,9 @@ def results(
         jobs,
         population,
         found,
-        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if backfills(configuration) else None,
+        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if scheduling.backfills else None,
         # Slurm itself postpones a start until the fillers in its way have saved.
-        own_latency=math.inf if run.fillers is not None else batch_delay(configuration) * run.time.second,
+        own_latency=math.inf if run.fillers is not None else scheduling.start_delay * run.time.second,
     )
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()

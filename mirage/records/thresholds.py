@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.rm.slurm.records import backfill_interval, configuration_of
+from slurm_mirage.rm.api import Records
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS, records_of
 
 KNOWN_SHARE = 0.9
 """Share of the jobs that ran of which the run-time stretch, and the time until processors were free, have to be known."""
@@ -25,7 +26,8 @@ class Thresholds:
     start_latency_share: float = 0.05
     """Median and mean start latency, of the mean wait; and its 99th percentile, of that of the waits."""
     start_latency_seconds: float = 4.0
-    """Start latency that Slurm itself can cause: 3 s of batch_sched_delay (its default), plus 1 s of its record."""
+    """Start latency that Slurm itself can cause: 3 s of batch_sched_delay (its default), plus 1 s of its record. Another
+    manager has its own."""
     stretch_p50_share: float = 0.01
     """Median of the run-time stretch, as a share of each job's run time."""
     stretch_of_load_share: float = 0.01
@@ -81,15 +83,17 @@ class Thresholds:
         return cls(**changes)
 
     @classmethod
-    def in_force(cls, changes: Mapping[str, Any], configuration: str) -> Thresholds:
-        """The thresholds for a run, with the pause between two backfill cycles of its configuration.
+    def in_force(
+        cls, changes: Mapping[str, Any], configuration: str, records: Records = IMPLEMENTATIONS[DEFAULT].records
+    ) -> Thresholds:
+        """The thresholds for a run, with what its resource manager causes itself, such as a pause between two backfill cycles.
 
-        `changes` are as in `of`; `configuration` is that of `read_configuration`, or the manager's configuration file.
+        `changes` are as in `of`; `configuration` is that of `Records.configuration`, or the manager's configuration file.
         """
-        interval = backfill_interval(configuration)
-        return cls.of(changes if interval is None else {"backfill_cycle_seconds": interval, **changes})
+        return cls.of({**records.scheduling(configuration).bounds, **changes})
 
-
-def read_configuration(folder: Path) -> str:
-    """The resource manager's configuration during the run in `folder`, for Thresholds.in_force; "" if it was not collected."""
-    return configuration_of(folder)
+    @classmethod
+    def of_run(cls, changes: Mapping[str, Any], folder: Path) -> Thresholds:
+        """As `in_force`, of the run in `folder`."""
+        records = records_of(folder)
+        return cls.in_force(changes, records.configuration(folder), records)

@@ -24,6 +24,7 @@ from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.thresholds import KNOWN_SHARE, Thresholds
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 FEWEST_LATENCIES = 10
 """Jobs of which the start latency has to be known; all, in a run of fewer. If half of all starts are too late, the chance that no
@@ -51,7 +52,7 @@ def judge(
     clock_offsets: of a run on several hosts (`read_offsets`)
     complaints: of all hosts (`read_complaints`)
     immediate_below: threshold of the metric immediate_fraction; None: it is not judged
-    backfills: whether the scheduler has backfill cycles, whose length has to be known
+    backfills: whether the scheduler has cycles whose length has to be known
     """
     thresholds, clock_offsets, complaints = thresholds or Thresholds(), clock_offsets or {}, complaints or {}
     figures = measure(collected, samples, diagnostics, result, layout, thresholds, clock_offsets, complaints)
@@ -64,7 +65,7 @@ def judge(
         *incidents.foreign(collected),
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
-        *incidents.troubled(result, figures, thresholds, collected.jobs.height),
+        *incidents.troubled(collected, result, figures, thresholds),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
         *wrong_clock,
@@ -90,8 +91,19 @@ def judge(
         "inconclusive": unsure,
         "inconclusive_metrics": metrics_too_coarse(Resolution.of(collected), immediate_below, thresholds),
         **figures,
+        **_of_manager(collected),
         "bounds": {name: rounded(bound.most) for name, bound in bounds(collected, thresholds).items()},
     }
+
+
+def _of_manager(collected: Collected) -> dict[str, Any]:
+    """What the verdict says of another resource manager than the default one: its name as `manager`, and as `not_measured`, by
+    figure, why there is no occasion to measure it. That is no fault of the run."""
+    if collected.names == IMPLEMENTATIONS[DEFAULT].records.names:
+        return {}
+    why = f"not measured: {collected.names.manager} records the end of a job when its processors are free"
+    unmeasured = dict.fromkeys(("freed_p50", "freed_p99"), why) if collected.frees_at_end else {}
+    return {"manager": collected.names.manager, "not_measured": unmeasured}
 
 
 def _not_measured(
@@ -134,7 +146,7 @@ def _not_measured(
         ),
         (
             backfills and diagnostics.is_empty(),
-            "no sample of the scheduler's diagnostics: the longest backfill cycle is not known",
+            f"no sample of the scheduler's diagnostics: the longest {collected.names.cycle} is not known",
         ),
         (
             bool(clock_offsets) and figures["clock_offset_max"] is None,
@@ -145,7 +157,7 @@ def _not_measured(
             f"what a launch costs could not be measured: {collected.launch_cost_reason}",
         ),
         (
-            ran and figures["freed_p50"] is None,
+            ran and figures["freed_p50"] is None and not collected.frees_at_end,
             f"when the processors of jobs were free again is not known: {collected.freed_reason or 'no job has a record of it'}",
         ),
         (

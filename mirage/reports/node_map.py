@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mirage.metrics.allocations import effective, holdings
+from slurm_mirage.rm.api import CompletedJob
 from slurm_mirage.rm.slurm.records import split_completions
 
 Floats = NDArray[np.float64]
@@ -21,6 +22,7 @@ _LINE = re.compile(r"^NodeName=(?P<names>\S+)(?P<options>.*)$", re.MULTILINE | r
 # One part of a node list: n[1-3,7], or fat2.
 _PART = re.compile(r"(?P<prefix>[^\[\],]*?)(?:\[(?P<ranges>[\d,-]+)\]|(?P<number>\d*))(?:,|$)")
 _RUNS = {"prefix": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64, "cpus": pl.Int64}
+_LISTS = {"id": pl.Int64, "node_list": pl.String}
 _CPUS = re.compile(r"\bCPUs=(\d+)", re.IGNORECASE)
 
 
@@ -51,6 +53,16 @@ class Machine:
                     rows.append((part["prefix"], first, last, len(cpus), node_cpus))
                     cpus += [node_cpus] * (last - first + 1)
         return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), cpus)
+
+    @classmethod
+    def of_nodes(cls, processors: Mapping[str, int]) -> Machine:
+        """Nodes with these processors by name, in this order."""
+        rows = []
+        for place, (name, cpus) in enumerate(processors.items()):
+            prefix = name.rstrip("0123456789")
+            number = int(name[len(prefix) :] or 0)
+            rows.append((prefix, number, number, place, cpus))
+        return cls(pl.DataFrame(rows, schema=_RUNS, orient="row"), [*processors.values()])
 
     @classmethod
     def equal(cls, nodes: int, cpus: int) -> Machine:
@@ -94,6 +106,17 @@ def node_lists(jobcomp: str, run: str) -> pl.DataFrame:
     )
     known = jobs.filter(pl.col("id").is_not_null() & ~pl.col("node_list").is_in(["(null)", "None"]))
     return known.unique("id", keep="last", maintain_order=True).collect()
+
+
+def lists_of(completed: Sequence[CompletedJob], run: str) -> pl.DataFrame:
+    """The same as `node_lists`, from the runs of jobs in the record of any manager."""
+    rows = [
+        (job.name.removeprefix(f"{run}."), job.hosts)
+        for job in completed
+        if job.ran and job.hosts and job.name.startswith(f"{run}.")
+    ]
+    known = pl.DataFrame([(int(number), hosts) for number, hosts in rows if number.isdigit()], schema=_LISTS, orient="row")
+    return known.unique("id", keep="last", maintain_order=True)
 
 
 def stretches(jobs: pl.DataFrame, suspensions: pl.DataFrame | None, allocations: pl.DataFrame | None = None) -> pl.DataFrame:

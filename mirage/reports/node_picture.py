@@ -13,6 +13,7 @@ from mirage.reports.node_map import Boxes
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import ACROSS, DOWN, Panel, Timeline, grey_png
 from mirage.reports.words import counted, duration, number, percent
+from slurm_mirage.rm.registry import DEFAULT, name_of
 
 # Above these numbers rectangles of jobs would be too small, and the page too large.
 MOST_NODES, MOST_JOBS, MOST_BOXES = 300, 2000, 12_000
@@ -29,9 +30,9 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     parts = node_map.stretches(started, run.schedule.suspensions, run.schedule.allocations)
     if parts.is_empty():
         return None
-    nodes = len(run.machine.cpus)
-    path = run.folder / "jobcomp.log"
-    lists = node_map.node_lists(path.read_text("utf-8", "replace"), run.name) if path.is_file() else None
+    nodes, names = len(run.machine.cpus), run.records.names
+    by = names.manager
+    lists = _lists(run)
     is_few = nodes <= MOST_NODES and started.height <= MOST_JOBS
     if lists is None or lists.is_empty():
         boxes, source = node_map.lowest_first(parts, run.machine), "assigned"
@@ -40,7 +41,7 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
     notes = [
         "The run's files do not record the nodes of the jobs: jobs are drawn on the free processors with the lowest numbers."
         if source == "assigned"
-        else "Jobs are drawn on the nodes that Slurm allocated (NodeList in jobcomp.log; of requeued jobs those of the last start)."
+        else f"Jobs are drawn on the nodes that {by} allocated ({names.hosts}; of requeued jobs those of the last start)."
     ]
     if source == "recorded" and is_few and max(run.machine.cpus) > 1:
         notes.append("The processors of a job on a shared node are not recorded: jobs are drawn on the lowest free ones.")
@@ -74,6 +75,17 @@ def panel(run: Run, frame: Timeline) -> Panel | None:
         notes=" ".join(notes),
         height=min(420, max(150, nodes * (4 if nodes < 80 else 3))),
     )
+
+
+def _lists(run: Run) -> pl.DataFrame | None:
+    """The nodes of the jobs by the manager's record, as `node_map.node_lists`; None without one."""
+    path = run.folder / run.records.completions_file
+    if not path.is_file():
+        return None
+    text = path.read_text("utf-8", "replace")
+    if name_of(run.folder) == DEFAULT:
+        return node_map.node_lists(text, run.name)
+    return node_map.lists_of(run.records.completions(text), run.name)
 
 
 def _raster_words(nodes: int, frame: Timeline) -> str:

@@ -27,6 +27,8 @@ from mirage.traces.trace import read_trace
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.rm.api import Records
+from slurm_mirage.rm.registry import records_of
 
 # The log's record of the same jobs. It is written by the first report, so that later ones do not need the log.
 RECORDED = "recorded.csv"
@@ -75,6 +77,11 @@ class Run:
     def name(self) -> str:
         return str(self.experiment.get("run") or self.folder.name)
 
+    @cached_property
+    def records(self) -> Records:
+        """What reads the records of its resource manager."""
+        return records_of(self.folder)
+
     @property
     def knobs(self) -> Mapping[str, str]:
         """The knobs of this run. In a run of a sweep, `knobs` has all factors, and `inputs` the factor of the run."""
@@ -96,9 +103,12 @@ class Run:
 
     @cached_property
     def machine(self) -> Machine:
-        """The nodes of the run's slurm.conf; without one nodes of equal size."""
-        path = self.folder / "slurm.conf"
-        defined = Machine.of(path.read_text("utf-8", "replace")) if path.is_file() else None
+        """The nodes of the run's configuration; without one nodes of equal size."""
+        path, defined = self.folder / "slurm.conf", None
+        if path.is_file():
+            defined = Machine.of(path.read_text("utf-8", "replace"))
+        elif (layout := self.records.layout(self.folder)) is not None:
+            defined = Machine.of_nodes({name: node.processors for name, node in layout.nodes.items()})
         return defined if defined is not None and defined.cpus else Machine.equal(self.nodes, max(1, self.processors // self.nodes))
 
     @cached_property

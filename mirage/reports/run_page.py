@@ -31,6 +31,7 @@ from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.parts import parts_of
 from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
 from mirage.workloads import not_played
+from slurm_mirage.rm.registry import name_of
 
 CHECK = "make check recomputes all files, writes nothing, and names the files that differ. The other commands recompute a part."
 _ANSWERS = {
@@ -59,11 +60,11 @@ def summary(run: Run) -> list[str]:
     submitted = jobs["submitted"]
     source_text = f"{counted(submitted, 'job')} of the log {Path(path).name}" if path else counted(submitted, "generated job")
     machine = f"{counted(run.nodes, 'node')} with {counted(run.processors, 'processor')}"
-    slurm = (run.experiment.get("slurm") or {}).get("version", "")
+    version = (run.experiment.get(name_of(run.folder)) or {}).get("version", "")
     shrink = float(knobs.get("SHRINK", "100"))
     shrunk = "" if shrink == 100 else f", all times of the log shrunk to {number(shrink)} %"
     told = [
-        f"{source_text} on an emulated machine of {machine}, scheduled by Slurm {slurm} "
+        f"{source_text} on an emulated machine of {machine}, scheduled by {run.records.names.manager} {version} "
         f"with the configuration {knobs.get('CONFIG', '?')}, {_clock_words(run)}{shrunk}."
     ]
     if values.get("wait_mean") is not None:
@@ -308,7 +309,10 @@ def commands(run: Run) -> Table:
     taus = "" if tau == 10 else f" TAU={tau:g}"
     taus += "".join(f" {name}={run.knobs[name]}" for name in ("WARMUP_CUT", "COOLDOWN_CUT") if run.knobs.get(name, "0") != "0")
     rows = [
-        ("all files and this page, from the records of the replay, Slurm and sigsleep", f"make check RUN={asked}"),
+        (
+            f"all files and this page, from the records of the replay, {run.records.names.manager} and sigsleep",
+            f"make check RUN={asked}",
+        ),
         ("this page, from the files", f"make report RUN={asked}"),
         ("all metrics, from jobs.csv and the tables beside it", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (

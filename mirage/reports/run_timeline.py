@@ -13,7 +13,7 @@ from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
-from slurm_mirage.rm.registry import records_of
+from slurm_mirage.rm.registry import DEFAULT, name_of, records_of
 
 # Rows of the data table.
 _INTERVALS = 24
@@ -98,24 +98,34 @@ def _samples(run: Run, frame: Timeline) -> Iterable[Panel]:
         speed = speed_of_records(run.experiment)
         cycles = diagnostics.with_columns(cycle=pl.col("backfill_last_cycle_us") / 1e6 * second)
         longest = run.metrics["validity"].get("backfill_cycle_max")
+        names, is_other = records.names, name_of(run.folder) != DEFAULT
         words = (
-            f"Length of the last backfill cycle in each of {diagnostics.height} samples of sdiag, in seconds of the trace; the "
-            f"longest cycle of the run took {duration(longest)}."
+            f"Length of the last {names.cycle} in each of {diagnostics.height} samples of {names.diagnostics}, in seconds of the "
+            f"trace; the longest cycle of the run took {duration(longest)}."
         )
         if (run.experiment.get("clock") or {}).get("speed") == EVENT:
             counts = charges(run.metrics["validity"])
             words += (
-                " Slurm's computing counts in them (CHARGE=yes)." if counts else " Slurm's computing takes nearly no time in them."
+                f" {names.manager}'s computing counts in them (CHARGE=yes)."
+                if counts
+                else f" {names.manager}'s computing takes nearly no time in them."
             )
         if speed * second != 1:
             words += f" In real time cycles are {number(speed * second)} times shorter."
-        yield frame.lines("cycle", "Backfill cycles, seconds", words, [_sampled(cycles, "cycle", "last cycle")], "s")
-        depth = [_sampled(diagnostics, "backfill_queue_length", "queue of the backfill scheduler")]
+        yield frame.lines("cycle", f"{names.cycle.capitalize()}s, seconds", words, [_sampled(cycles, "cycle", "last cycle")], "s")
+        depth = [
+            _sampled(
+                diagnostics, "backfill_queue_length", "queue of the scheduler" if is_other else "queue of the backfill scheduler"
+            )
+        ]
         if "server_threads" in diagnostics.columns:
             depth.append(_sampled(diagnostics, "server_threads", "server threads"))
-        yield frame.lines(
-            "depth", "Load of slurmctld", "Jobs in the backfill scheduler's queue, and server threads of slurmctld.", depth, ""
+        of_what = (
+            "Jobs that waited when a cycle began."
+            if is_other
+            else "Jobs in the backfill scheduler's queue, and server threads of slurmctld."
         )
+        yield frame.lines("depth", f"Load of {names.controller}", of_what, depth, "")
     if "cpu_busy" in host.columns and host.height > 1:
         busy = host.with_columns(busy=pl.col("cpu_busy") * 100)
         mean = run.metrics["validity"].get("host_cpu")

@@ -12,7 +12,8 @@ from typing import Any
 
 from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about, pace, start_line, time_left
-from slurm_mirage.rm.slurm.records import BACKFILL
+from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS, Records
+from slurm_mirage.rm.registry import records_of_daemons
 
 ORDER = ("running", "pending", "suspended")  # states of jobs that come first; others follow by name
 
@@ -56,9 +57,14 @@ def daemons(farm: Mapping[str, Any]) -> list[Row]:
     return shown + [Row("", f"refused by this host: {feature} ({error})") for feature, error in farm["refused"].items()]
 
 
+def _records(info: Mapping[str, Any]) -> Records:
+    """Of the resource manager whose daemons the farm has."""
+    return records_of_daemons(info["farm"].get("daemons", {}))
+
+
 def _cluster(info: Mapping[str, Any]) -> Iterator[Row]:
     nodes = counts(info["nodes"])
-    yield Row("nodes", nodes or "slurmctld does not answer", urgent=not nodes)
+    yield Row("nodes", nodes or f"{_records(info).names.controller} does not answer", urgent=not nodes)
     if (processors := info.get("processors")) and processors["all"]:
         busy, total = processors["busy"], processors["all"]
         yield Row("cpus", f"{busy} of {total} busy ({100 * busy / total:.0f} %)", busy / total)
@@ -113,12 +119,17 @@ def clock(times: Mapping[str, Any] | None) -> str:
 
 
 def _scheduler(info: Mapping[str, Any]) -> Iterator[Row]:
-    """The backfill scheduler; lengths of cycles are in virtual time."""
+    """The scheduler's cycles; their lengths are in virtual time."""
+    records = _records(info)
+    own = {name: key for key, name in records.diagnostic_names.items()}
     diagnostics = info.get("scheduler") or {}
-    last, longest, depth, queue = (diagnostics.get(key) for key in BACKFILL)
+    last, longest, depth, queue = (diagnostics.get(own.get(name, name)) for name in BACKFILL_DIAGNOSTICS)
     if last is not None and longest is not None:
         text = f"last cycle {_length(last)}, longest {_length(longest)}"
-        yield Row("backfill", text + (f", looked at {depth} of {queue} waiting" if depth is not None and queue is not None else ""))
+        yield Row(
+            records.names.cycle.removesuffix(" cycle"),
+            text + (f", looked at {depth} of {queue} waiting" if depth is not None and queue is not None else ""),
+        )
 
 
 def _length(microseconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Slurm's commands of an instance on this machine, for the screens of make."""
+"""The resource manager's commands of an instance on this machine, for the screens of make."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import os
 from pathlib import Path
 
 from slurm_mirage.instance.instance import commands_of
-from slurm_mirage.rm.slurm.commands import QUERY_TIMEOUT, Slurm
+from slurm_mirage.rm.api import Commands
+from slurm_mirage.rm.registry import manager_of, tools
+
+QUERY_TIMEOUT = 60.0
+"""Real seconds after which a query ends."""
 
 
-def slurm_of(directory: Path, query_timeout: float = QUERY_TIMEOUT) -> Slurm:
+def manager_at(directory: Path, query_timeout: float = QUERY_TIMEOUT) -> Commands:
     """The commands of the instance in `directory`; queries end after `query_timeout` real seconds.
 
-    Only root and the instance's user, who owns the folder run, reach the instance's munged: other users' commands run through sudo.
+    Only root and the instance's user, who owns the folder run, reach the instance's daemons: other users' commands run through
+    sudo.
     """
     run = directory / "run"
-    reaches_munged = os.geteuid() == 0 or not run.exists() or os.geteuid() == run.stat().st_uid
-    become = () if reaches_munged else ("sudo", "--non-interactive")
-    return Slurm.of_instance(directory, commands_of(directory), query_timeout, become)
+    reaches_daemons = os.geteuid() == 0 or not run.exists() or os.geteuid() == run.stat().st_uid
+    become = () if reaches_daemons else ("sudo", "--non-interactive")
+    make = tools(manager_of(directory)).of_instance
+    return make(directory, commands_of(directory), query_timeout=query_timeout, become=become)

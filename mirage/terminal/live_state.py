@@ -21,7 +21,7 @@ from typing import Any
 from mirage import RESULTS
 from mirage.records.run_clock import EVENT
 from mirage.records.verdict import with_reasons
-from mirage.terminal.instance_commands import slurm_of
+from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.trace_time import TraceTime, trace_time
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
@@ -56,7 +56,7 @@ class Asker(threading.Thread):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(name="asker", daemon=True)
-        self._manager = slurm_of(directory)
+        self._manager = manager_at(directory)
         self._wanted = threading.Event()
         self.answer: Answer = {}
 

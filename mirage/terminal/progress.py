@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mirage.terminal.instance_commands import slurm_of
+from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.screen import Screen, progress_line, registration_line, start_line
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.farm.farm import read_state
@@ -35,7 +35,7 @@ QUERY_TIMEOUT = 10.0  # seconds to wait for the controller's answer about the no
 def nodes_of(directory: Path) -> Nodes | None:
     """The nodes of the instance in `directory`; None if its controller does not answer in time."""
     try:
-        return slurm_of(directory, QUERY_TIMEOUT).nodes()
+        return manager_at(directory, QUERY_TIMEOUT).nodes()
     except (ResourceManagerError, WrongUse):
         return None
 

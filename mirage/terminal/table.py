@@ -13,12 +13,13 @@ from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
+from slurm_mirage.rm.registry import names_of
 
-# Figures of the run's validity: name in metrics.json, meaning, unit.
+# Figures of the run's validity: name in metrics.json, meaning with the fields of `Names` in braces, unit.
 VALIDITY = (
     ("submit_lag_mean", "submissions accepted later than due, mean", "s"),
     ("submit_lag_p99", "submissions accepted later than due, 99th percentile", "s"),
-    ("launch_latency_p50", "from Slurm's start of a job to the job's own, median", "s"),
+    ("launch_latency_p50", "from {manager}'s start of a job to the job's own, median", "s"),
     ("launch_cost", "run time taken off each job, because a launch takes as long; mean", "s"),
     ("launch_cost_share", "the same as a share of each job's run time, median", "share"),
     ("launch_cost_error", "its standard error, the largest of all jobs'", "s"),
@@ -34,26 +35,26 @@ VALIDITY = (
     ("stretch_share_p50", "run time beyond the wanted one, as a share of each job's, median", "share"),
     ("stretch_share_p99", "run time beyond the wanted one, as a share of each job's, 99th percentile", "share"),
     ("stretch_of_load", "run time beyond the wanted one in processor time, of all jobs together", "share"),
-    ("backfill_cycle_max", "longest pass of the backfill scheduler", "s"),
+    ("backfill_cycle_max", "longest {cycle}", "s"),
     ("interrupted", "for how long the replay was down", "s"),
     ("foreign_jobs", "jobs in the cluster that the run did not submit", ""),
-    ("halted", "for how long slurmctld started nothing, because it had died or did not answer", "s"),
+    ("halted", "for how long {controller} started nothing, because it had died or did not answer", "s"),
     ("clock_offset_max", "by how much the clock of a host differs from the head's, at most", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),
     ("retries", "submissions tried again", ""),
     ("resubmitted", "jobs submitted again after a restart", ""),
     ("copies_cancelled", "second copies of jobs that the replay cancelled after a restart", ""),
     ("reruns_cancelled", "second runs of ended jobs that the replay cancelled after a restart", ""),
-    ("released", "launches after which Slurm held the job", ""),
-    ("requeued", "jobs that Slurm put back in the queue", ""),
+    ("released", "launches after which {manager} held the job", ""),
+    ("requeued", "jobs that {manager} put back in the queue", ""),
     ("broken", "jobs that the emulation broke, by kind", "counts"),
-    ("messages", "complaints of slurmctld and slurmd, by kind", "counts"),
+    ("messages", "complaints of {controller} and {node_daemon}, by kind", "counts"),
     ("daemons_ended", "daemons that ended unexpectedly and were started again, by kind", "counts"),
     ("limits_extended", "time limits extended", ""),
-    ("disagreements", "contradictions between the jobs' record and Slurm's", ""),
+    ("disagreements", "contradictions between the jobs' record and {manager}'s", ""),
     ("host_cpu", "processors of the host busy", "share"),
     ("host_cpu_saturated", "samples in which they were busy throughout", "share"),
-    ("clock_speed", "speed of Slurm's clock", ""),
+    ("clock_speed", "speed of {manager}'s clock", ""),
     ("broker_wait_share", "time for which malleable jobs waited for the broker, of the time that they ran", "share"),
     ("resizes", "changes of size", ""),
     ("resizes_not_done", "changes of size that were decided, and not done", ""),
@@ -75,17 +76,20 @@ EVENT_CLOCK = (
     ("false_quiet_seconds", "what passed in them, at most", "s"),
     ("given_up", "waits that did not end at their instant", ""),
     ("coordinator_starts", "times that the program that keeps the clock was started again", ""),
-    ("charged_seconds", "slurmctld's own processor time that counted (CHARGE)", "s"),
+    ("charged_seconds", "{controller}'s own processor time that counted (CHARGE)", "s"),
     ("mode", "how the clock learns who works", ""),
 )
 _MODES = {1: "BPF", 2: "looks at /proc"}
 
 
 def figures_of(validity: Mapping[str, Any]) -> list[tuple[str, str, str, Any]]:
-    """The figures of the verdict that are there: name, meaning, unit, value. Those of the event clock follow the others."""
-    known = [(name, words, unit, validity[name]) for name, words, unit in VALIDITY if name in validity]
+    """The figures of the verdict that are there: name, meaning, unit, and value or why it is not measured. Those of the event clock
+    follow the others."""
+    names = vars(names_of(validity.get("manager", "")))
+    there = {**validity, **validity.get("not_measured", {})}
+    known = [(name, words.format(**names), unit, there[name]) for name, words, unit in VALIDITY if name in there]
     clock = validity.get("event_clock") or {}
-    own = [(name, words, unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock]
+    own = [(name, words.format(**names), unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock]
     return known + [
         (f"event_clock: {name}", words, unit, _MODES.get(value, str(value)) if name == "mode" else value)
         for name, words, unit, value in own

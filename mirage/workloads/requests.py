@@ -18,6 +18,7 @@ import polars as pl
 
 from mirage.traces.trace import Trace
 from slurm_mirage.base.hostlist import expand
+from slurm_mirage.rm.openpbs import queues
 from slurm_mirage.rm.slurm.conf import value_of
 from slurm_mirage.rm.slurm.node_classes import NodeClass
 from slurm_mirage.rm.slurm.node_options import word
@@ -97,12 +98,14 @@ class Offer:
     default: name of the default partition
     memory: whether memory is a consumable resource
     qos: names; None without accounting
+    several: whether a job may name several partitions
     """
 
     partitions: Mapping[str, Partition]
     default: str
     memory: bool
     qos: frozenset[str] | None
+    several: bool = True
 
 
 def offer(classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, Any]], select: Any, qos: Sequence[str] | None) -> Offer:
@@ -126,6 +129,18 @@ def offer(classes: Sequence[NodeClass], partitions: Sequence[Mapping[str, Any]],
             default = options["name"]
     consumable = has_memory and "memory" in value_of(select or "").lower()
     return Offer(offered, default, consumable, None if qos is None else frozenset(qos))
+
+
+def offer_of_queues(classes: Sequence[NodeClass], found: Sequence[queues.Queue]) -> Offer:
+    """Builds the offer of a cluster under OpenPBS, whose queues all have all nodes. A job is in one queue, and asks for no memory.
+
+    classes: classes of equal nodes
+    found: the queues
+    """
+    nodes = _nodes_of(classes, "ALL")
+    limits = {str(queue[queues.NAME]): queues.most_minutes(queue) for queue in found}
+    partitions = {name: Partition(nodes, most_minutes=math.inf if most is None else most) for name, most in limits.items()}
+    return Offer(partitions, queues.default_of(found), memory=False, qos=None, several=False)
 
 
 def minutes_of(limit: str) -> float:
@@ -225,7 +240,7 @@ def _by_name(named: str, processors: int, minutes: int, offered: Offer, counts: 
         counts["partitions_played"] += 1
     elif requested:
         counts["partitions_too_small" if known else "partitions_not_there"] += 1
-    return ",".join(fits)
+    return ",".join(fits if offered.several else fits[:1])
 
 
 def _instead_of_default(processors: int, minutes: int, offered: Offer) -> str:

@@ -13,6 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+from .evidence import Layout, Names, Scheduling
+
 SUBMIT_TIMEOUT = 300.0
 """Real seconds after which an implementation ends a submission that has no answer."""
 
@@ -237,6 +239,8 @@ class DiagnosticMetric:
 
 # ---- the two sides of a resource manager ----
 
+NAMELESS = Names("the resource manager", "its controller", "its node daemon", "its record", "its record")
+
 
 class Records(Protocol):
     """Reads the records of a resource manager. They are files of a run's folder."""
@@ -272,6 +276,39 @@ class Records(Protocol):
     def freed(self, folder: Path) -> Freed:
         """When the processors of the jobs of the run in `folder` were free again; by default not known."""
         return Freed({}, NEVER_TOLD)
+
+    @property
+    def frees_at_end(self) -> bool:
+        """Whether the end of a job in the record is the instant at which its processors are free again; by default it is not."""
+        return False
+
+    # ---- what the verdict needs beside the jobs (rm.evidence) ----
+
+    @property
+    def names(self) -> Names:
+        """What the manager and its daemons are called."""
+        return NAMELESS
+
+    @property
+    def configuration_file(self) -> str:
+        """Name of the manager's main configuration file among the records; empty for none."""
+        return ""
+
+    def configuration(self, folder: Path) -> str:
+        """The configuration in force during the run in `folder`; empty if it was not collected."""
+        return ""
+
+    def scheduling(self, configuration: str) -> Scheduling:
+        """What the manager does by itself, by the text of `configuration`."""
+        return Scheduling()
+
+    def over_limit(self, configuration: str, speed: float) -> float:
+        """Seconds of the cluster's time beyond its time limit within which a job has been killed, at a clock of that speed."""
+        return 0.0
+
+    def layout(self, folder: Path) -> Layout | None:
+        """The machine as the records in `folder` describe it; None if they do not."""
+        return None
 
 
 class CompletionReader(Protocol):
@@ -412,4 +449,16 @@ class ResourceManager(Protocol):
 
     def set_partitions(self, names: Iterable[str], *, are_open: bool) -> None:
         """Let the jobs of partitions start, or only wait."""
+        ...
+
+
+class Commands(ResourceManager, Protocol):
+    """A running resource manager as the host's tools see it: also what the collection asks after a run."""
+
+    def configuration(self) -> str:
+        """The configuration in force, as text."""
+        ...
+
+    def queue_owners(self) -> list[dict[str, str | int | None]]:
+        """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
         ...

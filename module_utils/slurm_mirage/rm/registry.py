@@ -5,21 +5,39 @@ Implementations are imported by statements, because Ansible ships only what a mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import WrongUse
-from ..base.files import read_json
+from ..base.files import read_json, undamaged_json
 from ..base.run_settings import RunSettings
-from .api import Records, ResourceManager
+from .api import Commands, Records, ResourceManager
+from .evidence import Complaint, Names, Span
 from .fillers import Fillers
 from .sizes import Sizes
+from .slurm import daemon_log
 from .slurm.commands import Slurm
 from .slurm.filling import Filling
 from .slurm.resizing import Resizing
 
 KEY, DEFAULT = "rm", "slurm"
+
+
+@dataclass(frozen=True)
+class HostTools:
+    """What tools on the hosts of an instance use of a resource manager."""
+
+    of_instance: Callable[..., Commands]
+    """Makes the live side from an instance's directory, the folder of the manager's commands, and optionally real seconds after
+    which a query ends (`query_timeout`) and words before each command (`become`)."""
+    complaints: Callable[[Path, Span, int], Iterator[Complaint]]
+    """The complaints in the logs of an instance's daemons on this host: from its directory, a time span, and the bytes that the
+    controller's log had when it began."""
+    by_kind: Callable[[Iterable[Complaint]], dict[str, int]]
+    """Counts complaints."""
+    daemons: frozenset[str]
+    """Kinds of the controller and of the nodes' daemons, one of which each host has."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +51,18 @@ class Implementation:
     cannot change their size."""
     fillers: Callable[[RunSettings, int], Fillers] | None = None
     """Makes the side that the feeder uses, as `connect`; None: it has no filler jobs."""
+    tools: HostTools | None = None
+    """None: it has no instances."""
 
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
-    DEFAULT: Implementation(Slurm.of_run, Slurm.records, Resizing.of_broker, Filling.of_run),
+    DEFAULT: Implementation(
+        Slurm.of_run,
+        Slurm.records,
+        Resizing.of_broker,
+        Filling.of_run,
+        HostTools(Slurm.of_instance, daemon_log.of_instance, daemon_log.by_kind, frozenset({"slurmctld", "slurmd"})),
+    ),
 }
 
 
@@ -55,6 +81,45 @@ def fillers(settings: RunSettings, lock: int) -> Fillers:
 
 def records_of(folder: Path) -> Records:
     """What reads the records in the folder of a run; Slurm's without a run.json that names another one."""
+    return _settings(folder).one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
+
+
+def name_of(folder: Path) -> str:
+    """Name of the resource manager of the run in `folder`; Slurm's without a run.json that names another one."""
+    return _settings(folder).text(KEY, DEFAULT)
+
+
+def names_of(manager: str) -> Names:
+    """The names that belong to the name of a manager; Slurm's if there is none."""
+    found = (one.records.names for one in IMPLEMENTATIONS.values() if one.records.names.manager == manager)
+    return next(found, IMPLEMENTATIONS[DEFAULT].records.names)
+
+
+def _settings(folder: Path) -> RunSettings:
     content = read_json(folder / "run.json")
-    settings = RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
-    return settings.one_of(KEY, IMPLEMENTATIONS, DEFAULT).records
+    return RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
+
+
+def manager_of(directory: Path) -> str:
+    """Name of the resource manager of the instance in `directory`, by the daemons that its farm starts; DEFAULT without any."""
+    farm = undamaged_json(directory / "etc/farm.json")
+    return _by_daemons(str(daemon.get("kind")) for daemon in farm.get("daemons", [])) if isinstance(farm, Mapping) else DEFAULT
+
+
+def records_of_daemons(kinds: Iterable[str]) -> Records:
+    """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
+    return IMPLEMENTATIONS[_by_daemons(kinds)].records
+
+
+def _by_daemons(kinds: Iterable[str]) -> str:
+    known = frozenset(kinds)
+    return next((name for name, one in IMPLEMENTATIONS.items() if one.tools and known & one.tools.daemons), DEFAULT)
+
+
+def tools(name: str) -> HostTools:
+    """What tools on hosts use of the resource manager of that name. Raises WrongUse."""
+    found = IMPLEMENTATIONS[name].tools if name in IMPLEMENTATIONS else None
+    if found is None:
+        known = ", ".join(sorted(one for one, implementation in IMPLEMENTATIONS.items() if implementation.tools))
+        raise WrongUse(f"one of {known}", parameter=KEY, value=name)
+    return found

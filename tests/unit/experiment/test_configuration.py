@@ -14,7 +14,10 @@ from slurm_mirage.base.errors import WrongUse
 CONFIGS = sorted((Path(__file__).parents[3] / "configs").glob("*.yml"))
 
 
-@pytest.mark.parametrize("path", [path for path in CONFIGS if path.stem != "site"], ids=lambda path: path.stem)
+OF_SLURM = [path for path in CONFIGS if configuration.manager_in(path) == "slurm"]
+
+
+@pytest.mark.parametrize("path", [path for path in OF_SLURM if path.stem != "site"], ids=lambda path: path.stem)
 def test_those_that_are_there(path: Path) -> None:
     content = configuration.read(path)
     assert content.settings["SchedulerType"] in ("sched/backfill", "sched/builtin")

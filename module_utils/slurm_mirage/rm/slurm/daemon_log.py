@@ -11,10 +11,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...base import user_folders
+from ..evidence import OTHER_COMPLAINT, Complaint
+from ..evidence import Span as Span
 
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
 
@@ -22,7 +23,7 @@ LARGEST = 4 << 30
 """Bytes of a log that are read at most, and"""
 LONGEST = 65536
 """of a line."""
-OTHER = "other error"
+OTHER = OTHER_COMPLAINT
 """Errors of no kind below."""
 _EXPECTED = re.compile(
     # The end of a job that was cancelled or reached its limit; a remark about the clock; advice that follows a complaint; that a
@@ -87,25 +88,6 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-@dataclass(frozen=True)
-class Complaint:
-    """A line of a log, and its kind."""
-
-    kind: str
-    log: str
-    """The file's name."""
-    line: str
-
-
-@dataclass(frozen=True)
-class Span:
-    """A time span: its beginning in real and in virtual seconds since the epoch, its end in virtual seconds, None for none."""
-
-    real: float
-    virtual: float
-    until: float | None = None
-
-
 def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]:
     """The complaints in slurmctld.log and the slurmd.NODE.log of `folder`, which are those of this host's daemons.
 
@@ -124,6 +106,11 @@ def complaints(folder: Path, span: Span, offset: int = 0) -> Iterator[Complaint]
                 status = logs.status(name)
                 if status is not None and status.st_mtime >= span.real - 1:
                     yield from _of(logs, name, 0, since, until)
+
+
+def of_instance(directory: Path, span: Span, offset: int = 0) -> Iterator[Complaint]:
+    """The complaints of the daemons of the instance in `directory`."""
+    return complaints(directory / "log", span, offset)
 
 
 def by_kind(complained: Iterable[Complaint]) -> dict[str, int]:

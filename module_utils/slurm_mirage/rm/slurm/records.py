@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetric, Freed, JobDetails, Records
-from . import freed_processors
+from ..evidence import Layout, Names, Scheduling
+from . import clock_settings, freed_processors
+from . import layout as conf_layout
 
 COMPLETIONS_FILE = "jobcomp.log"
 DIAGNOSTICS_FILE = "sdiag.csv"
@@ -55,6 +57,20 @@ CUT_AT = 1023
 job on many nodes without neighbours has such a line, because of the names of its nodes."""
 
 
+NAMES = Names(
+    manager="Slurm",
+    controller="slurmctld",
+    node_daemon="slurmd",
+    record="jobcomp",
+    hosts="NodeList in jobcomp.log",
+    cycle="backfill cycle",
+    diagnostics="sdiag",
+)
+LIMIT_CHECK = 60.0
+"""Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
+itself is killed after KillWait, 30 s."""
+
+
 class SlurmRecords(Records):
     """The records of a run on Slurm."""
 
@@ -91,6 +107,30 @@ class SlurmRecords(Records):
 
     def freed(self, folder: Path) -> Freed:
         return freed_processors.read(folder)
+
+    names = NAMES
+    configuration_file = conf_layout.FILE
+
+    def configuration(self, folder: Path) -> str:
+        return configuration_of(folder)
+
+    def scheduling(self, configuration: str) -> Scheduling:
+        does_backfill, interval = backfills(configuration), backfill_interval(configuration)
+        return Scheduling(
+            version=version_in(configuration),
+            backfills=does_backfill,
+            has_cycles=bool(configuration) and does_backfill,
+            start_delay=batch_delay(configuration),
+            # A cycle may take as long as the pause between two cycles.
+            bounds={} if interval is None else {"backfill_cycle_seconds": interval},
+        )
+
+    def over_limit(self, configuration: str, speed: float) -> float:
+        return LIMIT_CHECK + clock_settings.over_time_limit(configuration, speed)
+
+    def layout(self, folder: Path) -> Layout | None:
+        path = folder / conf_layout.FILE
+        return conf_layout.parse_layout(path.read_text(errors="replace")) if path.is_file() else None
 
 
 # ---- jobcomp/filetxt ----

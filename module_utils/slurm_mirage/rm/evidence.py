@@ -1,0 +1,93 @@
+"""What the verdict on a run needs of a resource manager beside its records of jobs: names, what its scheduler does by itself, the
+machine as its configuration describes it, and the complaints of its daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OTHER_COMPLAINT = "other error"
+"""Kind of the daemons' errors of no known kind: they are counted, and not judged."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the manager, its daemons and its record are called in messages."""
+
+    manager: str
+    controller: str
+    node_daemon: str
+    record: str
+    """The lasting record of ended jobs, and what it says of a job's nodes, in words of the manager."""
+    hosts: str
+    cycle: str = "scheduling cycle"
+    """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
+    diagnostics: str = "its diagnostics"
+    """where they are from."""
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """What the manager does by itself in a run, by the configuration in force. Seconds are those of the cluster's time."""
+
+    version: str | None = None
+    """Release of the manager; None: not known."""
+    backfills: bool = False
+    """Whether a waiting job may start before one that came earlier."""
+    has_cycles: bool = False
+    """Whether the lengths of its scheduling cycles have to be known."""
+    start_delay: float = 0.0
+    """By how much it may put off a start that is possible."""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """Bounds of a valid run (mirage/records/thresholds.py) that follow from its settings, by name."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: processors, and MiB of memory (None: memory is not managed)."""
+
+    processors: int
+    memory: int | None = None
+
+    def usable(self, memory: int) -> int:
+        """Processors that jobs of `memory` MiB per processor can use while the node is idle."""
+        if memory == 0 or self.memory is None:
+            return self.processors
+        return min(self.processors, self.memory // memory)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The nodes, and the partitions that have only some of them or limits of their own."""
+
+    nodes: Mapping[str, Node]
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Names of the nodes of each partition."""
+    limited: frozenset[str] = frozenset()
+    """Partitions with a QOS or with a limit of processors, which hold for their jobs."""
+    enforces_limits: bool = False
+    """Whether limits of accounts and of QOS hold."""
+
+    @classmethod
+    def of_equal(cls, processors: int, nodes: int) -> Layout:
+        """A machine of equal nodes; its partitions are not known."""
+        return cls({f"n{number}": Node(max(1, processors // max(1, nodes))) for number in range(1, nodes + 1)})
+
+
+@dataclass(frozen=True)
+class Span:
+    """A time span: its beginning in real and in virtual seconds since the epoch, its end in virtual seconds, None for none."""
+
+    real: float
+    virtual: float
+    until: float | None = None
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A line of a daemon's log, and its kind."""
+
+    kind: str
+    log: str
+    """The file's name."""
+    line: str

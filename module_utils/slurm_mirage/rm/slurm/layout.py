@@ -1,0 +1,38 @@
+"""The machine that a slurm.conf describes: processors and memory of the nodes, nodes of the partitions, limits."""
+
+from __future__ import annotations
+
+import re
+
+from ...base.hostlist import expand
+from ..evidence import Layout, Node
+
+FILE = "slurm.conf"
+_WORD = re.compile(r'(\w+)=("[^"]*"|\S+)')
+_LIMITS = re.compile(r"^AccountingStorageEnforce\s*=.*\b(limits|qos|safe|all)\b", re.MULTILINE | re.IGNORECASE)
+
+
+def parse_layout(text: str) -> Layout | None:
+    """The machine in a slurm.conf; None if there is a line that is not understood."""
+    nodes: dict[str, Node] = {}
+    listed: dict[str, str] = {}
+    limited = set()
+    for line in text.splitlines():
+        words = {key.lower(): value.strip('"') for key, value in _WORD.findall(line)}
+        try:
+            if line.lower().startswith("nodename="):
+                memory = int(words["realmemory"]) if "realmemory" in words else None
+                nodes |= dict.fromkeys(expand(words["nodename"]), Node(int(words["cpus"]), memory))
+            elif line.lower().startswith("partitionname="):
+                listed[words["partitionname"]] = words.get("nodes", "")
+                if words.get("qos") or "maxcpuspernode" in words:
+                    limited.add(words["partitionname"])
+        except (KeyError, ValueError):
+            return None
+    partitions = {}
+    for name, names in listed.items():
+        try:
+            partitions[name] = frozenset(nodes) if names.upper() == "ALL" else frozenset(expand(names)) & nodes.keys()
+        except ValueError:
+            return None
+    return Layout(nodes, partitions, frozenset(limited), _LIMITS.search(text) is not None)
