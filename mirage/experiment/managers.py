@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mirage.experiment.hosts import host_count
+from mirage.experiment.preflight import is_here
 from mirage.knobs import openpbs_source
 from mirage.knobs.managers import OPENPBS, SLURM, values_of
 from mirage.knobs.parse import Value
@@ -32,7 +33,8 @@ def check(knobs: dict[str, Value], *, several: bool = False) -> None:
         if knobs["OPENPBS_SOURCE"] is not None:
             raise WrongUse("a cluster of Slurm does not use it; give RM=openpbs too, or leave it out", "openpbs_source")
         return
-    if knobs["OPENPBS_SOURCE"] is None:
+    # Another inventory may name the archive (openpbs_source_archive); the role checks it.
+    if knobs["OPENPBS_SOURCE"] is None and is_here(knobs):
         raise WrongUse(
             f"nothing is given, and RM=openpbs builds OpenPBS from it; it may be {openpbs_source.FORM}", "openpbs_source"
         )
