@@ -15,6 +15,8 @@ from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
+from .openpbs import daemon_log as openpbs_log
+from .openpbs.commands import OpenPbs
 from .sizes import Sizes
 from .slurm import daemon_log
 from .slurm.commands import Slurm
@@ -62,6 +64,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
         Resizing.of_broker,
         Filling.of_run,
         HostTools(Slurm.of_instance, daemon_log.of_instance, daemon_log.by_kind, frozenset({"slurmctld", "slurmd"})),
+    ),
+    "openpbs": Implementation(
+        OpenPbs.of_run,
+        OpenPbs.records,
+        tools=HostTools(OpenPbs.of_instance, openpbs_log.of_instance, openpbs_log.by_kind, frozenset({"pbs_server", "pbs_mom"})),
     ),
 }
 
