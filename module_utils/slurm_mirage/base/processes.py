@@ -139,8 +139,8 @@ def as_user(directory: Path) -> dict[str, Any]:
 def belongs(pid: int, directory: str) -> bool:
     """Return whether process `pid` belongs to the instance in `directory`.
 
-    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, or as the account of
-    its database server), and it sees the same directory there: a container on this host may have an instance of the same name in
+    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, or as the account
+    of its database server), and it sees the same directory there: a container on this host may have an instance of the same name in
     its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by their name
     and their user, which no other instance shares.
     """
