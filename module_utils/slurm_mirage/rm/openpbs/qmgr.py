@@ -10,7 +10,7 @@ from typing import Any
 from ...base.errors import WrongUse
 from . import addresses, clock_settings
 from .node_classes import Nodes
-from .queues import IS_DEFAULT, NAME, check, default_of
+from .queues import IS_DEFAULT, NAME, check, default_of, seconds_of
 
 QUEUE = "batch"
 """The queue of a configuration without partitions."""
@@ -88,7 +88,7 @@ def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequen
     for partition in partitions:
         words = {key: value for key, value in partition.items() if key not in (NAME, IS_DEFAULT)}
         name = str(partition[NAME])
-        queues[name] = {key: value_of(f"queue {name}: {key}", value) for key, value in {**QUEUE_DEFAULTS, **words}.items()}
+        queues[name] = {key: _of_queue(name, key, value) for key, value in {**QUEUE_DEFAULTS, **words}.items()}
     attributes = {**SERVER_DEFAULTS, **clock_settings.server_settings(speed), "default_queue": default_of(partitions), **server}
     scheduler = {**SCHEDULER_DEFAULTS, **clock_settings.scheduler_settings(speed)}
     return State(
@@ -97,6 +97,12 @@ def wanted(nodes: Sequence[Nodes], server: Mapping[str, Any], partitions: Sequen
         queues,
         {name: _node(name, number, item.cpus) for item in nodes for name, number in item.numbered()},
     )
+
+
+def _of_queue(name: str, key: str, value: Any) -> str:
+    """An attribute of a queue. A time is HH:MM:SS, as qmgr prints it."""
+    seconds = seconds_of(value) if key.endswith(".walltime") else None
+    return value_of(f"queue {name}: {key}", value) if seconds is None else clock_settings.duration(seconds)
 
 
 def _node(name: str, number: int, cpus: int) -> dict[str, str]:
