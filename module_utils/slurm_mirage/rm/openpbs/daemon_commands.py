@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...base import processes
 from . import addresses
 
 Specification = dict[str, Any]
 
 ACCOUNTING = "pbs/records/accounting.log"
 """The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
-SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", "pbs/datastore"
+SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", processes.DATABASE
 """PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
 DATABASE_ACCOUNT = "postgres"
 """Account of the database server, which comes with PostgreSQL. Server and nodes believe the database, also as whom a job runs: so

@@ -43,7 +43,7 @@ def check(queues: Sequence[Queue], where: str) -> None:
                 raise WrongUse(f"{where}: queue {name}: {key!r} means nothing to OpenPBS; it may have {known}")
             if isinstance(value, (Mapping, list)) or "\n" in str(value):
                 raise WrongUse(f"{where}: queue {name}: {key} is no single value")
-        if WALLTIME in queue and _seconds(queue[WALLTIME]) is None:
+        if WALLTIME in queue and seconds_of(queue[WALLTIME]) is None:
             raise WrongUse(f"{where}: queue {name}: {WALLTIME} may be seconds or HH:MM:SS")
     names = [str(queue[NAME]) for queue in queues]
     if len(set(names)) < len(names):
@@ -59,11 +59,11 @@ def default_of(queues: Sequence[Queue]) -> str:
 
 def most_minutes(queue: Queue) -> float | None:
     """The longest time limit that the queue takes, in minutes; None: any."""
-    seconds = _seconds(queue[WALLTIME]) if WALLTIME in queue else None
+    seconds = seconds_of(queue[WALLTIME]) if WALLTIME in queue else None
     return None if seconds is None else seconds / 60
 
 
-def _seconds(value: object) -> int | None:
+def seconds_of(value: object) -> int | None:
     """Seconds of a duration of OpenPBS; None for anything else. YAML reads 01:00:00 as a number of seconds."""
     match = None if isinstance(value, bool) else _TIME.match(str(value))
     if match is None:

@@ -1,0 +1,135 @@
+"""The text of the files that OpenPBS's daemons read: pbs.conf(5), sched_config, mom_priv/config and pbs_environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import WrongUse
+from ...clock import instance_clock
+from . import addresses
+from .clock_settings import mom_settings
+from .daemon_commands import NODE_HOMES, SERVER_HOME
+
+HEADER = "# Written by Slurm Mirage (module openpbs_config); changes made here are overwritten.\n"
+ENVIRONMENT = "etc/pbs_environment"
+"""The environment of all daemons and of the jobs, in the instance's directory."""
+TEMPORARY = "tmp"
+"""Folder of the jobs' own temporary folders, in a node's PBS_HOME."""
+OMIT = "omit"
+"""As a value of sched_config: this key is left out, and the scheduler's own default holds."""
+SCHEDULER_DEFAULTS: Mapping[str, str] = {
+    # OpenPBS's own file has these, except where a comment says otherwise.
+    "round_robin": "False all",
+    # The order of submission holds across queues as well. OpenPBS's file: True, one queue after the other.
+    "by_queue": "False all",
+    "strict_ordering": "false all",
+    "resources": '"ncpus, mem, arch, host, vnode"',
+    "smp_cluster_dist": "pack",
+    "node_sort_key": '"sort_priority HIGH" all',
+    "fair_share": "false all",
+    # No job ends or suspends another one. OpenPBS's file: true, for queues with a higher priority.
+    "preemptive_sched": "false all",
+    # Queues with these prefixes would be for dedicated, prime and non-prime time. A queue's name begins with a letter. OpenPBS's
+    # file: ded, p_, np_. Without a setting the prefix is empty, and every queue has it (scheduler/queue_info.cpp).
+    "dedicated_prefix": "0ded",
+    "primetime_prefix": "0p_",
+    "nonprimetime_prefix": "0np_",
+}
+
+
+def _text(settings: Mapping[str, Any]) -> str:
+    return HEADER + "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _common(directory: Path, prefix: str) -> dict[str, Any]:
+    return {
+        "PBS_EXEC": prefix,
+        "PBS_SERVER": addresses.HEAD,
+        "PBS_LEAF_ROUTERS": f"{addresses.HEAD}:{addresses.COMM_PORT}",
+        "PBS_BATCH_SERVICE_PORT": addresses.SERVER_PORT,
+        "PBS_ENVIRONMENT": directory / ENVIRONMENT,
+        # Times in logs to the microsecond: the length of a scheduling cycle is read from them.
+        "PBS_LOG_HIGHRES_TIMESTAMP": 1,
+        "PBS_CORE_LIMIT": 0,
+    }
+
+
+def server_conf(directory: Path, prefix: str) -> str:
+    """etc/pbs.conf, for server, communication daemon, scheduler and commands. `prefix`: where OpenPBS is installed."""
+    return _text(
+        {
+            **_common(directory, prefix),
+            "PBS_HOME": directory / SERVER_HOME,
+            "PBS_LEAF_NAME": addresses.HEAD,
+            "PBS_COMM_NAME": addresses.HEAD,
+            # The server neither starts nor stops such a database server.
+            "PBS_DATA_SERVICE_HOST": addresses.HEAD,
+            "PBS_DATA_SERVICE_PORT": addresses.DATABASE_PORT,
+            # As many threads as the host has processors would make the length of a cycle depend on it.
+            "PBS_SCHED_THREADS": 1,
+        }
+    )
+
+
+def node_conf(directory: Path, prefix: str, name: str, number: int) -> str:
+    """etc/nodes/NAME.conf, for the pbs_mom of the node with this name and number."""
+    service, monitor = addresses.node_ports(number)
+    return _text(
+        {
+            **_common(directory, prefix),
+            "PBS_HOME": directory / NODE_HOMES / name,
+            "PBS_MOM_NODE_NAME": name,
+            "PBS_LEAF_NAME": name,
+            "PBS_MOM_SERVICE_PORT": service,
+            "PBS_MANAGER_SERVICE_PORT": monitor,
+        }
+    )
+
+
+def environment(directory: Path, has_clock: bool) -> str:
+    """etc/pbs_environment. `has_clock`: whether the instance's clock is another than the host's."""
+    clock = (
+        {"LD_PRELOAD": instance_clock.library(directory), instance_clock.VARIABLE: instance_clock.clock_file(directory)}
+        if has_clock
+        else {}
+    )
+    # OpenPBS takes a comment for a variable.
+    return "".join(f"{name}={value}\n" for name, value in {"PATH": "/usr/bin:/bin", "TZ": "UTC", **clock}.items())
+
+
+def mom_config(home: Path, speed: float) -> str:
+    """mom_priv/config of the node with this PBS_HOME. Jobs only sleep, so a node watches nothing but their time."""
+    lines = [
+        # Else /var/tmp of the host, where a job of another instance may have the same id.
+        f"$tmpdir {home / TEMPORARY}",
+        f"$clienthost {addresses.HEAD}",
+        # Errors, and events of the system and of security.
+        "$logevent 0x23",
+        *(f"${name} {value}" for name, value in mom_settings(speed).items()),
+    ]
+    return HEADER + "".join(line + "\n" for line in lines)
+
+
+def sched_config(settings: Mapping[str, Any]) -> str:
+    """sched_priv/sched_config: SCHEDULER_DEFAULTS with `settings`, which win. A mapping becomes several lines of one key.
+
+    Raises WrongUse for a value that is not one line.
+    """
+    merged = {**SCHEDULER_DEFAULTS, **settings}
+    lines = [f"{key}: {text}\n" for key in sorted(merged) for text in _values(key, merged[key])]
+    return HEADER + "".join(lines)
+
+
+def _values(key: str, value: Any) -> list[str]:
+    """The texts of a key: one for each item of a list, none for OMIT. true and false are for prime and non-prime time."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    texts = [f"{str(item).lower()} all" if isinstance(item, bool) else str(item) for item in items if item != OMIT]
+    if (
+        any(item is None or isinstance(item, Mapping) for item in items)
+        or any("\n" in text for text in texts)
+        or not key.isidentifier()
+    ):
+        raise WrongUse(f"sched_config: {key!r} is not a setting with a one-line value")
+    return texts

@@ -1,0 +1,51 @@
+"""Texts of OpenPBS's configuration files, and the settings that follow the clock."""
+
+from __future__ import annotations
+
+from slurm_mirage.rm.openpbs import clock_settings, conf, datastore
+from slurm_mirage.rm.openpbs.node_classes import Nodes, node_classes
+
+
+def test_sched_config_has_the_configurations_keys_over_the_defaults() -> None:
+    text = conf.sched_config({"strict_ordering": True, "smp_cluster_dist": "omit", "job_sort_key": ['"a LOW"', '"b HIGH"']})
+    lines = text.splitlines()
+    assert "strict_ordering: true all" in lines
+    assert [line for line in lines if line.startswith("job_sort_key")] == ['job_sort_key: "a LOW"', 'job_sort_key: "b HIGH"']
+    assert not any(line.startswith("smp_cluster_dist") for line in lines)
+    assert "preemptive_sched: false all" in lines
+
+
+def test_no_queue_is_one_for_dedicated_or_prime_time() -> None:
+    """Without these prefixes every queue has them, and no job starts."""
+    lines = conf.sched_config({}).splitlines()
+    prefixes = [
+        line.split(": ")[1] for line in lines if line.startswith(("dedicated_prefix", "primetime_prefix", "nonprimetime_prefix"))
+    ]
+    assert len(prefixes) == 3
+    assert all(prefix and not prefix[0].isalpha() for prefix in prefixes)
+
+
+def test_guards_are_multiplied_by_the_speed_and_never_made_smaller() -> None:
+    assert clock_settings.server_settings(1) == clock_settings.server_settings(0.5)
+    assert clock_settings.server_settings(20)["node_fail_requeue"] == 20 * 310
+    assert clock_settings.server_settings(20)["job_requeue_timeout"] == "00:15:00"
+    assert clock_settings.scheduler_settings(100) == {"sched_cycle_length": "33:20:00"}
+    assert clock_settings.mom_settings(20)["max_poll_downtime"] == 6000
+
+
+def test_an_ended_job_is_remembered_for_an_hour_and_five_real_minutes() -> None:
+    assert clock_settings.server_settings(1)["job_history_duration"] == "01:00:00"
+    assert clock_settings.server_settings(100)["job_history_duration"] == "08:20:00"
+
+
+def test_nodes_of_several_classes_are_numbered_on() -> None:
+    """A node's number gives its address, so that the numbers of the classes go on, whatever their prefixes."""
+    classes = node_classes([{"count": 2, "cpus": 4}, {"count": 1, "cpus": 8, "prefix": "fat"}])
+    assert classes == [Nodes("n", 1, 2, 4), Nodes("fat", 3, 1, 8)]
+    assert [list(item.numbered()) for item in classes] == [[("n1", 1), ("n2", 2)], [("fat3", 3)]]
+
+
+def test_nobody_is_trusted_by_the_database() -> None:
+    methods = [line.split()[-1] for line in datastore.pg_hba_conf().splitlines()]
+    assert methods == ["peer", "scram-sha-256"]
+    assert "unix_socket_directories = '.'\n" in datastore.postgresql_conf()
