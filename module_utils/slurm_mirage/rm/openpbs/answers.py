@@ -96,8 +96,8 @@ def parse_queue(answer: Mapping[str, Any]) -> list[QueuedJob]:
 
 
 def _is_held(job: Mapping[str, Any]) -> bool:
-    """Whether a job waits until its user or an operator releases it. Holds of the system are those of jobs that wait for others, and
-    of jobs whose start failed 20 times; only a manager may release these."""
+    """Whether a job waits until its user or an operator releases it. Holds of the system are those of jobs that wait for others,
+    and of jobs whose start failed 20 times; only a manager may release these."""
     return job.get("job_state") == "H" and not {"u", "o"}.isdisjoint(str(job.get("Hold_Types", "")))
 
 
