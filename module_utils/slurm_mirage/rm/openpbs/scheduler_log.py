@@ -35,13 +35,14 @@ class SchedulerLog:
     """The longest cycle, and the number of cycles, since the first call of `update`."""
     _read: dict[str, int] = field(default_factory=dict)
     """Bytes of each file that have been read."""
+    _is_open: bool = False
     _began: float | None = None
     _considered: int = 0
 
     def update(self) -> None:
         """Read what was written since the last call; the first one reads only the end of the log."""
         files = self._files()
-        is_first = not self._read
+        is_first, self._is_open = not self._is_open, True
         if is_first:
             self._read = {path.name: path.stat().st_size for path in files[:-1]}
         for path in files:
