@@ -173,7 +173,7 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	MYPYPATH=files/filler_container $(BIN)/mypy files/filler_container/*.py
 	$(BIN)/lint-imports --no-cache > /dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh molecule/source/fetch_source.sh
+	shellcheck .ci/run tests/*.sh roles/slurm/files/build.sh roles/openpbs/files/build.sh molecule/source/fetch_source.sh
 	$(MAKE) -s -C files/sigsleep lint
 	$(MAKE) -s -C files/virtual_clock lint
 	$(MAKE) -s -C files/dmr lint

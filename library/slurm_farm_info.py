@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: gathers the state of an instance from its farm and slurmctld."""
+"""Ansible module: gathers the state of an instance from its farm and its controller."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: slurm_farm_info
 short_description: Gather the state of an emulated cluster
 description:
-  - Returns the farm's state and, on the head, slurmctld's nodes, processors and jobs by state, the scheduler's statistics, and the
-    progress of a running replay.
+  - Returns the farm's state and, on the head, nodes, processors and jobs by state as slurmctld or pbs_server tells them, the
+    scheduler's statistics, and the progress of a running replay.
   - With O(wait) greater than 0, waits until every node has registered and none is down, drained or unknown. Fails if the farm does
     not run, if a daemon ends again and again, or if no further node has registered for this time.
 options:
@@ -17,10 +17,10 @@ options:
     type: path
     required: true
   bin:
-    description: Folder with sinfo, squeue and sdiag. The default is that of the Slurm release that the farm runs.
+    description: Folder with the resource manager's commands. The default is that of the release that the farm runs.
     type: path
   controller:
-    description: Whether to query slurmctld as well. On hosts other than the head, only the farm's state is of interest.
+    description: Whether to query the controller as well. On hosts other than the head, only the farm's state is of interest.
     type: bool
     default: true
   wait:
@@ -55,11 +55,11 @@ jobs:
   returned: always
   type: dict
 processors:
-  description: Processors of all nodes, C(all), and processors allocated to jobs, C(busy). Null when slurmctld does not answer.
+  description: Processors of all nodes, C(all), and processors allocated to jobs, C(busy). Null when the controller does not answer.
   returned: always
   type: dict
 scheduler:
-  description: Statistics of sdiag; empty when slurmctld does not answer.
+  description: Statistics of the scheduler, such as those of sdiag; empty when the controller does not answer.
   returned: always
   type: dict
 progress:
@@ -78,7 +78,6 @@ memory:
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,68 +87,77 @@ from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of, read_progress
-from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.slurm.commands import Slurm
-from ansible.module_utils.slurm_mirage.rm.slurm.node_states import all_ready, ready
+from ansible.module_utils.slurm_mirage.rm.api import Commands, Registered, ResourceManagerError
+from ansible.module_utils.slurm_mirage.rm.registry import IMPLEMENTATIONS, manager_of, tools
+
+UNKNOWN = Registered({}, 0, all_ready=False)
 
 
-def counts_of(query: Callable[[], dict[str, int]]) -> dict[str, int]:
-    """Result of `query`, a number by state; empty if slurmctld does not answer."""
+def registered_of(manager: Commands) -> Registered:
+    """The nodes; none if the controller does not answer."""
     try:
-        return query()
+        return manager.registered()
+    except (ResourceManagerError, WrongUse):
+        return UNKNOWN
+
+
+def jobs_of(manager: Commands) -> dict[str, int]:
+    """Number of jobs by state; empty if the controller does not answer."""
+    try:
+        return dict(manager.jobs_by_state())
     except (ResourceManagerError, WrongUse):
         return {}
 
 
 class NodeQueries(threading.Thread):
-    """Queries the number of nodes by state again and again. Without slurmctld, a query takes up to a minute."""
+    """Queries the nodes again and again. Without the controller, a query takes up to a minute."""
 
-    def __init__(self, slurm: Slurm) -> None:
+    def __init__(self, manager: Commands) -> None:
         super().__init__(daemon=True)
-        self._slurm = slurm
-        self.nodes: dict[str, int] = {}
+        self._manager = manager
+        self.nodes = UNKNOWN
 
     def run(self) -> None:
         """The thread's work."""
         while True:
             began = time.monotonic()
-            self.nodes = counts_of(self._slurm.node_states)
-            # A query about many nodes takes processor time, which slurmctld and this host need for the start.
+            self.nodes = registered_of(self._manager)
+            # A query about many nodes takes processor time, which the controller and this host need for the start.
             time.sleep(max(0.5, 4 * (time.monotonic() - began)))
 
 
-def wait_for_nodes(module: AnsibleModule, slurm: Slurm) -> dict[str, int]:
-    """Wait until all nodes are ready; returns the number of nodes by state.
+def wait_for_nodes(module: AnsibleModule, manager: Commands, controller: str) -> dict[str, int]:
+    """Wait until all nodes are ready; returns the number of nodes by state. `controller`: its name.
 
     The module fails if a daemon of the farm ends again and again, or if no further node becomes ready within its parameter `wait`
     (seconds; 0: return immediately).
     """
     timeout, directory = module.params["wait"], Path(module.params["directory"])
     if not timeout:
-        return counts_of(slurm.node_states)
-    queries = NodeQueries(slurm)
+        return dict(registered_of(manager).states)
+    queries = NodeQueries(manager)
     queries.start()
     best, deadline = -1, time.monotonic() + timeout
     while True:
         nodes = queries.nodes
-        if all_ready(nodes):
-            return nodes
+        if nodes.all_ready:
+            return dict(nodes.states)
         state = read_state(directory)
         if cause := "the farm has ended" if state is None else failure_of(state, directory):
             module.fail_json(msg=cause)
-        if ready(nodes) > best:
-            best, deadline = ready(nodes), time.monotonic() + timeout
+        if nodes.ready > best:
+            best, deadline = nodes.ready, time.monotonic() + timeout
         if time.monotonic() > deadline:
-            states = nodes or "slurmctld does not answer"
+            states = dict(nodes.states) or f"{controller} does not answer"
             module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; see {directory}/log")
         time.sleep(0.2)
 
 
-def load_of(slurm: Slurm) -> tuple[dict[str, int] | None, dict[str, int | None]]:
-    """Processors (busy and all) and the scheduler's diagnostics; None and empty if slurmctld does not answer."""
+def load_of(manager: Commands) -> tuple[dict[str, int] | None, dict[str, int | None]]:
+    """Processors (busy and all) and the scheduler's diagnostics; None and empty if the controller does not answer."""
     try:
-        nodes = slurm.nodes()
-        return {"busy": nodes.allocated, "all": nodes.processors}, slurm.diagnostics()
+        nodes = manager.nodes()
+        return {"busy": nodes.allocated, "all": nodes.processors}, dict(manager.diagnostics())
     except (ResourceManagerError, WrongUse):
         return None, {}
 
@@ -171,7 +179,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
-    slurm = Slurm.of_instance(directory, module.params["bin"] or commands_of(directory))
+    name = manager_of(directory)
+    manager = tools(name).of_instance(directory, module.params["bin"] or commands_of(directory))
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
@@ -180,9 +189,10 @@ def main() -> None:
     except WrongUse as error:
         module.fail_json(msg=f"the virtual clock cannot be read, run `make teardown`: {error}")
     queries_controller = farm is not None and module.params["controller"]
-    nodes = wait_for_nodes(module, slurm) if queries_controller else {}
-    jobs = counts_of(slurm.jobs_by_state) if queries_controller else {}
-    processors, scheduler = load_of(slurm) if nodes else (None, {})
+    controller = IMPLEMENTATIONS[name].records.names.controller
+    nodes = wait_for_nodes(module, manager, controller) if queries_controller else {}
+    jobs = jobs_of(manager) if queries_controller else {}
+    processors, scheduler = load_of(manager) if nodes else (None, {})
     module.exit_json(
         changed=False,
         farm=farm or {"phase": "stopped"},

@@ -300,7 +300,7 @@ def ensure_present(directory: Path, parameters: dict[str, Any], write: bool) -> 
     several = parameters["cluster_nodes"] is not None
     check_address(parameters["address"], several)
     sizes = (parameters[name] for name in ("nodes", "wide_steps", "jobs", "front_ends", "database"))
-    load = sizing.Load(*sizes, cluster=parameters["cluster_nodes"])
+    load = sizing.Load(*sizes, cluster=parameters["cluster_nodes"], openpbs=parameters["rm"] == OPENPBS)
     if not write:  # checked only once, because the free memory changes all the time
         sizing.check(load, capacity.running_load(directory), capacity.look(directory))
     owner = account_of(parameters["user"], directory.name)

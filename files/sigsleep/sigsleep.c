@@ -147,13 +147,23 @@ static int64_t seconds_option(const char *const values[], int option)
     return value;
 }
 
-/* Returns the value of a Slurm variable; 0 if it is missing or invalid, because the program also runs outside Slurm. */
-static uint32_t environment_number(char **environment, const char *name)
+/* Returns the number in a variable, which `end` or the end of the text follows; 0 if the variable is missing or invalid, because
+   the program also runs outside a resource manager. */
+static uint32_t environment_number(char **environment, const char *name, char end)
 {
     const char *text = environment_text(environment, name);
     int64_t value;
 
-    return text && scan_whole(&text, UINT32_MAX, &value) && *text == '\0' ? (uint32_t)value : 0;
+    return text && scan_whole(&text, UINT32_MAX, &value) && (*text == '\0' || *text == end) ? (uint32_t)value : 0;
+}
+
+/* Returns the number of the job of Slurm or OpenPBS, whose id is NUMBER.SERVER; 0 in none. */
+static uint32_t environment_job(char **environment)
+{
+    const char *slurm = "SLURM_JOB_ID";
+
+    return environment_text(environment, slurm) ? environment_number(environment, slurm, '\0')
+                                                : environment_number(environment, "PBS_JOBID", '.');
 }
 
 /* Checks that no option is missing, and none is of another kind of job. */
@@ -210,8 +220,8 @@ static void describe_job(const char *const values[N_OPTIONS], char **environment
     job->id = whole_option(values, ID, 0, INT64_MAX);
     job->cores = (uint32_t)whole_option(values, CORES, 1, UINT32_MAX);
     job->runtime = seconds_option(values, RUNTIME);
-    job->slurm_job_id = environment_number(environment, "SLURM_JOB_ID");
-    job->restart = environment_number(environment, "SLURM_RESTART_COUNT");
+    job->slurm_job_id = environment_job(environment);
+    job->restart = environment_number(environment, "SLURM_RESTART_COUNT", '\0');
 }
 
 /* Completes the record of a job that is no filler. */
@@ -231,10 +241,10 @@ static void describe_record(const char *const values[N_OPTIONS], char **environm
     job->submission = seconds_option(values, SUBMIT);
     if (!values[MALLEABLE])
         return;
-    if (job->slurm_job_id == 0)
+    if (environment_number(environment, "SLURM_JOB_ID", '\0') == 0)
         wrong_use(option_names[MALLEABLE], "", "only inside a job of Slurm: SLURM_JOB_ID is missing");
     describe_malleable(&option_names[MALLEABLE], values[MALLEABLE], values[BROKER],
-                       whole_option(values, NODES, 1, UINT32_MAX), environment_number(environment, "SLURM_JOB_NUM_NODES"));
+                       whole_option(values, NODES, 1, UINT32_MAX), environment_number(environment, "SLURM_JOB_NUM_NODES", '\0'));
 }
 
 static struct filler filler_of(const char *const values[N_OPTIONS], char **environment)

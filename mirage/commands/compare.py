@@ -14,17 +14,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import clock_choice, configuration, fillers, lanes, launch_costs, malleability, preflight, run_length, runs
+from mirage.experiment import (
+    clock_choice,
+    comparison_arms,
+    configuration,
+    fillers,
+    lanes,
+    launch_costs,
+    malleability,
+    managers,
+    preflight,
+    run_length,
+    runs,
+)
 from mirage.experiment.at_once import CONSTANT, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
-from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, ending_of, labels, shift_of
+from mirage.experiment.comparison_arms import Arms
+from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, ending_of, shift_of
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane
 from mirage.experiment.prepare import Prepared, Source, machine_of, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
+from mirage.knobs.managers import values_of
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
 from mirage.records.run_clock import EVENT
@@ -46,12 +60,14 @@ def compare(knobs: dict[str, Value], screen: Screen) -> Ending:
     Without CONFIGS the finished campaign RUN is compared again, from the records of its runs.
     """
     knobs, arms = _of_fillers(knobs)
-    if not (knobs["CONFIGS"] or arms):
+    managers.check(knobs, several=True)
+    if not (knobs["CONFIGS"] or arms or len(values_of(knobs)) > 1):
         return _again(knobs, screen)
     malleability.check(knobs)
     for arm in (arms or {"": {}}).values():
-        for name in str(knobs["CONFIGS"] or knobs["CONFIG"]).split():
+        for name in comparison_arms.names_of(knobs):
             fillers.check(knobs | {"CONFIG": name} | arm)
+    comparison_arms.check_speed(knobs)
     return Campaign.of(knobs, clock_choice.chosen(knobs, screen), arms).run(screen)
 
 
@@ -98,13 +114,6 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
     return REPLICAS if one is None else max(1, min(REPLICAS, int(WITHIN / (one * configurations))))
 
 
-Arms = Mapping[str, dict[str, Value]]
-"""The configurations of a comparison: by label, the knobs whose values differ from the campaign's.
-
-`make compare` compares values of CONFIG.
-"""
-
-
 @dataclass(frozen=True)
 class Campaign:
     """The requested comparison, checked as far as possible without a cluster."""
@@ -128,21 +137,23 @@ class Campaign:
         speed: as it is played (clock_choice.py), by default SPEED. arms: by default the configurations of CONFIGS.
         Raises WrongUse.
         """
-        names = str(knobs["CONFIGS"] or knobs["CONFIG"]).split()
-        arms = arms or {label: {"CONFIG": name} for label, name in zip(labels(names), names, strict=True)}
+        names = comparison_arms.names_of(knobs)
         inventory, shrinks = preflight.inventory(knobs), knobs["SHRINK"]
         assert isinstance(shrinks, tuple)
         if len(shrinks) > 1:
             raise WrongUse("a sweep is not possible here; it may be a percentage", parameter="shrink")
         try:
+            arms = arms or comparison_arms.of_configurations(knobs)
             paths = {name: preflight.config(knobs | {"CONFIG": name}) for name in names}
         except WrongUse as error:
             raise WrongUse(error.message, "configs" if error.parameter == "config" else error.parameter, error.value) from None
         origin = source(knobs)
-        base = Prepared.make(knobs | {"CONFIG": names[0], "SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
+        own = {"CONFIG": names[0], "RM": values_of(knobs)[0]}
+        first = {name: arms[next(iter(arms))].get(name, value) for name, value in own.items()}
+        base = Prepared.make(knobs | first | {"SPEED": speed or knobs["SPEED"]}, origin.trace, shrinks[0])
         prepared = {
             label: replace(base, knobs=base.knobs | arm)
-            if set(arm) <= {"CONFIG"}
+            if set(arm) <= {"CONFIG", "RM"}
             else Prepared.make(base.knobs | arm, origin.trace, shrinks[0])
             for label, arm in arms.items()
         }
@@ -377,9 +388,12 @@ class Campaign:
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
-            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **launch_costs.variables(self.folder)}
+            manager = values_of(prepared.knobs)[0]
+            lane.clear_for(manager, self.inventory, part.folder / "ansible.log")
+            known = launch_costs.variables(self.folder, manager)
+            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known}
             lane.play("compare", variables, self.inventory, part.folder / "ansible.log")
-            launch_costs.keep(self.folder, part.folder)
+            launch_costs.keep(self.folder, part.folder, manager)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name(), lane.knobs)

@@ -33,6 +33,7 @@ from mirage.experiment.lanes import Lane, RunsLeft
 from mirage.experiment.prepare import Prepared, Source, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import replay_variables
+from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
 from mirage.records.run_clock import EVENT
@@ -245,7 +246,7 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None) -> Ending:
-    screen = lane.screen
+    screen, manager = lane.screen, values_of(order.knobs)[0]
 
     def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
@@ -257,9 +258,9 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
             prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)
-        replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign))
+        replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager))
         if campaign is not None:
-            launch_costs.keep(campaign, folder)
+            launch_costs.keep(campaign, folder, manager)
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from mirage.commands.compare import compare
+from mirage.experiment import runs
 from mirage.experiment.endings import Ending
+from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json, write_atomically
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,11 @@ class Study:
     full: Mapping[str, str]
     smoke_takes: str
     full_takes: str
+    with_openpbs: Mapping[str, str] = field(default_factory=dict)
+    """Knobs of both sizes where OPENPBS_SOURCE is given, and"""
+    smoke_with_openpbs: Mapping[str, str] = field(default_factory=dict)
+    """those of the small size; and how long both take then."""
+    with_openpbs_takes: tuple[str, str] = ("", "")
 
 
 STUDIES = {
@@ -42,6 +51,10 @@ STUDIES = {
         {"JOBS": "32567"},
         "about 40 min: one run of each, which claims nothing; REPLICAS=3 takes about 2 h",
         "about 31 h: ten months, twice, at SPEED=500",
+        # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
+        {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
+        {"JOBS": "200"},
+        ("about an hour: one run of each, which claims nothing; REPLICAS=3 takes about 3 h", "about 62 h: ten months, four times"),
     ),
     "study-suspend": Study(
         "suspension of jobs by urgent ones against none, on a workload like Raijin's",
@@ -55,8 +68,26 @@ STUDIES = {
 
 
 def study_scms(values: dict[str, Value], screen: Screen) -> Ending:
-    """FIFO against backfill by waiting indices."""
-    return study("study-scms", values, screen)
+    """FIFO against backfill by waiting indices, under Slurm, and under OpenPBS where its archive is given."""
+    if values["OPENPBS_SOURCE"] is None and OPENPBS not in values_of(values):
+        told = "Slurm's FIFO and backfill only, and nothing in the place of the source's Torque"
+        screen.say(f"OPENPBS_SOURCE is not given: {told}")
+    ending = study("study-scms", values, screen)
+    folder = runs.RESULTS / str(_knobs("study-scms", values)["RUN"])
+    if ending.is_final and (folder / "comparison.json").is_file():
+        _write_scms(folder)
+        screen.say(f"study: results/{folder.name}/study.html")
+    return ending
+
+
+def _write_scms(folder: Path) -> None:
+    """Write study.html of the finished comparison in the folder."""
+    from mirage.reports.run_data import Run
+    from mirage.reports.scms_study import page
+
+    content = read_json(folder / "comparison.json")
+    found = {name: Run.of(folder / name) for one in content["configurations"] for name in one["runs"]}
+    write_atomically(folder / "study.html", page(folder.name, content, found))
 
 
 def study_suspend(values: dict[str, Value], screen: Screen) -> Ending:
@@ -67,14 +98,36 @@ def study_suspend(values: dict[str, Value], screen: Screen) -> Ending:
 def study(name: str, values: dict[str, Value], screen: Screen) -> Ending:
     """Run the comparison, or continue it where it stopped."""
     chosen = STUDIES[name]
+    takes = _takes(chosen, values)
     for given in ("TRACE", "SLURM_CONF", "CLASSES"):
         if values[given]:
             raise WrongUse(
                 f"{name} has a workload and a machine of its own; make compare takes yours", parameter=BY_NAME[given].parameter
             )
-    is_full = values["FULL"] == "yes"
-    size, takes = (chosen.full, chosen.full_takes) if is_full else (chosen.smoke, chosen.smoke_takes)
-    own = {**chosen.knobs, **size, "RUN": f"{name}-full" if is_full else name}
-    knobs = values | {knob: parse(knob, text) for knob, text in own.items() if not os.environ.get(knob)}
-    screen.say(f"{chosen.title}: {takes}" + ("" if is_full else "; FULL=yes is the published size"))
-    return compare(knobs, screen)
+    screen.say(f"{chosen.title}: {takes}" + ("" if _is_full(values) else "; FULL=yes is the published size"))
+    return compare(_knobs(name, values), screen)
+
+
+def _is_full(values: dict[str, Value]) -> bool:
+    return values["FULL"] == "yes"
+
+
+def _has_openpbs(chosen: Study, values: dict[str, Value]) -> bool:
+    """Whether the study compares resource managers: RM=slurm with OPENPBS_SOURCE is refused by `managers.check`."""
+    is_wanted = not os.environ.get("RM") or len(values_of(values)) > 1
+    return bool(chosen.with_openpbs) and values["OPENPBS_SOURCE"] is not None and is_wanted
+
+
+def _takes(chosen: Study, values: dict[str, Value]) -> str:
+    if _has_openpbs(chosen, values):
+        return chosen.with_openpbs_takes[_is_full(values)]
+    return chosen.full_takes if _is_full(values) else chosen.smoke_takes
+
+
+def _knobs(name: str, values: dict[str, Value]) -> dict[str, Value]:
+    """The knobs of the comparison: the study's own, but for those that are given."""
+    chosen, is_full = STUDIES[name], _is_full(values)
+    own = {**chosen.knobs, **(chosen.full if is_full else chosen.smoke), "RUN": f"{name}-full" if is_full else name}
+    if _has_openpbs(chosen, values):
+        own |= {**chosen.with_openpbs, **({} if is_full else chosen.smoke_with_openpbs)}
+    return values | {knob: parse(knob, text) for knob, text in own.items() if not os.environ.get(knob)}

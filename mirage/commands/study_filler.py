@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from mirage.commands.compare import Arms, Campaign
+from mirage.commands.compare import Campaign
 from mirage.commands.study_malleable import chosen, refuse
 from mirage.experiment import clock_choice, fillers, runs
+from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, machine_of, selection_of, whole_of
 from mirage.knobs.parse import Value

@@ -13,8 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.commands.compare import Arms, Campaign
+from mirage.commands.compare import Campaign
 from mirage.experiment import clock_choice, malleability, runs
+from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse

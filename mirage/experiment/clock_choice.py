@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
+from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import AUTO, Value
 from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import Screen
@@ -21,7 +21,7 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
         if charges:
             raise WrongUse(f"is for SPEED=event; SPEED={speed} charges all that the host does", parameter="charge", value="yes")
         return speed
-    if configuration.OPENPBS in configuration.managers_of(knobs):
+    if OPENPBS in values_of(knobs):
         if speed == EVENT or charges:
             what = "the event clock does not see the daemons of OpenPBS, which run as root; give a constant SPEED, such as SPEED=20"
             raise WrongUse(what, parameter="speed", value=str(speed))

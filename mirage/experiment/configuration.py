@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirage import ROOT
 from mirage.knobs.machine import Machine
+from mirage.knobs.managers import OPENPBS, SLURM, values_of
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.openpbs import queues
@@ -19,7 +20,6 @@ from slurm_mirage.rm.slurm.site_conf import SiteConf
 if TYPE_CHECKING:
     from mirage.workloads.requests import Offer
 
-SLURM, OPENPBS = "slurm", "openpbs"
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # Of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
 OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
@@ -48,6 +48,11 @@ class Configuration:
             return str(self.server.get("backfill_depth", 1)) != "0"
         return self.settings.get("SchedulerType") != "sched/builtin"
 
+    @property
+    def shares_by_account(self) -> bool:
+        """Whether the scheduler of OpenPBS divides the machine by account: each user of the log has one."""
+        return self.rm == OPENPBS and str(self.settings.get("fair_share", "false")).lower().startswith("true")
+
     def has_accounting(self, knobs: dict[str, Value]) -> bool:
         """Whether a cluster with this configuration and the given knobs has accounting."""
         if self.rm != SLURM:
@@ -56,34 +61,26 @@ class Configuration:
         return knobs["ACCOUNTING"] == "yes" or (knobs["ACCOUNTING"] == "auto" and (self.accounting or bool(knobs["MALLEABLE"])))
 
 
-def manager_of(knobs: Mapping[str, Value]) -> str:
-    """The resource manager that RM names; the first of several (make compare)."""
-    return (managers_of(knobs) or [SLURM])[0]
-
-
-def managers_of(knobs: Mapping[str, Value]) -> list[str]:
-    """The resource managers that RM names: one, or for make compare several."""
-    return str(knobs.get("RM") or SLURM).split()
-
-
 def manager_in(path: Path) -> str:
     """The resource manager that a file of configs/ is for. The rest of the file is not read."""
     found = re.search(r"^rm:\s*['\"]?(\w+)", path.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else SLURM
 
 
-def path_of(knobs: dict[str, Value]) -> Path:
+def names_for(managers: Sequence[str]) -> list[str]:
+    """Names of the configurations that are for one of the resource managers."""
+    return sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if manager_in(file) in managers)
+
+
+def path_of(knobs: Mapping[str, Value]) -> Path:
     """Path of the file. Raises WrongUse with the names of all configurations of RM if it does not exist, or is for another one."""
-    path, manager = ROOT / f"configs/{knobs['CONFIG']}.yml", manager_of(knobs)
-    names = (
-        ", ".join(sorted(file.stem for file in (ROOT / "configs").glob("*.yml") if manager_in(file) == manager)) or "none is there"
-    )
+    path, managers = ROOT / f"configs/{knobs['CONFIG']}.yml", values_of(knobs)
+    names = ", ".join(names_for(managers)) or "none is there"
     if not path.is_file():
         raise WrongUse(f"there is no configs/{knobs['CONFIG']}.yml; it may be one of: {names}", parameter="config")
-    if (other := manager_in(path)) != manager:
-        raise WrongUse(
-            f"{knobs['CONFIG']} is a configuration of {other}; with RM={manager} it may be one of: {names}", parameter="config"
-        )
+    if (other := manager_in(path)) not in managers:
+        what = f"{knobs['CONFIG']} is a configuration of {other}"
+        raise WrongUse(f"{what}; with RM={' '.join(managers)} it may be one of: {names}", parameter="config")
     return path
 
 

@@ -13,7 +13,7 @@ from mirage import ROOT
 from mirage.experiment.playbook import environment
 from mirage.experiment.preflight import inventory, is_here
 from mirage.knobs.parse import Value
-from mirage.knobs.resolve import parse
+from mirage.knobs.resolve import OPENPBS, OPENPBS_CONFIG, parse
 from mirage.knobs.table import TABLE
 from slurm_mirage.base.errors import WrongUse
 
@@ -38,7 +38,10 @@ def knobs_of(knobs: dict[str, Value], given: Mapping[str, str]) -> dict[str, Val
             f"slurm_controller_nodes of {path}: make is told of machines whose nodes differ by CLASSES, as in CLASSES=my.yml"
         )
     texts = {name: _text(variables[VARIABLES[name]]) for name in wanted if VARIABLES[name] in variables}
-    return {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in texts.items()}
+    found = {name: parse(name, text, f" ({VARIABLES[name]} of {path})") for name, text in texts.items()}
+    if found.get("RM") == OPENPBS and "CONFIG" not in found and not given.get("CONFIG"):
+        found["CONFIG"] = OPENPBS_CONFIG
+    return found
 
 
 def _text(value: Any) -> str:

@@ -18,11 +18,13 @@ from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.experiment.run_queue import RunQueue
+from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value
 from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen, SharedScreen
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.rm.registry import manager_of
 
 LOOK = 0.5
 """Seconds between two looks at the campaign while its runs go on."""
@@ -57,6 +59,10 @@ class RunsLeft(Generic[Run]):
     foot: Callable[[], str]
     """How far the campaign is."""
 
+    def manager(self) -> str:
+        """The first resource manager of the campaign."""
+        return values_of(self.knobs)[0]
+
     def at_once(self) -> int:
         """Number of runs that go on side by side. Raises WrongUse."""
         return runs_at_once(self.knobs, self.speed, len(self.left))
@@ -77,7 +83,7 @@ class RunsLeft(Generic[Run]):
                 for run in self.left:
                     preflight.no_leftover(lanes.knobs(name), self.folder_of(run), self.name(run))
             # With a constant speed above 1 the first run measures what a launch costs, for all runs.
-            measures = self.speed not in (EVENT, Decimal(1)) and not launch_costs.is_known(self.folder)
+            measures = self.speed not in (EVENT, Decimal(1)) and not launch_costs.is_known(self.folder, self.manager())
             queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, first_alone=count > 1 and measures)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
             if is_complete:
@@ -111,6 +117,17 @@ class Lane:
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
         """Run the playbook of a run on this instance. Raises as `run_playbook`."""
         self.use.play(playbook, {**variables, **self._own_variables(variables)}, inventory, self.screen, log)
+
+    def clear_for(self, manager: str, inventory: Path, log: Path) -> None:
+        """Remove the instance if it has another resource manager. Raises as `run_playbook`.
+
+        On other machines the role `instance` refuses an instance of another one.
+        """
+        directory = preflight.instance_directory(self.knobs)
+        if not preflight.is_here(self.knobs) or not (directory / "instance.json").exists() or manager_of(directory) == manager:
+            return
+        self.screen.live(f"removing {self.name}, which has another resource manager")
+        self.use.play("teardown", {"mirage_cluster": self.name}, inventory, self.screen, log)
 
     def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """PORT is that of the first instance; the others take the first free block."""
@@ -200,8 +217,9 @@ class Lanes:
         """Let the other runs begin when the first one, on this machine, has measured what a launch costs."""
         if queue.waits:
             for name, run in queue.going.items():
-                launch_costs.keep_from_head(campaign.folder, preflight.instance_directory(self.knobs(name)), campaign.name(run))
-            if launch_costs.is_known(campaign.folder):
+                instance = preflight.instance_directory(self.knobs(name))
+                launch_costs.keep_from_head(campaign.folder, instance, campaign.name(run), manager_of(instance))
+            if launch_costs.is_known(campaign.folder, campaign.manager()):
                 queue.open()
 
     def _lane(self, name: str, screen: Screen) -> Lane:

@@ -1,6 +1,7 @@
 """The launch cost of a campaign: its first run measures it, and its other runs take it, so that all differ in nothing else.
 
-It is kept in experiment.json of the campaign as `launch_cost`, a record of `LaunchCost`.
+It is kept in experiment.json of the campaign as `launch_cost`, a record of `LaunchCost`. A campaign of several resource managers
+has one for each: `launch_cost`, and `launch_cost_NAME` for other managers than Slurm.
 """
 
 from __future__ import annotations
@@ -17,28 +18,33 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
+from slurm_mirage.rm.registry import DEFAULT
 
 _LONGEST_START = 1 << 20  # bytes of the start event of a journal
 _writing = threading.Lock()
 
 
-def variables(campaign: Path) -> dict[str, Any]:
+def variables(campaign: Path, manager: str = DEFAULT) -> dict[str, Any]:
     """Variables for the next run of the campaign in a folder: none until a run has measured the launch cost."""
-    known = (read_json(campaign / "experiment.json") or {}).get("launch_cost")
+    known = (read_json(campaign / "experiment.json") or {}).get(_key(manager))
     return {} if known is None else {"experiment_launch_cost": known}
 
 
-def is_known(campaign: Path) -> bool:
+def is_known(campaign: Path, manager: str = DEFAULT) -> bool:
     """Whether a run has measured the launch cost."""
-    return bool(variables(campaign))
+    return bool(variables(campaign, manager))
 
 
-def keep(campaign: Path, run: Path) -> None:
+def _key(manager: str) -> str:
+    return "launch_cost" if manager == DEFAULT else f"launch_cost_{manager}"
+
+
+def keep(campaign: Path, run: Path, manager: str = DEFAULT) -> None:
     """Keep what the run in folder `run` has measured, unless an earlier run has. What it could not measure in full is not kept."""
-    _keep(campaign, began(run / "journal.jsonl"))
+    _keep(campaign, began(run / "journal.jsonl"), manager)
 
 
-def keep_from_head(campaign: Path, instance: Path, run: str) -> None:
+def keep_from_head(campaign: Path, instance: Path, run: str, manager: str = DEFAULT) -> None:
     """Keep what `run`, which goes on in the instance in the folder `instance` on this machine, has measured at its start."""
     with suppress(OSError, WrongUse):
         descriptor = user_folders.open_file(instance, f"runs/{run}/journal.jsonl")
@@ -46,14 +52,14 @@ def keep_from_head(campaign: Path, instance: Path, run: str) -> None:
             lines = os.pread(descriptor, _LONGEST_START, 0)
         finally:
             os.close(descriptor)
-        _keep(campaign, replay_lines(lines[: lines.find(b"\n") + 1])[0].start)
+        _keep(campaign, replay_lines(lines[: lines.find(b"\n") + 1])[0].start, manager)
 
 
-def _keep(campaign: Path, start: dict[str, Any] | None) -> None:
+def _keep(campaign: Path, start: dict[str, Any] | None, manager: str) -> None:
     if start is None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
     with _writing:
         experiment = read_json(campaign / "experiment.json")
-        if cost.narrow is not None and not cost.reason and experiment is not None and "launch_cost" not in experiment:
-            write_json(campaign / "experiment.json", experiment | {"launch_cost": cost.record()})
+        if cost.narrow is not None and not cost.reason and experiment is not None and _key(manager) not in experiment:
+            write_json(campaign / "experiment.json", experiment | {_key(manager): cost.record()})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from mirage.experiment.hosts import host_count
+from mirage.experiment.preflight import is_here
 from mirage.knobs import openpbs_source
+from mirage.knobs.managers import OPENPBS, SLURM, values_of
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.rm.openpbs.addresses import MOST_NODES
 
-SLURM, OPENPBS = "slurm", "openpbs"
 # Knobs that only Slurm has, each with the value that asks for nothing and what it is.
 _ONLY_SLURM: tuple[tuple[str, Value, str], ...] = (
     ("SLURM_CONF", "", "it is a configuration of Slurm"),
@@ -18,11 +19,6 @@ _ONLY_SLURM: tuple[tuple[str, Value, str], ...] = (
     ("FILLER", "no", "filler jobs are jobs of Slurm"),
     ("ACCOUNTING", "auto", "slurmdbd is Slurm's"),
 )
-
-
-def values_of(knobs: dict[str, Value]) -> list[str]:
-    """The values of RM: one, or for make compare several."""
-    return str(knobs["RM"]).split()
 
 
 def check(knobs: dict[str, Value], *, several: bool = False) -> None:
@@ -37,7 +33,8 @@ def check(knobs: dict[str, Value], *, several: bool = False) -> None:
         if knobs["OPENPBS_SOURCE"] is not None:
             raise WrongUse("a cluster of Slurm does not use it; give RM=openpbs too, or leave it out", "openpbs_source")
         return
-    if knobs["OPENPBS_SOURCE"] is None:
+    # Another inventory may name the archive (openpbs_source_archive); the role checks it.
+    if knobs["OPENPBS_SOURCE"] is None and is_here(knobs):
         raise WrongUse(
             f"nothing is given, and RM=openpbs builds OpenPBS from it; it may be {openpbs_source.FORM}", "openpbs_source"
         )

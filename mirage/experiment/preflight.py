@@ -147,6 +147,8 @@ def load_of(knobs: dict[str, Value]) -> sizing.Load:
     """The load of the cluster on a host that has all of its nodes."""
     nodes = knobs["NODES"]
     assert isinstance(nodes, int)
+    if knobs["RM"] == "openpbs":
+        return sizing.Load(nodes, openpbs=True)
     front_ends = knobs["FRONT_END"]
     assert isinstance(front_ends, int)
     wide_steps = front_ends > 0 or knobs["STEPS"] == "yes" or (knobs["STEPS"] == "auto" and nodes <= STEPS_AUTO)

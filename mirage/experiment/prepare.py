@@ -247,7 +247,8 @@ class Prepared:
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
-        charged = configuration.of(self.knobs).has_accounting(self.knobs)
+        config = configuration.of(self.knobs)
+        charged = config.has_accounting(self.knobs) or config.shares_by_account
         asked = self.requests
         jobs = self.workload.jobs.iter_rows(named=True)
         return [

@@ -26,8 +26,8 @@ SLURM_VARIABLES = ("SLURM_CONF",)
 MAKE_VARIABLES = ("PYTHON",)
 # These targets generate a workload without TRACE and MODEL, whose jobs run and wait for minutes, and play it at this speed.
 GENERATED_SPEED, GENERATED_FOR = Decimal(20), ("experiment", "compare")
-# Default of CONFIG with RM=openpbs.
-OPENPBS_CONFIG = "pbs-easy"
+# Value of RM, and the default of CONFIG with it.
+OPENPBS, OPENPBS_CONFIG = "openpbs", "pbs-easy"
 
 
 def parse(name: str, text: str, origin: str = "") -> Value:
@@ -61,7 +61,7 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         values[knob.name] = parse(knob.name, text or knob.default, origin)
     if target in GENERATED_FOR and not (values["TRACE"] or values["MODEL"] or environ.get("SPEED")):
         values["SPEED"] = generated_speed(values["SHRINK"])
-    if values["RM"] == "openpbs" and not environ.get("CONFIG"):
+    if values["RM"] == OPENPBS and not environ.get("CONFIG"):
         values["CONFIG"] = OPENPBS_CONFIG
     if values["SLURM_CONF"]:
         _read_site_machine(values, environ)

@@ -11,7 +11,14 @@ from slurm_mirage.base.files import read_json
 from .lane import DONE, Lane, expect, quick_refusal, unix_socket
 from .table import Wrong, fault
 
-TARGETS = {"TRACE": "metrics", "CLASSES": "cluster", "SLURM_CONF": "cluster", "SLURM_SOURCE": "cluster", "INVENTORY": "cluster"}
+TARGETS = {
+    "TRACE": "metrics",
+    "CLASSES": "cluster",
+    "SLURM_CONF": "cluster",
+    "SLURM_SOURCE": "cluster",
+    "OPENPBS_SOURCE": "cluster",
+    "INVENTORY": "cluster",
+}
 """Knobs that name a file, each with a target that reads it."""
 SECONDS = 10.0
 """For a refusal, with the start of make and Python on a busy host."""

@@ -115,6 +115,26 @@ def test_malformed_variables_of_slurm_are_ignored(start: Start, value: str) -> N
     assert (job.only_record().slurm_job_id, job.only_record().restart) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("variables", "job_id"),
+    [
+        ({"PBS_JOBID": "123.pbs-head"}, 123),
+        ({"PBS_JOBID": "4294967295.a.b"}, 2**32 - 1),
+        ({"PBS_JOBID": "123"}, 123),
+        ({"PBS_JOBID": "123.pbs-head", "SLURM_JOB_ID": "7"}, 7),
+        ({"PBS_JOBID": "123[4].pbs-head"}, 0),
+        ({"PBS_JOBID": "4294967296.pbs-head"}, 0),
+        ({"PBS_JOBID": ".pbs-head"}, 0),
+        ({"PBS_JOBID": "x.pbs-head"}, 0),
+        ({"PBS_JOBID": ""}, 0),
+    ],
+)
+def test_a_job_of_openpbs_has_the_number_in_its_id(start: Start, variables: dict[str, str], job_id: int) -> None:
+    job = start(0, popen={"env": variables})
+    assert job.end() == (0, "")
+    assert (job.only_record().slurm_job_id, job.only_record().restart) == (job_id, 0)
+
+
 def test_digits_after_nanoseconds_are_dropped(start: Start) -> None:
     job = start(0, submit="5.1234567899999")
     job.end()

@@ -18,6 +18,12 @@ INSTANCE_VARIABLE = "SLURM_MIRAGE_INSTANCE"
 """Environment variable of every daemon and job of an instance; its value is the instance's directory."""
 
 
+DATABASE = "pbs/datastore"
+"""Folder of the database of an OpenPBS in an instance's directory; root's is the folder that it is in."""
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Clock ticks of start times in a second."""
+
+
 def python_environment(directory: Path) -> dict[str, str]:
     """Return the environment for a Python program of the instance in `directory`.
 
@@ -133,22 +139,30 @@ def as_user(directory: Path) -> dict[str, Any]:
 def belongs(pid: int, directory: str) -> bool:
     """Return whether process `pid` belongs to the instance in `directory`.
 
-    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, as the farm does
-    before it becomes that user), and it sees the same directory there: a container on this host may have an instance of the same
-    name in its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by
-    their name and their user, which no other instance shares.
+    It does when INSTANCE_VARIABLE in its environment is `directory`, it runs as the instance's user (or as root, or as the account
+    of its database server), and it sees the same directory there: a container on this host may have an instance of the same name in
+    its own file system. slurmstepd and slurmscriptd overwrite their environment with their title; they are recognised by their name
+    and their user, which no other instance shares.
     """
     mark = f"{INSTANCE_VARIABLE}={directory}".encode()
     try:
         allowed = {instance_user(directory)}
         if mark in _read(pid, "environ").split(b"\0"):
-            allowed.add(0)
+            allowed |= {0, *_owner_of_database(directory)}
         elif _read(pid, "comm").strip() not in (b"slurmstepd", b"slurmscriptd"):
             return False
         users = users_of(pid)
         return bool(users) and users <= allowed and Path(f"/proc/{pid}/root{directory}").samefile(directory)
     except OSError:
         return False
+
+
+def _owner_of_database(directory: str) -> set[int]:
+    """Return the user id of the account that runs the database server of an OpenPBS in `directory`; empty without one."""
+    try:
+        return {Path(directory, DATABASE).lstat().st_uid}
+    except OSError:
+        return set()
 
 
 def of_instance(directory: str) -> set[int]:

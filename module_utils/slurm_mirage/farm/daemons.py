@@ -40,12 +40,12 @@ passes on messages of others, and its own time-outs are those of the host's netw
 class Daemon:
     """One daemon: how it is started, and its current state.
 
-    hostname: host name that it sees; digest: digest of everything that it reads when it starts; is_root: whether it runs as root;
-    pid_namespace: name of its PID namespace, or empty (see `pid_namespaces`); pid, start_time: its process (see `base.processes`),
-    pid 0 when it does not run; running_digest: `digest` at the time it was started; started_at, not_before: monotonic seconds;
-    failures: unexpected exits in a row; is_queued: whether it is in a queue of the farm; adopted: whether another farm started it;
-    log_sizes: its log file, with its size when this farm started or adopted the daemon; served: of an event clock's coordinator,
-    when the one before had started
+    hostname: host name that it sees; digest: digest of everything that it reads when it starts; account: account that it runs as,
+    empty for the instance's user; pid_namespace: name of its PID namespace, or empty (see `pid_namespaces`); pid, start_time: its
+    process (see `base.processes`), pid 0 when it does not run; running_digest: `digest` at the time it was started; started_at,
+    not_before: monotonic seconds; failures: unexpected exits in a row; is_queued: whether it is in a queue of the farm; adopted:
+    whether another farm started it; log_sizes: its log file, with its size when this farm started or adopted the daemon; served: of
+    an event clock's coordinator, when the one before had started
     """
 
     name: str
@@ -56,7 +56,7 @@ class Daemon:
     ready_file: str
     environment: dict[str, str] = field(default_factory=dict)
     ready_port: int = 0
-    is_root: bool = False
+    account: str = ""
     pid_namespace: str = ""
     pid: int = 0
     start_time: int = 0
@@ -120,7 +120,7 @@ class Spec:
     is none. Optional keys of an entry: "hostname", the host name that its daemons see instead of the farm's (with
     CommunicationParameters=NoInAddrAny this determines the address on which they listen); "environment", additional variables;
     "ready_port", a port on which the daemon accepts connections when it is ready, and "ready_port_step", by which it grows from
-    one number to the next; "root", whether it runs as root.
+    one number to the next; "account", the account that it runs as, if that is not the instance's user.
     """
 
     user: str
@@ -135,9 +135,9 @@ class Spec:
     daemons: dict[str, Daemon] = field(default_factory=dict)
 
     @property
-    def needs_root(self) -> bool:
-        """Whether some of the daemons run as root."""
-        return any(daemon.is_root for daemon in self.daemons.values())
+    def has_accounts(self) -> bool:
+        """Whether some of the daemons run as other accounts than the instance's user."""
+        return any(daemon.account for daemon in self.daemons.values())
 
     @classmethod
     def load(cls, path: Path) -> Spec:
@@ -168,7 +168,7 @@ class Spec:
                     ready_file,
                     environment,
                     port,
-                    is_root=entry.get("root", False),
+                    account=entry.get("account", ""),
                     pid_namespace=namespace,
                 )
         return spec

@@ -61,7 +61,9 @@ STATE_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("rate", "waiting_for_memory"), (int, float, type(None))),
 }
 LEAVING_ORDER = ("broker", "pbs_sched", *CONTROLLERS, *NODES, *reversed(PREREQUISITES))
-END_SIGNALS = {CLOCK: signal.SIGKILL}  # the coordinator of an event clock may be killed at any moment; others end by SIGTERM
+END_SIGNALS = {CLOCK: signal.SIGKILL, "postgres": signal.SIGINT}
+"""Signals that end daemons, by their kind; others end by SIGTERM. The coordinator of an event clock may be killed at any moment.
+PostgreSQL would wait for its clients at SIGTERM."""
 
 
 @dataclass(frozen=True)

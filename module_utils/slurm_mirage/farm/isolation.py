@@ -29,8 +29,8 @@ CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF = 18, 21, 23, 
 COUNTING_CAPABILITIES = (CAP_PERFMON, CAP_BPF)
 """What counting runnable threads by BPF needs (`with_capabilities`)."""
 KEPT_CAPABILITIES = (CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, *COUNTING_CAPABILITIES)
-ROOT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP)
-"""What starting a daemon as root needs (`with_capabilities`)."""
+ACCOUNT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP)
+"""What starting a daemon as another account needs (`with_capabilities`)."""
 CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000  # unshare(2)
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, IFF_UP = 0x8913, 0x8914, 0x8916, 0x891C, 1  # netdevice(7)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
@@ -99,7 +99,8 @@ def join_network(pid: int) -> None:
 
 def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
     """Enter a new network namespace, in which all addresses of the network of `address` and `mask` are local and which is connected
-    to nothing. Outgoing connections use the ports from the first to the last of `ports`. Needs CAP_SYS_ADMIN.
+    to nothing. Outgoing connections use the ports from the first to the last of `ports`, and ports of connections that have ended are
+    free at once. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 
     An address of the loopback device makes its whole network local, as 127.0.0.1 with its mask does.
     """
@@ -109,7 +110,10 @@ def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
         for request, value in ((SIOCSIFADDR, address), (SIOCSIFNETMASK, mask)):
             fcntl.ioctl(control, request, struct.pack("16sHxx4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(value)))
-    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("{} {}".format(*ports))
+    settings = Path("/proc/sys/net/ipv4")
+    (settings / "ip_local_port_range").write_text("{} {}".format(*ports))
+    # Each command of OpenPBS uses one of 512 reserved ports, which else is not free again for 60 s.
+    (settings / "tcp_max_tw_buckets").write_text("1")
 
 
 def become_user(user: str, further: Iterable[int] = ()) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,7 +27,7 @@ HIGH_PRIORITY_KINDS = ("munged", CLOCK, "postgres", "pbs_comm", "pbs_sched", *CO
 REAL_TIME_KINDS = ("munged", CLOCK)
 PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
 HOST_NAMES = "names of the other hosts"
-AS_ROOT = ["/usr/bin/setpriv", "--reuid=0", "--regid=0", "--clear-groups", "--inh-caps=-all"]
+ROOT = "root"
 ROOT_DAEMONS_CAPABILITIES = (
     "chown",
     "dac_override",
@@ -85,7 +87,7 @@ class Spawner:
         if spec.network and HOST_NAMES in self.refused:
             raise NoNetwork(f"this host allows no file of host names of their own: {self.refused[HOST_NAMES]}")
         if os.getuid() == 0:
-            further = (isolation.CAP_KILL, *isolation.ROOT_CAPABILITIES) if spec.needs_root else ()
+            further = (isolation.CAP_KILL, *isolation.ACCOUNT_CAPABILITIES) if spec.has_accounts else ()
             isolation.become_user(spec.user, further)
         os.chdir(self.directory)
         os.umask(0o022)
@@ -202,15 +204,21 @@ class Spawner:
             return self._spawn(daemon)
 
     def _spawn(self, daemon: Daemon) -> int:
-        if not daemon.is_root:
+        if not daemon.account:
             return self._execute(daemon, daemon.command)
-        capabilities = ",".join(("-all", *(f"+{name}" for name in ROOT_DAEMONS_CAPABILITIES)))
         try:
-            with isolation.with_capabilities(isolation.ROOT_CAPABILITIES):
-                return self._execute(daemon, [*AS_ROOT, f"--bounding-set={capabilities}", "--", *daemon.command])
+            account = pwd.getpwnam(daemon.account)
+        except KeyError as error:
+            raise OSError(errno.ENOENT, f"{daemon.kind} runs as the account {daemon.account}, which is not there") from error
+        kept = [f"+{name}" for name in ROOT_DAEMONS_CAPABILITIES] if daemon.account == ROOT else []
+        change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        change += ["--inh-caps=-all", "--ambient-caps=-all", f"--bounding-set={','.join(('-all', *kept))}", "--"]
+        try:
+            with isolation.with_capabilities(isolation.ACCOUNT_CAPABILITIES):
+                return self._execute(daemon, [*change, *daemon.command])
         except PermissionError as error:
-            reason = f"{error.strerror}: OpenPBS needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP to run {daemon.kind} as root"
-            raise PermissionError(error.errno, reason) from error
+            needed = f"OpenPBS needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP to run {daemon.kind} as {daemon.account}"
+            raise PermissionError(error.errno, f"{error.strerror}: {needed}") from error
 
     def _execute(self, daemon: Daemon, command: list[str]) -> int:
         # A node's daemon has its own log file; messages of other daemons before they open theirs are kept for error reports.

@@ -82,4 +82,6 @@ def running_load(directory: Path) -> Load:
         nodes, database = sum(names.count(kind) for kind in NODES), "mariadbd" in names
     else:
         nodes, database = 0, False
+    if (directory / "pbs").is_dir():
+        return Load(nodes, jobs=0, openpbs=True)
     return Load(nodes, wide_steps=not (directory / "etc/common.conf").exists(), jobs=0, database=database)

@@ -15,6 +15,8 @@ from ..base.run_settings import RunSettings
 from .api import Commands, Records, ResourceManager
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
+from .openpbs import daemon_log as openpbs_log
+from .openpbs.commands import OpenPbs
 from .sizes import Sizes
 from .slurm import daemon_log
 from .slurm.commands import Slurm
@@ -63,6 +65,11 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
         Filling.of_run,
         HostTools(Slurm.of_instance, daemon_log.of_instance, daemon_log.by_kind, frozenset({"slurmctld", "slurmd"})),
     ),
+    "openpbs": Implementation(
+        OpenPbs.of_run,
+        OpenPbs.records,
+        tools=HostTools(OpenPbs.of_instance, openpbs_log.of_instance, openpbs_log.by_kind, frozenset({"pbs_server", "pbs_mom"})),
+    ),
 }
 
 
@@ -101,19 +108,17 @@ def _settings(folder: Path) -> RunSettings:
 
 
 def manager_of(directory: Path) -> str:
-    """Name of the resource manager of the instance in `directory`, by the daemons that its farm starts; DEFAULT without any."""
-    farm = undamaged_json(directory / "etc/farm.json")
-    return _by_daemons(str(daemon.get("kind")) for daemon in farm.get("daemons", [])) if isinstance(farm, Mapping) else DEFAULT
+    """Name of the resource manager of the instance in `directory`, as its instance.json says; DEFAULT without that."""
+    content = undamaged_json(directory / "instance.json")
+    name = content.get(KEY) if isinstance(content, Mapping) else None
+    return name if isinstance(name, str) else DEFAULT
 
 
 def records_of_daemons(kinds: Iterable[str]) -> Records:
     """The records of the resource manager that has daemons of these kinds; of the default one if there is none."""
-    return IMPLEMENTATIONS[_by_daemons(kinds)].records
-
-
-def _by_daemons(kinds: Iterable[str]) -> str:
     known = frozenset(kinds)
-    return next((name for name, one in IMPLEMENTATIONS.items() if one.tools and known & one.tools.daemons), DEFAULT)
+    name = next((name for name, one in IMPLEMENTATIONS.items() if one.tools and known & one.tools.daemons), DEFAULT)
+    return IMPLEMENTATIONS[name].records
 
 
 def tools(name: str) -> HostTools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from mirage.commands import studies
 from mirage.commands.main import TARGETS
+from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import Prepared, source
 from mirage.knobs import resolve as knobs
+from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME
 from mirage.terminal.screen import Screen
@@ -44,6 +47,26 @@ def test_its_knobs_are_knobs_of_its_target(name: str) -> None:
         values_of({**study.knobs, **own})
         assert not [knob for knob in {**study.knobs, **own} if name not in BY_NAME[knob].targets and knob != "RUN"]
     assert f"make {name} FULL=yes" in (ROOT / "docs/studies.md").read_text()
+
+
+def test_with_openpbs_its_fifo_is_the_baseline_and_the_small_size_ends_within_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RM", raising=False)
+    archive = OpenPbsSource("/x/openpbs.tar.gz", "23.06.06", "0" * 64)
+    chosen = studies._knobs("study-scms", values_of({}) | {"OPENPBS_SOURCE": archive})
+    assert (chosen["RM"], chosen["CONFIGS"]) == ("openpbs slurm", "pbs-fifo pbs-easy backfill fifo")
+    prepared = Prepared.make(chosen | {"RM": "slurm", "CONFIG": "fifo"}, source(chosen).trace, Decimal(100))
+    assert (estimate := prepared.real_estimate()) is not None and 4 * estimate < 3600
+    full = studies._knobs("study-scms", values_of({"FULL": "yes"}) | {"OPENPBS_SOURCE": archive})
+    assert (full["RM"], full["JOBS"]) == ("openpbs slurm", 32567)
+
+
+def test_without_openpbs_the_study_says_so_and_compares_slurms_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    monkeypatch.setattr(studies, "compare", lambda knobs, screen: compared.append(knobs["CONFIGS"]) or Ending("failed", "here"))
+    output = io.StringIO()
+    studies.study_scms(values_of({}), Screen(output))
+    assert output.getvalue().startswith("OPENPBS_SOURCE is not given: Slurm's FIFO and backfill only")
+    assert compared == ["fifo backfill"]
 
 
 def test_another_log_is_refused() -> None:

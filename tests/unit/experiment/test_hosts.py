@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment import hosts
+from mirage.experiment import hosts, managers
+from mirage.knobs.parse import Value
 from mirage.knobs.resolve import GIVEN, resolve
 from slurm_mirage.base.errors import WrongUse
 
 
-def knobs_of(**given: str) -> dict[str, object]:
+def knobs_of(**given: str) -> dict[str, Value]:
     values = resolve({GIVEN: " ".join(given), **given}, "experiment")
     return values | hosts.knobs_of(values, given)
 
@@ -40,6 +41,22 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
     variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
     with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
         knobs_of(INVENTORY=str(tmp_path))
+
+
+def test_an_inventory_may_name_the_resource_manager(tmp_path: Path) -> None:
+    """CONFIG is then one of this resource manager, and the archive may be the inventory's too."""
+    (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nh1\n")
+    (tmp_path / "group_vars").mkdir()
+    variables = tmp_path / "group_vars/all.yml"
+    variables.write_text("mirage_rm: openpbs\n")
+    found = knobs_of(INVENTORY=str(tmp_path))
+    assert (found["RM"], found["CONFIG"]) == ("openpbs", "pbs-easy")
+    managers.check(found)
+    assert knobs_of(INVENTORY=str(tmp_path), CONFIG="pbs-fifo")["CONFIG"] == "pbs-fifo"
+    found = knobs_of(INVENTORY=str(tmp_path), RM="slurm")
+    assert (found["RM"], found["CONFIG"]) == ("slurm", "backfill")
+    variables.write_text("mirage_rm: openpbs\nmirage_config: pbs-fifo\n")
+    assert knobs_of(INVENTORY=str(tmp_path))["CONFIG"] == "pbs-fifo"
 
 
 def test_what_an_inventory_brings_is_checked(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def specify(bed: Bed, nodes: int = 2) -> None:
     by_port = {"environment": {"PORT": f"{first // 10}{{i}}"}, "command": program, "ready_port_step": 1}
     spec = {"user": USER, "hostname": addresses.HEAD, "parallel": 2, "environment": {}, "clock": {"speed": 1.0, "library": ""}}
     spec |= {"identity": "1", "addresses": addresses.host_names(names), "network": NETWORK}
-    spec |= {"daemons": [{**server, "root": True}, {**node, **by_port, "root": True}]}
+    spec |= {"daemons": [{**server, "account": "root"}, {**node, **by_port, "account": "root"}]}
     (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
 
 

@@ -33,13 +33,23 @@ hosts = st.builds(
 )
 
 
-@given(counts, counts, st.booleans(), st.booleans(), jobs)
-def test_more_nodes_do_not_need_less_of_anything(one: int, other: int, wide: bool, merges: bool, at_once: int | None) -> None:
-    less, more = sorted((one, other))
-    for small, large in zip(
-        astuple(needs(Load(less, wide, at_once), merges)), astuple(needs(Load(more, wide, at_once), merges)), strict=True
-    ):
+@given(counts, counts, st.booleans(), st.booleans(), jobs, st.booleans())
+def test_more_nodes_do_not_need_less_of_anything(
+    one: int, other: int, wide: bool, merges: bool, at_once: int | None, openpbs: bool
+) -> None:
+    less, more = (Load(nodes, wide, at_once, openpbs=openpbs) for nodes in sorted((one, other)))
+    for small, large in zip(astuple(needs(less, merges)), astuple(needs(more, merges)), strict=True):
         assert small <= large
+
+
+def test_nodes_of_openpbs_need_the_memory_that_was_measured() -> None:
+    """A thousand idle pbs_mom: 3.3 MiB each, 1.9 after ksmd; server, PostgreSQL and communication daemon together 100 MiB."""
+    load = Load(1000, jobs=0, openpbs=True)
+    assert 3300 + 100 <= needs(load, merges=False).memory <= 4000
+    assert 1900 + 100 <= sizing.at_rest(load, merges=True) <= 2400
+    with pytest.raises(WrongUse, match=r"^nodes=3000: needs about .* GiB of memory, 5.0 GiB are available; the largest"):
+        check(Load(3000, openpbs=True), NOTHING, replace(PLENTY, memory=5120.0))
+    check(Load(3000), NOTHING, replace(PLENTY, memory=5120.0))
 
 
 def test_a_database_needs_memory_in_addition_to_the_nodes() -> None:
@@ -166,6 +176,12 @@ def test_look_reads_the_capacity_of_this_host(tmp_path: Path) -> None:
     assert host.disk > 0 and host.tasks > 0 and host.files > 0 and host.inodes > 0
     total = int(re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())[1]) / 1024  # type: ignore[index]
     assert host.memory < total
+
+
+def test_an_instance_with_nodes_of_openpbs_is_known_by_its_folder(tmp_path: Path) -> None:
+    assert not capacity.running_load(tmp_path).openpbs
+    (tmp_path / "pbs").mkdir()
+    assert capacity.running_load(tmp_path) == Load(0, jobs=0, openpbs=True)
 
 
 def test_an_instance_without_a_farm_runs_no_nodes(tmp_path: Path) -> None:

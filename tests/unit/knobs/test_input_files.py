@@ -20,7 +20,14 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.input_file import read_input
 from slurm_mirage.rm.slurm import site_conf
 
-READ_BY = {"TRACE": "metrics", "CLASSES": "cluster", "SLURM_CONF": "cluster", "SLURM_SOURCE": "cluster", "INVENTORY": "status"}
+READ_BY = {
+    "TRACE": "metrics",
+    "CLASSES": "cluster",
+    "SLURM_CONF": "cluster",
+    "SLURM_SOURCE": "cluster",
+    "OPENPBS_SOURCE": "cluster",
+    "INVENTORY": "status",
+}
 SWF = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1\n"
 
 
@@ -94,12 +101,12 @@ def test_a_huge_file(knob: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/pagemap", "/proc/kcore"])
-@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", "SLURM_SOURCE"])
+@pytest.mark.parametrize("knob", ["TRACE", "CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE"])
 def test_endless_files_of_the_kernel(knob: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(monkeypatch, READ_BY[knob], **{knob: path}).startswith(f"{knob}: {path}")
 
 
-@pytest.mark.parametrize("knob", ["CLASSES", "SLURM_CONF", "SLURM_SOURCE", "TRACE"])
+@pytest.mark.parametrize("knob", ["CLASSES", "SLURM_CONF", "SLURM_SOURCE", "OPENPBS_SOURCE", "TRACE"])
 def test_a_path_with_characters_that_would_break_the_line(knob: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(monkeypatch, READ_BY[knob], **{knob: "/nowhere/a\rb\x1b[2J"}).isprintable()
 

@@ -1,7 +1,7 @@
 """OpenPBS's daemons for the farm's specification (farm.daemons.Spec): their command lines, ports and environment.
 
 Server, communication daemon and node daemons refuse to run as another user than root. The database server refuses root: the farm
-runs it as the instance's user, and the server takes it for an external one (PBS_DATA_SERVICE_HOST), which it neither starts nor
+runs it as an account of its own, and the server takes it for an external one (PBS_DATA_SERVICE_HOST), which it neither starts nor
 stops.
 """
 
@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...base import processes
 from . import addresses
 
 Specification = dict[str, Any]
 
 ACCOUNTING = "pbs/records/accounting.log"
 """The accounting record in the instance's directory. One file: its name does not change at midnight of the virtual clock."""
-SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", "pbs/datastore"
+SERVER_HOME, NODE_HOMES, DATABASE = "pbs/server", "pbs/moms", processes.DATABASE
 """PBS_HOME of server, scheduler and communication daemon, the folder with PBS_HOME of each node, and the data of PostgreSQL."""
+DATABASE_ACCOUNT = "postgres"
+"""Account of the database server, which comes with PostgreSQL. Server and nodes believe the database, also as whom a job runs: so
+it must not be the instance's user."""
 NO_COMMANDS = "lib/openpbs"
 """Folder of commands that do nothing successfully: su and systemctl, which the server runs to start a database server
 (Libdb/pgsql/db_common.c, pbs_ds_systemd)."""
@@ -60,6 +64,7 @@ def _postgres(directory: Path, layout: Layout) -> Specification:
         "digest": "",
         "ready_file": "",
         "ready_port": addresses.DATABASE_PORT,
+        "account": DATABASE_ACCOUNT,
     }
 
 
@@ -72,7 +77,7 @@ def _comm(directory: Path, layout: Layout) -> Specification:
         "ready_file": "",
         "ready_port": addresses.COMM_PORT,
         "environment": _configuration(directory / "etc/pbs.conf"),
-        "root": True,
+        "account": "root",
     }
 
 
@@ -90,7 +95,7 @@ def _server(directory: Path, layout: Layout) -> Specification:
             "PGSQL_BIN": str(Path(layout.postgres).parent),
             "PATH": f"{directory / NO_COMMANDS}:/usr/sbin:/usr/bin:/sbin:/bin",
         },
-        "root": True,
+        "account": "root",
     }
 
 
@@ -102,7 +107,7 @@ def _scheduler(directory: Path, layout: Layout) -> Specification:
         "digest": layout.scheduler_digest,
         "ready_file": "",
         "environment": _configuration(directory / "etc/pbs.conf"),
-        "root": True,
+        "account": "root",
     }
 
 
@@ -121,7 +126,7 @@ def _node(directory: Path, layout: Layout, nodes: Mapping[str, Any]) -> Specific
         "ready_port": port,
         "ready_port_step": next_port - port,
         "environment": _configuration(directory / f"etc/nodes/{name}.conf"),
-        "root": True,
+        "account": "root",
     }
 
 

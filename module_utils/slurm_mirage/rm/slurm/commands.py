@@ -27,6 +27,7 @@ from ..api import (
     Nodes,
     QueuedJob,
     Refused,
+    Registered,
     ResourceManager,
     ResourceManagerError,
     Submission,
@@ -35,7 +36,7 @@ from ..api import (
     Unclear,
 )
 from . import daemon_log
-from .node_states import READY, count_states
+from .node_states import READY, all_ready, count_states, ready
 from .records import (
     ACCOUNTED_FORMAT,
     COMPLETIONS_FILE,
@@ -362,6 +363,10 @@ class Slurm(ResourceManager):
 
     def nodes(self) -> Nodes:
         return parse_nodes(self._ask("sinfo", "--noheader", f"--format={NODES_FORMAT}"))
+
+    def registered(self) -> Registered:
+        states = self.node_states()
+        return Registered(states, ready(states), all_ready(states))
 
     def node_states(self) -> dict[str, int]:
         """Number of nodes by state, with sinfo's marks, such as `*` for nodes that do not respond."""

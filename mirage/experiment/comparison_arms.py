@@ -1,0 +1,53 @@
+"""What a comparison compares: configurations of one resource manager, or of several (RM="slurm openpbs")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirage.experiment import configuration
+from mirage.experiment.comparison_runs import labels
+from mirage.knobs.managers import OPENPBS, SLURM, values_of
+from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.resolve import OPENPBS_CONFIG
+from mirage.knobs.table import BY_NAME
+from slurm_mirage.base.errors import WrongUse
+
+Arms = Mapping[str, dict[str, Value]]
+"""The configurations of a comparison: by label, the knobs whose values differ from the campaign's."""
+
+DEFAULTS = {SLURM: BY_NAME["CONFIG"].default, OPENPBS: OPENPBS_CONFIG}
+"""The configuration of each resource manager that is compared without CONFIGS."""
+
+
+def names_of(knobs: Mapping[str, Value]) -> list[str]:
+    """Names of the configurations: CONFIGS, without it the default one of each resource manager of several, else CONFIG."""
+    managers = values_of(knobs)
+    if not knobs["CONFIGS"] and len(managers) > 1:
+        return [DEFAULTS[manager] for manager in managers]
+    return str(knobs["CONFIGS"] or knobs["CONFIG"]).split()
+
+
+def of_configurations(knobs: Mapping[str, Value]) -> Arms:
+    """The arms of the configurations. Those of several resource managers have its name in their labels: slurm-fifo, openpbs-fifo.
+
+    Raises WrongUse for a configuration that does not exist or is for none of them, and if one of them has none.
+    """
+    names, managers = names_of(knobs), values_of(knobs)
+    if len(managers) == 1:
+        return {label: {"CONFIG": name} for label, name in zip(labels(names), names, strict=True)}
+    found = [configuration.path_of({**knobs, "CONFIG": name}) for name in names]
+    owners = [configuration.manager_in(path) for path in found]
+    for manager in managers:
+        if manager not in owners:
+            others = ", ".join(configuration.names_for([manager]))
+            raise WrongUse(f"{' '.join(names)}: none is of {manager}; it may also have one of: {others}", parameter="configs")
+    called = labels([f"{owner}-{name.removeprefix('pbs-')}" for owner, name in zip(owners, names, strict=True)])
+    return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, owners, strict=True)}
+
+
+def check_speed(knobs: Mapping[str, Value]) -> None:
+    """Check that all runs can have one speed. Raises WrongUse."""
+    if len(values_of(knobs)) > 1 and knobs["SPEED"] == AUTO:
+        raise WrongUse(
+            "picks the largest speed for one resource manager; give a number for both, such as SPEED=20", "speed", knobs["SPEED"]
+        )

@@ -1,0 +1,253 @@
+"""OpenPBS's record of jobs: the accounting log, the answers of `qstat -f -F json` kept with a run, and the scheduler's figures.
+
+A line of the accounting log is `date time;TYPE;id.server;key=value ...` (PBS Reference Guide, accounting log). Instants in it are
+seconds since the epoch of the server's clock; only the first word is local time, and the farm starts the server with TZ=UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..api import BACKFILL_DIAGNOSTICS, CompletedJob, DiagnosticMetric, JobDetails
+from .collection import ConfiguredRecords
+
+COMPLETIONS_FILE = "accounting.log"
+DIAGNOSTICS_FILE = "pbs.csv"
+DIAGNOSTICS = {
+    "cycle_last_us": "backfill_last_cycle_us",
+    "cycle_max_us": "backfill_max_cycle_us",
+    "cycle_jobs": "backfill_last_depth",
+    "queued_jobs": "backfill_queue_length",
+    "cycles": "",
+    "running_jobs": "",
+}
+"""Columns of the diagnostics, and which of BACKFILL_DIAGNOSTICS each is: length of the last and of the longest scheduling cycle in
+virtual microseconds, jobs that the last one considered, jobs that wait, number of cycles, and jobs that run."""
+WALLTIME_EXCEEDED, RERUN = -29, -14
+"""Exit_status of a job that its time limit ended, and of one that its node gave back (pbs_error.h, JOB_EXEC_*)."""
+_MICRO = 1e-6
+_WORD = re.compile(r"(?:^|(?<= ))([A-Za-z_][\w.]*)=")
+
+
+class OpenPbsRecords(ConfiguredRecords):
+    """The records of a run on OpenPBS."""
+
+    completions_file = COMPLETIONS_FILE
+    diagnostics_file = DIAGNOSTICS_FILE
+    diagnostic_names: ClassVar[dict[str, str]] = {
+        column: name for column, name in DIAGNOSTICS.items() if name in BACKFILL_DIAGNOSTICS
+    }
+    diagnostic_metrics = (
+        DiagnosticMetric("cycle_last_seconds", "Length of the last cycle of the scheduler, virtual.", "cycle_last_us", _MICRO),
+        DiagnosticMetric("cycle_max_seconds", "Length of the longest one so far, virtual.", "cycle_max_us", _MICRO),
+        DiagnosticMetric("cycle_jobs", "Jobs that the last scheduling cycle considered.", "cycle_jobs"),
+        DiagnosticMetric("queued_jobs", "Jobs that wait.", "queued_jobs"),
+    )
+
+    def completions(self, text: str) -> list[CompletedJob]:
+        accounting = Accounting()
+        return [job for line in text.split("\n")[:-1] if (job := accounting.read(line)) is not None]
+
+    def details(self, record: Mapping[str, Any]) -> JobDetails:
+        return JobDetails(
+            record["job_id"], record["name"], record["state"], record["eligible"], record["start"], record["end"], None, record
+        )
+
+
+# ---- the accounting log ----
+
+
+@dataclass
+class Accounting:
+    """Reads the accounting log line by line: the end of a job is understood with the lines before it."""
+
+    _known: dict[int, dict[str, str]] = field(default_factory=dict)
+    """The words of the jobs that were queued and have not ended."""
+    _running: set[int] = field(default_factory=set)
+    _deleted: set[int] = field(default_factory=set)
+
+    def read(self, line: str) -> CompletedJob | None:
+        """The run of a job that ended by this line; None if none did."""
+        parts = line.split(";", 3)
+        if len(parts) != 4 or (job_id := number_of(parts[2])) is None:
+            return None
+        printed, kind, _, text = parts
+        words = parse_words(text)
+        if kind == "Q":
+            self._known[job_id] = words
+        elif kind == "S":
+            self._running.add(job_id)
+            self._known.setdefault(job_id, {}).update(words)
+        elif kind == "D":
+            self._deleted.add(job_id)
+            if job_id not in self._running:
+                return self._end(job_id, {"end": str(_printed_instant(printed) or "")}, "CANCELLED", ran=False)
+        elif kind == "A":
+            return self._end(job_id, {"end": str(_printed_instant(printed) or "")}, "FAILED", ran=job_id in self._running)
+        elif kind == "R":
+            return self._put_back(job_id, words)
+        elif kind == "E":
+            return self._end(job_id, words, self._state(job_id, words), ran=True)
+        return None
+
+    def _state(self, job_id: int, words: Mapping[str, str]) -> str:
+        status = words.get("Exit_status", "")
+        if status == str(WALLTIME_EXCEEDED):
+            return "TIMEOUT"
+        if job_id in self._deleted:
+            return "CANCELLED"
+        return "COMPLETED" if status == "0" else "FAILED"
+
+    def _put_back(self, job_id: int, words: Mapping[str, str]) -> CompletedJob:
+        """A run that ended because the job was put back in the queue."""
+        known = {**self._known.get(job_id, {}), **words}
+        self._running.discard(job_id)
+        return _completed(job_id, known, "PENDING", ran=True)
+
+    def _end(self, job_id: int, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
+        known = {**self._known.pop(job_id, {}), **words}
+        self._running.discard(job_id)
+        self._deleted.discard(job_id)
+        return _completed(job_id, known, state, ran=ran)
+
+
+def _completed(job_id: int, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
+    names = node_names(words.get("exec_host", "")) if ran else []
+    return CompletedJob(
+        job_id=job_id,
+        name=words.get("jobname", ""),
+        state=state,
+        ended_for_good=state != "PENDING",
+        ran=ran,
+        partition=words.get("queue"),
+        nodes=len(names) or whole_number(words.get("Resource_List.nodect")),
+        processors=whole_number(words.get("Resource_List.ncpus")),
+        submit=whole_number(words.get("qtime")),
+        eligible=whole_number(words.get("etime")) or None,
+        start=whole_number(words.get("start")) if ran else None,
+        end=whole_number(words.get("end")),
+        user=words.get("user", ""),
+        hosts=",".join(names),
+        exit_code=whole_number(words.get("Exit_status")),
+    )
+
+
+def parse_words(text: str) -> dict[str, str]:
+    """`key=value key=value ...`; a value goes up to the next ` key=`."""
+    keys = list(_WORD.finditer(text))
+    ends = [match.start() - 1 for match in keys[1:]] + [len(text)]
+    return {match[1]: text[match.end() : end].strip() for match, end in zip(keys, ends)}
+
+
+def number_of(job: str) -> int | None:
+    """The number of the job with this id, as in 123.pbs-head; None for an array's, a reservation's or no id."""
+    number, _, _ = job.partition(".")
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def node_names(hosts: str) -> list[str]:
+    """Names of the nodes in an exec_host, such as n1/0*4+n2/1, each once, in its order."""
+    return list(dict.fromkeys(part.partition("/")[0] for part in hosts.split("+") if part))
+
+
+def whole_number(word: str | None) -> int | None:
+    """The value of a word that is a whole number; None for any other."""
+    return int(word) if word is not None and re.fullmatch(r"-?\d+", word, re.ASCII) else None
+
+
+def _printed_instant(word: str) -> int | None:
+    """Seconds since the epoch of 11/23/2026 00:38:56 in UTC; None for anything else."""
+    try:
+        return calendar.timegm(time.strptime(word, "%m/%d/%Y %H:%M:%S"))
+    except ValueError:
+        return None
+
+
+class AccountingLog:
+    """The accounting log, read as it grows: each read goes on where the last ended.
+
+    The jobs that ended after `offset` were queued before it at most by other runs: of these, the name is empty.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        self._path = path
+        self._offset = offset
+        self._accounting = Accounting()
+
+    def read(self) -> list[CompletedJob]:
+        """The runs since the last call; a line that is still being written is left for the next."""
+        try:
+            with self._path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    self._offset = 0  # the log was cleared
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        lines = whole.decode(errors="replace").split("\n")
+        return [job for line in lines if (job := self._accounting.read(line)) is not None]
+
+
+# ---- the scheduler's log ----
+
+_CYCLE = re.compile(
+    r"(?P<date>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)(?P<fraction>\.\d{6})?;[0-9a-f]+;pbs_sched;(?:Req|Job);[^;]*;"
+    r"(?P<what>Starting Scheduling Cycle|Leaving Scheduling Cycle|Considering job to run)"
+)
+
+
+@dataclass
+class SchedulerLog:
+    """Lengths of the scheduling cycles, from the scheduler's log as it grows. Its files are named by days of the virtual clock."""
+
+    folder: Path
+    since: float = 0.0
+    """Virtual seconds since the epoch before which cycles do not count."""
+    last_us: int | None = None
+    max_us: int | None = None
+    jobs: int | None = None
+    cycles: int = 0
+    _read: dict[str, int] = field(default_factory=dict)
+    _began: float | None = None
+    _considered: int = 0
+
+    def update(self) -> None:
+        """Read what was written since the last call."""
+        for line in self._lines():
+            match = _CYCLE.match(line)
+            if match is None:
+                continue
+            at = (_printed_instant(match["date"]) or 0) + float(match["fraction"] or 0)
+            if match["what"].startswith("Starting"):
+                self._began, self._considered = at, 0
+            elif match["what"].startswith("Considering"):
+                self._considered += 1
+            elif self._began is not None and self._began >= self.since:
+                self.last_us, self.jobs = round((at - self._began) * 1e6), self._considered
+                self.max_us = max(self.max_us or 0, self.last_us)
+                self.cycles, self._began = self.cycles + 1, None
+
+    def _lines(self) -> Iterator[str]:
+        try:
+            files = sorted(path for path in self.folder.iterdir() if path.name.isdigit())
+        except OSError:
+            return
+        for path in files:
+            done = self._read.get(path.name, 0)
+            with path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size <= done:
+                    continue
+                stream.seek(done)
+                data = stream.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            self._read[path.name] = done + len(whole)
+            yield from whole.decode(errors="replace").split("\n")
