@@ -46,6 +46,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.farm.network import command_prefix
 from ansible.module_utils.slurm_mirage.instance.instance import commands_of
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 from ansible.module_utils.slurm_mirage.rm.registry import tools
@@ -64,7 +65,8 @@ def main() -> None:
     directory = Path(module.params["directory"])
     try:
         make = tools(module.params["rm"]).of_instance
-        text = make(directory, module.params["bin"] or commands_of(directory)).configuration()
+        programs = module.params["bin"] or commands_of(directory)
+        text = make(directory, programs, become=command_prefix(directory)).configuration()
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:

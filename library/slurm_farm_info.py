@@ -85,6 +85,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
+from ansible.module_utils.slurm_mirage.farm.network import command_prefix
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of, read_progress
 from ansible.module_utils.slurm_mirage.rm.api import Commands, Registered, ResourceManagerError
@@ -180,7 +181,8 @@ def main() -> None:
     )
     directory = Path(module.params["directory"])
     name = manager_of(directory)
-    manager = tools(name).of_instance(directory, module.params["bin"] or commands_of(directory))
+    programs = module.params["bin"] or commands_of(directory)
+    manager = tools(name).of_instance(directory, programs, become=command_prefix(directory))
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
