@@ -64,8 +64,7 @@ def main() -> None:
     )
     directory = Path(module.params["directory"])
     try:
-        make = tools(module.params["rm"]).of_instance
-        programs = module.params["bin"] or commands_of(directory)
+        make, programs = tools(module.params["rm"]).of_instance, module.params["bin"] or commands_of(directory)
         text = make(directory, programs, become=command_prefix(directory)).configuration()
     except WrongUse as error:
         module.fail_json(msg=error.module_message())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from slurm_mirage.farm.network import command_prefix
 from slurm_mirage.instance.instance import commands_of
 from slurm_mirage.rm.api import Commands
 from slurm_mirage.rm.registry import manager_of, tools
@@ -17,10 +18,10 @@ def manager_at(directory: Path, query_timeout: float = QUERY_TIMEOUT) -> Command
     """The commands of the instance in `directory`; queries end after `query_timeout` real seconds.
 
     Only root and the instance's user, who owns the folder run, reach the instance's daemons: other users' commands run through
-    sudo.
+    sudo. Daemons in a network of their own are reached by root only.
     """
     run = directory / "run"
     reaches_daemons = os.geteuid() == 0 or not run.exists() or os.geteuid() == run.stat().st_uid
-    become = () if reaches_daemons else ("sudo", "--non-interactive")
+    become = command_prefix(directory) if reaches_daemons else ["sudo", "--non-interactive"]
     make = tools(manager_of(directory)).of_instance
     return make(directory, commands_of(directory), query_timeout=query_timeout, become=become)

@@ -99,8 +99,8 @@ def join_network(pid: int) -> None:
 
 def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
     """Enter a new network namespace, in which all addresses of the network of `address` and `mask` are local and which is connected
-    to nothing. Outgoing connections use the ports from the first to the last of `ports`, and ports of connections that have ended are
-    free at once. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
+    to nothing. Outgoing connections use the ports from the first to the last of `ports`, and ports of connections that have ended
+    are free at once. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 
     An address of the loopback device makes its whole network local, as 127.0.0.1 with its mask does.
     """
