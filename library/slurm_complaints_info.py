@@ -37,11 +37,6 @@ options:
       ended:
         description: End of the run, in real seconds since the epoch. Omitted while the run is in progress.
         type: float
-  rm:
-    description: The resource manager of the instance.
-    type: str
-    choices: [slurm, openpbs]
-    default: slurm
   lines:
     description: Number of lines of each kind that are returned.
     type: int
@@ -100,7 +95,7 @@ from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
 from ansible.module_utils.slurm_mirage.replay.journal import start_of
 from ansible.module_utils.slurm_mirage.rm.evidence import Complaint, Span
-from ansible.module_utils.slurm_mirage.rm.registry import tools
+from ansible.module_utils.slurm_mirage.rm.registry import manager_of, tools
 
 
 def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
@@ -153,7 +148,6 @@ def main() -> None:
                     "ended": {"type": "float"},
                 },
             },
-            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
             "lines": {"type": "int", "default": 20},
         },
         mutually_exclusive=[("run", "span")],
@@ -161,7 +155,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     instance, span, offset = Path(module.params["instance"]), module.params["span"], 0
-    manager = tools(module.params["rm"])
+    manager = tools(manager_of(instance))
     try:
         if span is None:
             span, offset = span_of(instance, module.params["run"])

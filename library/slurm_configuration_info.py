@@ -16,11 +16,6 @@ options:
   bin:
     description: Folder of the commands, by default that of the release that the farm runs.
     type: path
-  rm:
-    description: The resource manager of the instance.
-    type: str
-    choices: [slurm, openpbs]
-    default: slurm
 author:
   - The Slurm Mirage developers
 attributes:
@@ -46,10 +41,8 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-from ansible.module_utils.slurm_mirage.farm.network import command_prefix
-from ansible.module_utils.slurm_mirage.instance.instance import commands_of
+from ansible.module_utils.slurm_mirage.instance.manager import manager_at
 from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.registry import tools
 
 
 def main() -> None:
@@ -58,14 +51,12 @@ def main() -> None:
         argument_spec={
             "directory": {"type": "path", "required": True},
             "bin": {"type": "path"},
-            "rm": {"type": "str", "choices": ["slurm", "openpbs"], "default": "slurm"},
         },
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
     try:
-        make, programs = tools(module.params["rm"]).of_instance, module.params["bin"] or commands_of(directory)
-        text = make(directory, programs, become=command_prefix(directory)).configuration()
+        text = manager_at(directory, module.params["bin"]).configuration()
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
     except ResourceManagerError as error:

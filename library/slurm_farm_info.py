@@ -85,11 +85,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.farm.farm import failure_of, read_state
-from ansible.module_utils.slurm_mirage.farm.network import command_prefix
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
-from ansible.module_utils.slurm_mirage.instance.instance import active_run, commands_of, read_progress
+from ansible.module_utils.slurm_mirage.instance.instance import active_run, read_progress
+from ansible.module_utils.slurm_mirage.instance.manager import manager_at
 from ansible.module_utils.slurm_mirage.rm.api import Commands, Registered, ResourceManagerError
-from ansible.module_utils.slurm_mirage.rm.registry import IMPLEMENTATIONS, manager_of, tools
+from ansible.module_utils.slurm_mirage.rm.registry import IMPLEMENTATIONS, manager_of
 
 UNKNOWN = Registered({}, 0, all_ready=False)
 
@@ -180,9 +180,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     directory = Path(module.params["directory"])
-    name = manager_of(directory)
-    programs = module.params["bin"] or commands_of(directory)
-    manager = tools(name).of_instance(directory, programs, become=command_prefix(directory))
+    manager = manager_at(directory, module.params["bin"])
     farm: dict[str, Any] | None = read_state(directory) if (directory / "run").is_dir() else None
     if farm is None and module.params["wait"]:
         module.fail_json(msg=f"the farm does not run; see {directory}/log")
@@ -191,7 +189,7 @@ def main() -> None:
     except WrongUse as error:
         module.fail_json(msg=f"the virtual clock cannot be read, run `make teardown`: {error}")
     queries_controller = farm is not None and module.params["controller"]
-    controller = IMPLEMENTATIONS[name].records.names.controller
+    controller = IMPLEMENTATIONS[manager_of(directory)].records.names.controller
     nodes = wait_for_nodes(module, manager, controller) if queries_controller else {}
     jobs = jobs_of(manager) if queries_controller else {}
     processors, scheduler = load_of(manager) if nodes else (None, {})

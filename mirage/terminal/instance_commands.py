@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slurm_mirage.farm.network import command_prefix
-from slurm_mirage.instance.instance import commands_of
+from slurm_mirage.instance import manager
 from slurm_mirage.rm.api import Commands
-from slurm_mirage.rm.registry import manager_of, tools
 
 QUERY_TIMEOUT = 60.0
 """Real seconds after which a query ends."""
@@ -22,6 +20,5 @@ def manager_at(directory: Path, query_timeout: float = QUERY_TIMEOUT) -> Command
     """
     run = directory / "run"
     reaches_daemons = os.geteuid() == 0 or not run.exists() or os.geteuid() == run.stat().st_uid
-    become = command_prefix(directory) if reaches_daemons else ["sudo", "--non-interactive"]
-    make = tools(manager_of(directory)).of_instance
-    return make(directory, commands_of(directory), query_timeout=query_timeout, become=become)
+    become = () if reaches_daemons else ("sudo", "--non-interactive")
+    return manager.manager_at(directory, query_timeout=query_timeout, become=become)

@@ -1,0 +1,25 @@
+"""The resource manager of an instance, for tools on its host: Ansible modules and the screens of make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..farm.network import command_prefix
+from ..rm.api import Commands
+from ..rm.registry import manager_of, tools
+from .instance import commands_of
+
+
+def manager_at(
+    directory: Path, programs: Path | str | None = None, query_timeout: float | None = None, become: Sequence[str] = ()
+) -> Commands:
+    """The resource manager of the instance in `directory`. Raises WrongUse.
+
+    programs: folder of its commands, by default that of the release that the farm runs
+    query_timeout: real seconds after which a query ends, by default the manager's own
+    become: words before each command, such as sudo
+    """
+    within = {} if query_timeout is None else {"query_timeout": query_timeout}
+    words = [*become, *command_prefix(directory)]
+    return tools(manager_of(directory)).of_instance(directory, programs or commands_of(directory), become=words, **within)
