@@ -6,14 +6,9 @@ that enter it (`become`).
 
 from __future__ import annotations
 
-import calendar
-import json
-import re
-import shlex
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,225 +18,45 @@ from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
 from ...clock import instance_clock
 from ..api import (
-    NODE_GROUPS,
     SUBMIT_TIMEOUT,
     Commands,
     Controller,
     JobDetails,
-    JobState,
     Nodes,
     QueuedJob,
     Refused,
-    ResourceManagerError,
     Submission,
     Submitted,
     Unavailable,
-    Unclear,
 )
 from ..evidence import Span
 from . import collection, daemon_log
-from .addresses import HEAD
+from .answers import (
+    GONE,
+    failure,
+    parse_details,
+    parse_json,
+    parse_nodes,
+    parse_queue,
+    parse_queue_owners,
+    parse_states,
+)
 from .daemon_commands import ACCOUNTING, SERVER_HOME
-from .records import AccountingLog, OpenPbsRecords, SchedulerLog, node_names, number_of, whole_number
+from .records import AccountingLog, OpenPbsRecords, number_of
+from .scheduler_log import SchedulerLog
+from .submission import depend, full_id, submit_arguments
 
 QUERY_TIMEOUT = 60.0
 """Real seconds after which a query ends that has no answer."""
-AT_ONCE = 500
+AT_ONCE = 1000
 """Jobs whose ids are given to one command."""
-
-STATES = {
-    **dict.fromkeys("QHW", JobState.PENDING),
-    "R": JobState.RUNNING,
-    **dict.fromkeys("SU", JobState.SUSPENDED),
-    "E": JobState.COMPLETING,
-    **dict.fromkeys("FMX", JobState.ENDED),
-}
-"""States of qstat(1B)."""
-STATE_NAMES = {
-    "Queued": "PENDING",
-    "Held": "PENDING",
-    "Waiting": "PENDING",
-    "Running": "RUNNING",
-    "Begun": "RUNNING",
-    "Exiting": "COMPLETING",
-    "Transit": "CONFIGURING",
-}
-"""States in the attribute state_count, and what jobs of them are called in records."""
-
-_TRANSIENT = re.compile(
-    r"connection refused|cannot connect to server|communication failure|end of file|premature end|timed? ?out|connection reset"
-    r"|server shutting down|system error|pbs_iff|no free connections|broken pipe|transaction|database",
-    re.IGNORECASE,
-)
-_PERMANENT = re.compile(
-    r"unknown queue|illegal|unauthorized|bad uid|violates|not enabled|unknown resource|invalid (option|request|credential)|usage:"
-    r"|undefined attribute|attempt to modify|read-only|exceeds|cannot be used|not supported",
-    re.IGNORECASE,
-)
-_GONE = re.compile(r"unknown job id|job has finished|request invalid for state|invalid state", re.IGNORECASE)
-_DEPENDENCY = re.compile(r"(?:after(?:any|ok|notok)?(?::\d+)+)(?:,after(?:any|ok|notok)?(?::\d+)+)*$")
-_DOWN, _OFFLINE = {"down", "stale", "unresolvable", "provisioning", "wait-provisioning"}, {"offline", "offline_by_mom", "sleep"}
-
-
-# ---- answers ----
-
-
-def parse_json(text: str) -> dict[str, Any]:
-    """The answer of a command with -F json. Raises Unclear for anything else."""
-    try:
-        answer = json.loads(text, strict=False)
-    except ValueError as error:
-        raise Unclear(f"an answer that is no JSON: {error}") from error
-    if not isinstance(answer, dict):
-        raise Unclear("an answer that is no JSON object")
-    return answer
-
-
-def instant(text: object) -> int | None:
-    """Seconds since the epoch of Mon Nov 23 00:40:01 2026 in UTC; None for anything else."""
-    try:
-        return calendar.timegm(time.strptime(str(text), "%a %b %d %H:%M:%S %Y"))
-    except ValueError:
-        return None
-
-
-def parse_queue(answer: Mapping[str, Any]) -> list[QueuedJob]:
-    """The jobs in an answer of qstat."""
-    return [
-        QueuedJob(
-            job_id=job_id,
-            state=STATES.get(str(job.get("job_state")), JobState.OTHER),
-            start=instant(job.get("stime")),
-            name=str(job.get("Job_Name", "")),
-            reason=str(job.get("comment", "")),
-            held=job.get("job_state") == "H" and "u" in str(job.get("Hold_Types", "")),
-            processors=whole_number(str(job.get("Resource_List", {}).get("ncpus"))) or 0,
-        )
-        for job_id, job in _jobs(answer)
-    ]
-
-
-def _jobs(answer: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    jobs = answer.get("Jobs", {})
-    return [(number, job) for name, job in jobs.items() if (number := number_of(name)) is not None]
-
-
-def parse_details(answer: Mapping[str, Any]) -> list[JobDetails]:
-    """The details of the jobs in an answer of qstat."""
-    return [OpenPbsRecords().details(_details(job_id, job)) for job_id, job in _jobs(answer)]
-
-
-def _details(job_id: int, job: Mapping[str, Any]) -> dict[str, str | int | None]:
-    started = instant(job.get("stime"))
-    return {
-        "job_id": job_id,
-        "name": str(job.get("Job_Name", "")),
-        "state": _state_in_record(job),
-        "eligible": instant(job.get("etime")),
-        "start": started,
-        "end": instant(job.get("obittime")) if started is not None else None,
-        "hosts": ",".join(node_names(str(job.get("exec_host", "")))),
-        "runs": whole_number(str(job.get("run_count"))),
-    }
-
-
-def _state_in_record(job: Mapping[str, Any]) -> str:
-    """State as in jobs.csv. A deleted job has the substate 91 (JOB_SUBSTATE_TERMINATED), one that the server gave up 93."""
-    state = STATES.get(str(job.get("job_state")), JobState.OTHER)
-    if state is not JobState.ENDED:
-        return str(state.value).upper()
-    status = whole_number(str(job.get("Exit_status")))
-    if status == -29:
-        return "TIMEOUT"
-    if whole_number(str(job.get("substate"))) == 91:
-        return "CANCELLED"
-    return "COMPLETED" if status == 0 else "FAILED"
-
-
-def parse_nodes(answer: Mapping[str, Any]) -> Nodes:
-    """The nodes in an answer of pbsnodes."""
-    states: Counter[str] = Counter()
-    groups = dict.fromkeys(NODE_GROUPS, 0)
-    processors = allocated = silent = ready = 0
-    for node in answer.get("nodes", {}).values():
-        state = str(node.get("state", ""))
-        words = set(state.split(","))
-        in_use = whole_number(str(node.get("resources_assigned", {}).get("ncpus", 0))) or 0
-        states[state] += 1
-        groups[_group(words, in_use)] += 1
-        processors += whole_number(str(node.get("resources_available", {}).get("ncpus", 0))) or 0
-        allocated += in_use
-        silent += bool(words & _DOWN or "state-unknown" in words)
-        ready += not words & (_DOWN | _OFFLINE | {"state-unknown"})
-    return Nodes(dict(states), groups, silent, ready, processors, allocated)
-
-
-def _group(words: set[str], in_use: int) -> str:
-    if words & _OFFLINE:
-        return "drained"
-    if "state-unknown" in words:
-        return "unknown"
-    if words & _DOWN:
-        return "down"
-    if in_use or words & {"job-busy", "job-exclusive", "resv-exclusive"}:
-        return "allocated"
-    return "idle" if "free" in words else "other"
-
-
-def parse_states(answer: Mapping[str, Any]) -> dict[str, int]:
-    """Number of jobs by state, from an answer of `qstat -B`."""
-    counts: Counter[str] = Counter()
-    for server in answer.get("Server", {}).values():
-        for name, count in re.findall(r"(\w+):(\d+)", str(server.get("state_count", ""))):
-            if int(count):
-                counts[STATE_NAMES.get(name, name)] += int(count)
-    return dict(counts)
-
-
-# ---- requests ----
-
-
-def submit_arguments(job: Submission, start: float | None = None) -> list[str]:
-    """The words after `qsub`. start: seconds since the epoch before which the job may not start. Raises Refused.
-
-    With /dev/null nothing is copied back after the job. OpenPBS starts a job in its user's home directory.
-    """
-    if job.qos:
-        raise Refused(f"qsub: OpenPBS has no QOS ({job.qos})")
-    memory = f":mem={job.memory}mb" if job.memory else ""
-    if job.nodes:
-        each = max(1, job.processors // job.nodes)
-        size = ["-l", f"select={job.nodes}:ncpus={each}{memory}", "-l", "place=scatter:excl"]
-    else:
-        size = ["-l", f"select={job.processors}:ncpus=1{memory}", "-l", "place=free"]
-    words = ["-f", "-N", job.name, *size, "-l", f"walltime={job.limit_minutes * 60}", "-o", "/dev/null", "-e", "/dev/null"]
-    words += ["-q", job.partition] if job.partition else []
-    words += ["-A", job.account] if job.account else []
-    words += ["-W", f"depend={depend(job.dependency)}"] if job.dependency else []
-    words += ["-a", time.strftime("%Y%m%d%H%M.%S", time.gmtime(start))] if start is not None else []
-    return [*words, "--", "/bin/sh", "-c", f"cd {shlex.quote(job.directory)} && {job.command}"]
-
-
-def depend(dependency: str) -> str:
-    """A dependency such as afterany:12:14,after:15 with the full ids of jobs. Raises Refused for what OpenPBS has no word for."""
-    if not _DEPENDENCY.match(dependency):
-        raise Refused(f"qsub: OpenPBS has no such dependency: {dependency}")
-    return re.sub(r":(\d+)", rf":\1.{HEAD}", dependency)
-
-
-def failure(program: str, complaint: str) -> ResourceManagerError:
-    """The error for the standard error output of a failed command."""
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    line = re.sub(rf"^(\S*/)?{program}: ", "", lines[0]) if lines else "failed without a word"
-    kind = Unavailable if _TRANSIENT.search(complaint) else Refused if _PERMANENT.search(complaint) else Unclear
-    return kind(f"{program}: {line}")
-
-
-# ---- the commands ----
 
 
 class OpenPbs(Commands):
-    """The commands of one OpenPBS, run as the calling user.
+    """The commands of one OpenPBS, run as the calling user, who has to be an operator of it.
+
+    A job id never comes twice: the server stores the next one up to 1000 ahead, and goes on there after it was killed
+    (server/req_quejob.c, get_next_svr_sequence_id). So ids have gaps, and `use_up_id` is asked for one id at most.
 
     `keep_open` is a file descriptor that a running qsub holds: whoever locks that file knows that no submission of a predecessor
     is under way. `query_timeout` is in real seconds. `become` are words before each command, such as those that enter the
@@ -266,7 +81,7 @@ class OpenPbs(Commands):
         self._query_timeout = query_timeout
         self._become = become
         self._cycles = SchedulerLog(self._instance / SERVER_HOME / "sched_logs")
-        self._boot: tuple[int, int] | None = None
+        self._boot: tuple[object, int, int] | None = None
         # OpenPBS stores some of the caller's environment with every job.
         self._environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
@@ -292,26 +107,32 @@ class OpenPbs(Commands):
     # ---- the controller ----
 
     def controller(self) -> Controller:
-        """The running server. OpenPBS does not tell its start: it is that of its process, which the farm knows."""
-        answer = parse_json(self._ask("qstat", "-B", "-f", "-F", "json"))
-        boot = self._boot_time()
-        if self._boot is None or self._boot[0] != boot:
-            ids = [number for line in self._ask("qselect", "-x").splitlines() if (number := number_of(line)) is not None]
-            self._boot = boot, max(ids, default=-1) + 1
-        return Controller(*self._boot, str(answer.get("pbs_version", "")))
+        """The running server. OpenPBS does not tell its start: it is that of its process, which the farm knows.
 
-    def _boot_time(self) -> int:
-        """Virtual seconds since the epoch at which the server's process was started. Raises Unavailable."""
+        The next id is the least that it can be, after those of all jobs that the server knows.
+        """
+        answer = parse_json(self._ask("qstat", "-B", "-f", "-F", "json"))
+        pid, started = self._server_process()
+        if self._boot is None or self._boot[0] != (pid, started):
+            ids = [number for word in self._select("-x") if (number := number_of(word)) is not None]
+            self._boot = (pid, started), self._virtual(started), max(ids, default=-1) + 1
+        return Controller(*self._boot[1:], str(answer.get("pbs_version", "")))
+
+    def _server_process(self) -> tuple[int, int]:
+        """The server's process, and its start in ticks since the host's boot. Raises Unavailable."""
         try:
-            state = user_folders.read_json(self._instance, "run/farm.json") or {}
-            started = processes.start_time(int(state["controller_pid"]))
-            clock = instance_clock.current(self._instance)
+            pid = int((user_folders.read_json(self._instance, "run/farm.json") or {})["controller_pid"])
+            started = processes.start_time(pid)
         except (WrongUse, OSError, KeyError, TypeError, ValueError) as error:
             raise Unavailable(f"the farm does not say which process the server is: {error}") from error
         if started is None:
             raise Unavailable("the server does not run")
-        since_boot = time.clock_gettime(time.CLOCK_BOOTTIME) - started / processes.TICKS
-        real = time.time() - since_boot
+        return pid, started
+
+    def _virtual(self, ticks: int) -> int:
+        """Virtual seconds since the epoch at an instant in ticks since the host's boot."""
+        real = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / processes.TICKS
+        clock = instance_clock.current(self._instance)
         return round(real if clock is None else clock.virtual_at(round(real * 1e9)) / 1e9)
 
     def configuration(self) -> str:
@@ -365,7 +186,7 @@ class OpenPbs(Commands):
         self._each("qhold", job_ids, "-h", "u")
 
     def release(self, job_ids: Iterable[int]) -> None:
-        self._each("qrls", job_ids, "-h", "u")
+        self._each("qrls", job_ids, "-h", "uo")
 
     def requeue(self, job_ids: Iterable[int]) -> None:
         self._each("qrerun", job_ids)
@@ -374,46 +195,47 @@ class OpenPbs(Commands):
         raise Refused(f"OpenPBS does not change the size of job {job_id}")
 
     def set_dependency(self, job_id: int, dependency: str) -> None:
-        self._ask("qalter", "-W", f"depend={depend(dependency) if dependency else ''}", full_id(job_id))
+        self._ask("qalter", "-W", f"depend={depend(dependency)}", full_id(job_id))
 
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
         """As `ResourceManager.queue`; a job that has ended is known for job_history_duration."""
         history = ["-x"] if ended else []
-        jobs = parse_queue(parse_json(self._ask("qstat", *history, "-f", "-F", "json")))
-        return [job for job in jobs if (ended or job.active) and (not names or job.name in names)]
+        if names:
+            jobs = parse_queue(self._stat(history, [line for name in names for line in self._select(*history, "-N", name)]))
+        else:
+            jobs = parse_queue(parse_json(self._ask("qstat", *history, "-f", "-F", "json")))
+        return [job for job in jobs if ended or job.active]
 
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
-        answer = parse_json(self._ask("qstat", "-f", "-F", "json"))
-        return [
-            {
-                "job_id": job_id,
-                "name": str(job.get("Job_Name", "")),
-                "user": str(job.get("Job_Owner", "")).partition("@")[0],
-                "submit": instant(job.get("qtime")),
-            }
-            for job_id, job in _jobs(answer)
-        ]
+        return parse_queue_owners(parse_json(self._ask("qstat", "-f", "-F", "json")))
 
     def jobs_by_state(self) -> dict[str, int]:
         return parse_states(parse_json(self._ask("qstat", "-B", "-f", "-F", "json")))
 
     def details(self, job_ids: Sequence[int], everything: bool = False) -> list[JobDetails]:
         """As `ResourceManager.details`: jobs are known for job_history_duration after their end."""
-        if everything:
-            wanted = set(job_ids)
-            jobs = parse_details(parse_json(self._ask("qstat", "-x", "-f", "-F", "json")))
-            return [job for job in jobs if job.job_id in wanted]
-        found: list[JobDetails] = []
-        for first in range(0, len(job_ids), AT_ONCE):
-            ids = [full_id(job_id) for job_id in job_ids[first : first + AT_ONCE]]
-            # An id that is gone makes its exit code another than 0.
-            result = self._run("qstat", ["-x", "-f", "-F", "json", *ids], self._query_timeout)
-            if result.returncode and _TRANSIENT.search(result.stderr):
-                raise failure("qstat", result.stderr)
-            if result.stdout.strip():
-                found += parse_details(parse_json(result.stdout))
-        return found
+        if not everything:
+            return parse_details(self._stat(["-x"], [full_id(job_id) for job_id in job_ids]))
+        wanted = set(job_ids)
+        jobs = parse_details(parse_json(self._ask("qstat", "-x", "-f", "-F", "json")))
+        return [job for job in jobs if job.job_id in wanted]
+
+    def _select(self, *words: str) -> list[str]:
+        """Ids of the jobs that qselect finds."""
+        return self._ask("qselect", *words).split()
+
+    def _stat(self, options: Sequence[str], ids: Sequence[str]) -> dict[str, Any]:
+        """What the server knows of the jobs with these ids; those that it has forgotten are left out."""
+        jobs: dict[str, Any] = {}
+        for first in range(0, len(ids), AT_ONCE):
+            # Without -E it asks for one job at a time, and prints only the first of them as JSON.
+            result = self._run("qstat", [*options, "-E", "-f", "-F", "json", *ids[first : first + AT_ONCE]], self._query_timeout)
+            complaint = "\n".join(line for line in result.stderr.splitlines() if not GONE.search(line))
+            if result.returncode and complaint.strip():
+                raise failure("qstat", complaint)
+            jobs.update(parse_json(result.stdout).get("Jobs", {}))
+        return {"Jobs": jobs}
 
     def completions_size(self) -> int:
         try:
@@ -469,7 +291,7 @@ class OpenPbs(Commands):
         words = [full_id(job_id) for job_id in job_ids]
         for first in range(0, len(words), AT_ONCE):
             result = self._run(program, [*options, *words[first : first + AT_ONCE]], self._query_timeout)
-            complaint = "\n".join(line for line in result.stderr.splitlines() if not _GONE.search(line))
+            complaint = "\n".join(line for line in result.stderr.splitlines() if not GONE.search(line))
             if result.returncode and complaint.strip():
                 raise failure(program, complaint)
 
@@ -505,8 +327,3 @@ class OpenPbs(Commands):
             raise Unavailable(f"{program}: no answer within {timeout:.0f} s") from error
         except OSError as error:
             raise Unavailable(f"{program}: cannot be started: {error.strerror}") from error
-
-
-def full_id(job_id: int) -> str:
-    """The id of a job as OpenPBS writes it."""
-    return f"{job_id}.{HEAD}"

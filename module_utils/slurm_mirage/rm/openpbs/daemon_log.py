@@ -24,22 +24,27 @@ LARGEST = 1 << 30
 """Bytes of a log that are read at most."""
 _LINE = re.compile(r"(?P<time>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)(?:\.\d+)?;(?P<class>[0-9a-f]{4});[^;]*;[^;]*;[^;]*;(?P<text>.*)")
 _EXPECTED = re.compile(
-    # What every start says; the node's own look at jobs that it does not know any more; a host that protects no daemon from its
-    # killer of processes; and that a job was deleted, or reached its limit.
-    r"daemon_protect|oom|dedicated_time|fairshare usage|parse_\w*_?file|starting pbs dataservice|interface \w+:|core limit"
-    r"|walltime \d+ exceeded limit|kill on delete|premature end of message|bad attempt to connect|no such file or directory"
-    r"|server has no node list|problem with creating server data|server closed connection|reject reply code",
+    # What every start and every new connection says, and what each job whose output goes to /dev/null says at its end.
+    r"daemon_protect|net restore handler|finish_exec, chown failed",
     re.IGNORECASE,
 )
+# The first kind whose expression is found in a line's text is the line's.
 _KINDS = {
-    "node failure": r"node down|requeu|node.*communication closed|node has been marked down|update .* to state down",
-    "launch failed": r"unable to run job|failed to start|could not (create|start)|job not started|execution failed|bad exit",
-    "connection cut": r"connection (reset|refused)|broken pipe|stream closed|down connection|im_eof|tpp.*(fail|error)",
+    "node failure": r"node down|stream_eof, \S+ down|marking all nodes unknown|node failure|discarded at request of server",
+    "launch failed": (
+        r"unable to run job|failed to start|could not (create|start)|job not started|execution failed|no password entry"
+        r"|too many failed attempts"
+    ),
+    "database": r"database|_save_db|panic_stop_db|prepared statement",
     "time-out": r"timed? ?out|time-?out",
-    "database": r"database|pbs dataservice|sql",
+    "connection cut": (
+        r"premature end of message|net down handler|connection (reset|refused|closed)|broken pipe|failed to receive auth token"
+        r"|down connection"
+    ),
 }
 _KIND = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _KINDS.items()}
-_REMARK = re.compile(r"node down|requeued|update .* to state down|job requeued", re.IGNORECASE)
+_REMARK = re.compile(r"node down", re.IGNORECASE)
+"""What is a complaint although it is no error."""
 KINDS = (*_KINDS, OTHER_COMPLAINT)
 """All kinds."""
 
@@ -66,7 +71,8 @@ def of_instance(directory: Path, span: Span, offset: int = 0) -> Iterator[Compla
     folders += [(f"{NODE_HOMES}/{path.name}/mom_logs", f"mom_logs of {path.name}") for path in sorted(nodes.glob("*"))]
     for folder, name in folders:
         for path in sorted((directory / folder).glob("[0-9]*")):
-            if path.name >= time.strftime("%Y%m%d", time.gmtime(span.virtual)):
+            # Of thousands most have not been written to for long. What a file system stamps is real time.
+            if path.stat().st_mtime >= span.real - 1:
                 yield from _of(directory, f"{folder}/{path.name}", name, span)
 
 

@@ -10,7 +10,7 @@ import calendar
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,8 +30,8 @@ DIAGNOSTICS = {
 }
 """Columns of the diagnostics, and which of BACKFILL_DIAGNOSTICS each is: length of the last and of the longest scheduling cycle in
 virtual microseconds, jobs that the last one considered, jobs that wait, number of cycles, and jobs that run."""
-WALLTIME_EXCEEDED, RERUN = -29, -14
-"""Exit_status of a job that its time limit ended, and of one that its node gave back (pbs_error.h, JOB_EXEC_*)."""
+WALLTIME_EXCEEDED = -29
+"""Exit_status of a job that its time limit ended (job.h, JOB_EXEC_KILL_WALLTIME)."""
 _MICRO = 1e-6
 _WORD = re.compile(r"(?:^|(?<= ))([A-Za-z_][\w.]*)=")
 
@@ -88,9 +88,11 @@ class Accounting:
         elif kind == "D":
             self._deleted.add(job_id)
             if job_id not in self._running:
-                return self._end(job_id, {"end": str(_printed_instant(printed) or "")}, "CANCELLED", ran=False)
+                return self._end(job_id, {"end": str(printed_instant(printed) or "")}, "CANCELLED", ran=False)
         elif kind == "A":
-            return self._end(job_id, {"end": str(_printed_instant(printed) or "")}, "FAILED", ran=job_id in self._running)
+            # The server gave the job up: a waiting one because of its dependency.
+            ran = job_id in self._running
+            return self._end(job_id, {"end": str(printed_instant(printed) or "")}, "FAILED" if ran else "CANCELLED", ran=ran)
         elif kind == "R":
             return self._put_back(job_id, words)
         elif kind == "E":
@@ -162,7 +164,7 @@ def whole_number(word: str | None) -> int | None:
     return int(word) if word is not None and re.fullmatch(r"-?\d+", word, re.ASCII) else None
 
 
-def _printed_instant(word: str) -> int | None:
+def printed_instant(word: str) -> int | None:
     """Seconds since the epoch of 11/23/2026 00:38:56 in UTC; None for anything else."""
     try:
         return calendar.timegm(time.strptime(word, "%m/%d/%Y %H:%M:%S"))
@@ -195,59 +197,3 @@ class AccountingLog:
         self._offset += len(whole)
         lines = whole.decode(errors="replace").split("\n")
         return [job for line in lines if (job := self._accounting.read(line)) is not None]
-
-
-# ---- the scheduler's log ----
-
-_CYCLE = re.compile(
-    r"(?P<date>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)(?P<fraction>\.\d{6})?;[0-9a-f]+;pbs_sched;(?:Req|Job);[^;]*;"
-    r"(?P<what>Starting Scheduling Cycle|Leaving Scheduling Cycle|Considering job to run)"
-)
-
-
-@dataclass
-class SchedulerLog:
-    """Lengths of the scheduling cycles, from the scheduler's log as it grows. Its files are named by days of the virtual clock."""
-
-    folder: Path
-    since: float = 0.0
-    """Virtual seconds since the epoch before which cycles do not count."""
-    last_us: int | None = None
-    max_us: int | None = None
-    jobs: int | None = None
-    cycles: int = 0
-    _read: dict[str, int] = field(default_factory=dict)
-    _began: float | None = None
-    _considered: int = 0
-
-    def update(self) -> None:
-        """Read what was written since the last call."""
-        for line in self._lines():
-            match = _CYCLE.match(line)
-            if match is None:
-                continue
-            at = (_printed_instant(match["date"]) or 0) + float(match["fraction"] or 0)
-            if match["what"].startswith("Starting"):
-                self._began, self._considered = at, 0
-            elif match["what"].startswith("Considering"):
-                self._considered += 1
-            elif self._began is not None and self._began >= self.since:
-                self.last_us, self.jobs = round((at - self._began) * 1e6), self._considered
-                self.max_us = max(self.max_us or 0, self.last_us)
-                self.cycles, self._began = self.cycles + 1, None
-
-    def _lines(self) -> Iterator[str]:
-        try:
-            files = sorted(path for path in self.folder.iterdir() if path.name.isdigit())
-        except OSError:
-            return
-        for path in files:
-            done = self._read.get(path.name, 0)
-            with path.open("rb") as stream:
-                if os.fstat(stream.fileno()).st_size <= done:
-                    continue
-                stream.seek(done)
-                data = stream.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            self._read[path.name] = done + len(whole)
-            yield from whole.decode(errors="replace").split("\n")
