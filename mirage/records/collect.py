@@ -219,7 +219,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         evidence=evidence,
         disagreements=pl.concat(
             [
-                disagreements.contradictions(joined, time, manager.names.manager),
+                disagreements.contradictions(joined, time, manager),
                 disagreements.strays(submitted, lines, aftermath, records),
                 pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
                     id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)

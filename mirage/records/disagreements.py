@@ -7,7 +7,7 @@ from polars import col
 
 from mirage.records.run_records import NS, Schema
 from mirage.records.time_map import TimeMap
-from slurm_mirage.rm.api import RESIZING
+from slurm_mirage.rm.api import RESIZING, Records
 
 # Real seconds from Slurm's start of a job to sigsleep's, and from sigsleep's end to Slurm's, beyond which one of the records is
 # wrong, whatever the launches of a run took.
@@ -39,19 +39,17 @@ SCHEMA: Schema = {"id": pl.Int64, "kind": pl.String, "seconds": pl.Float64}
 _JOB = ["id", "slurm_id"]
 
 
-def _longest_launch(joined: pl.DataFrame, time: TimeMap) -> float:
-    """Real seconds that a launch of this run may take before the records contradict each other; LAUNCH_ALLOWANCE if there were few.
+def _longest(took: pl.Expr, joined: pl.DataFrame, time: TimeMap) -> float:
+    """Real seconds that a launch, or an end, of this run may take before the records contradict each other; LAUNCH_ALLOWANCE if
+    there were few. `took`: virtual nanoseconds of each.
 
-    By the median of the launches and their median absolute deviation from it, which slow launches hardly change. The second that
-    Slurm cuts off is part of both.
+    By the median and the median absolute deviation from it, which slow ones hardly change. The second that the manager's record
+    cuts off is part of both.
     """
-    launch = joined.filter("recorded").select(((col("r_start") - col("s_start")) / NS / time.clock.speed).alias("launch"))
-    launch = launch.drop_nulls()
-    if launch.height < FEWEST_LAUNCHES:
+    known = joined.filter("recorded").select((took / NS / time.clock.speed).alias("took")).drop_nulls()
+    if known.height < FEWEST_LAUNCHES:
         return LAUNCH_ALLOWANCE
-    middle, spread = launch.select(
-        col("launch").median(), spread=1.4826 * (col("launch") - col("launch").median()).abs().median()
-    ).row(0)
+    middle, spread = known.select(col("took").median(), spread=1.4826 * (col("took") - col("took").median()).abs().median()).row(0)
     return float(min(LAUNCH_ALLOWANCE, max(0.0, middle) + SPREADS * max(LEAST_SPREAD, spread)))
 
 
@@ -60,9 +58,15 @@ def in_record_only(manager: str) -> str:
     return f"in {manager}'s record only"
 
 
-def contradictions(joined: pl.DataFrame, time: TimeMap, manager: str) -> pl.DataFrame:
-    """Disagreements between the records of a job beyond their resolution: id, kind, seconds. `manager`: its name."""
-    late = time.clock.real_to_virtual(_longest_launch(joined, time)) * NS
+def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records) -> pl.DataFrame:
+    """Disagreements between the records of a job beyond their resolution: id, kind, seconds.
+
+    An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run.
+    """
+    late = time.clock.real_to_virtual(_longest(col("r_start") - col("s_start"), joined, time)) * NS
+    late_end = late
+    if manager.frees_at_end:
+        late_end = time.clock.real_to_virtual(_longest(col("s_end") - col("r_end"), joined, time)) * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_stopped") - col("c_suspended")
@@ -74,14 +78,14 @@ def contradictions(joined: pl.DataFrame, time: TimeMap, manager: str) -> pl.Data
     both = col("recorded") & col("s_state").is_not_null()
     nothing = pl.lit(None, pl.Int64)
     kinds: list[tuple[str, pl.Expr, pl.Expr]] = [
-        (in_record_only(manager), completed & ~col("recorded"), nothing),
+        (in_record_only(manager.names.manager), completed & ~col("recorded"), nothing),
         ("in sigsleep's record only", col("r_start").is_not_null() & col("s_state").is_null(), nothing),
         # A job may complete while it is being cancelled or ended at its limit.
         ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
         ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
         ("start", both & ~start.is_between(-step, NS + late), start),
         # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
-        ("end", both & ~end.is_between(-NS - late, late) & ~(cancelled & (col("r_pauses") > 0)), end),
+        ("end", both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)), end),
         (
             "suspended",
             both & (col("restarts") == 0) & (stopped.abs() > (NS + late) * col("r_pauses").clip(1)),
