@@ -292,6 +292,12 @@ class Records(Protocol):
         """Whether the end of a job in the record is the instant at which its processors are free again; by default it is not."""
         return False
 
+    @property
+    def starts_when_accepted(self) -> bool:
+        """Whether the start of a job in the record is the instant at which the controller hears that the job's node has taken it.
+        Its program may have begun before; by default it is not."""
+        return False
+
     # ---- what the verdict needs beside the jobs (rm.evidence) ----
 
     @property
