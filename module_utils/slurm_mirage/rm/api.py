@@ -292,6 +292,11 @@ class Records(Protocol):
         """Whether the end of a job in the record is the instant at which its processors are free again; by default it is not."""
         return False
 
+    @property
+    def end_delay(self) -> float:
+        """Virtual seconds by which the manager may record the end of a job later than it could, by its design; by default none."""
+        return 0.0
+
     # ---- what the verdict needs beside the jobs (rm.evidence) ----
 
     @property
