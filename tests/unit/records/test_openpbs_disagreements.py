@@ -74,6 +74,17 @@ def test_no_end_may_be_later_than_a_second_of_real_time() -> None:
     assert kinds([*SPREAD, 1.2], OPENPBS) == ["end"]
 
 
+@pytest.mark.parametrize(("records", "found"), [(OPENPBS, []), (SLURM, ["start"])])
+def test_a_program_may_begin_before_a_start_that_is_written_when_the_node_has_taken_the_job(
+    records: Records, found: list[str]
+) -> None:
+    early = joined([0.1] * JOBS).with_columns(
+        r_start=pl.when(pl.col("id") == 3).then(pl.col("s_start") - round(0.035 * SPEED * NS)).otherwise("r_start")
+    )
+    time = TimeMap(Clock(0, 0, speed=SPEED, shrink=100.0), origin=0.0)
+    assert contradictions(early, time, records)["kind"].to_list() == found
+
+
 def test_a_job_that_only_one_record_has_is_named_after_the_manager() -> None:
     time = TimeMap(Clock(0, 0, speed=SPEED, shrink=100.0), origin=0.0)
     lost = joined([0.1] * JOBS).with_columns(recorded=pl.col("id") > 0)
