@@ -8,6 +8,7 @@ import polars as pl
 
 from mirage.experiment import configuration, fillers, site
 from mirage.experiment.prepare import SLACK, Prepared
+from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import MAX_SPEED, format_number
 from mirage.knobs.resolve import generated_speed
 from mirage.records.run_clock import EVENT
@@ -20,7 +21,8 @@ from slurm_mirage.jobs.plan import NEVER
 # MANY_LIMITS.
 LIMITS_SHARE = 0.5
 FEW_LIMITS, MANY_LIMITS = 5, 10
-# Constants of Slurm, which SHRINK does not shrink with the workload.
+# Constants of the resource managers, which SHRINK does not shrink with the workload.
+NOT_SHRUNK_OF_OPENPBS = ("scheduler_iteration", "kill_delay", "the up to 120 s between two looks of a node at the time limits")
 NOT_SHRUNK = (
     "bf_interval",
     "bf_resolution",
@@ -178,7 +180,8 @@ def _limits(run: Prepared) -> list[str]:
     if after < before or run.shrink != 100:
         lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
     if run.shrink != 100:
-        lines.append(f"not shrunk: {', '.join(NOT_SHRUNK)}")
+        constants = NOT_SHRUNK_OF_OPENPBS if OPENPBS in values_of(run.knobs) else NOT_SHRUNK
+        lines.append(f"not shrunk: {', '.join(constants)}")
     if run.shrink < 100 and (after < LIMITS_SHARE * before or (before >= MANY_LIMITS and after < FEW_LIMITS)):
         lines.append(
             f"warning: of {before} distinct time limits {after} {'is' if after == 1 else 'are'} left, so a backfill scheduler "

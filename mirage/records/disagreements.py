@@ -61,13 +61,16 @@ def in_record_only(manager: str) -> str:
 def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records) -> pl.DataFrame:
     """Disagreements between the records of a job beyond their resolution: id, kind, seconds.
 
-    An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run.
+    An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run. A
+    program may begin before the record's start by as much as a launch takes where that is written when the node has taken the job.
     """
     late = time.clock.real_to_virtual(_longest(col("r_start") - col("s_start"), joined, time)) * NS
     late_end = late
     if manager.frees_at_end:
         late_end = time.clock.real_to_virtual(_longest(col("s_end") - col("r_end"), joined, time)) * NS
+    late_end += manager.end_delay * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
+    early = late if manager.starts_when_accepted else step
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")
     stopped = col("r_stopped") - col("c_suspended")
     # The submission of a job that the replay found in Slurm after an interruption is unknown.
@@ -83,7 +86,7 @@ def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records) -> pl.
         # A job may complete while it is being cancelled or ended at its limit.
         ("state", both & (completed != col("completed")) & ~(cancelled | at_limit), nothing),
         ("submission", ~submission & ~adopted, col("s_submit") - col("v_submit")),
-        ("start", both & ~start.is_between(-step, NS + late), start),
+        ("start", both & ~start.is_between(-early, NS + late), start),
         # Slurm records the suspension as the end of a job that is cancelled while it is suspended.
         ("end", both & ~end.is_between(-NS - late, late_end) & ~(cancelled & (col("r_pauses") > 0)), end),
         (

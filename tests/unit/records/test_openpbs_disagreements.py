@@ -50,9 +50,9 @@ def joined(ends: list[float]) -> pl.DataFrame:
     )
 
 
-def kinds(ends: list[float], records: Records) -> list[str]:
-    time = TimeMap(Clock(0, 0, speed=SPEED, shrink=100.0), origin=0.0)
-    return contradictions(joined(ends), time, records)["kind"].to_list()
+def kinds(ends: list[float], records: Records, speed: float = SPEED) -> list[str]:
+    time = TimeMap(Clock(0, 0, speed=speed, shrink=100.0), origin=0.0)
+    return contradictions(joined([end * speed / SPEED for end in ends]), time, records)["kind"].to_list()
 
 
 # Ends around 0.1 s, as a busy host has them, and one of 0.6 s.
@@ -64,8 +64,25 @@ def test_an_end_may_be_as_late_as_the_ends_of_the_run_where_the_record_waits_for
     assert kinds(SPREAD, records) == found
 
 
+@pytest.mark.parametrize(("records", "found"), [(OPENPBS, []), (SLURM, ["end"] * 3)])
+def test_a_node_of_openpbs_tells_an_end_up_to_two_seconds_of_the_clusters_time_later(records: Records, found: list[str]) -> None:
+    ends = [0.02 + 0.5 * (number % 2) for number in range(JOBS)]
+    assert kinds([*ends, 1.013, 1.5, 2.01], records, speed=1.0) == found
+
+
 def test_no_end_may_be_later_than_a_second_of_real_time() -> None:
     assert kinds([*SPREAD, 1.2], OPENPBS) == ["end"]
+
+
+@pytest.mark.parametrize(("records", "found"), [(OPENPBS, []), (SLURM, ["start"])])
+def test_a_program_may_begin_before_a_start_that_is_written_when_the_node_has_taken_the_job(
+    records: Records, found: list[str]
+) -> None:
+    early = joined([0.1] * JOBS).with_columns(
+        r_start=pl.when(pl.col("id") == 3).then(pl.col("s_start") - round(0.035 * SPEED * NS)).otherwise("r_start")
+    )
+    time = TimeMap(Clock(0, 0, speed=SPEED, shrink=100.0), origin=0.0)
+    assert contradictions(early, time, records)["kind"].to_list() == found
 
 
 def test_a_job_that_only_one_record_has_is_named_after_the_manager() -> None:

@@ -3,9 +3,10 @@
 qmgr.txt has parts, each below a line `# NAME`: the release (VERSION), the answers of qmgr about server and queues (SERVER) and
 about the nodes (NODES), and the text of sched_config (SCHEDULER).
 
-Facts are those of the source of commit cd7ab5eda: the server releases a job's nodes and then writes its end (server/req_jobobit.c,
-end_job), a node looks at time limits every 120 s at most (resmom/mom_main.c, max_check_poll) and kills 10 s after it has
-terminated a job (kill_delay).
+Facts are those of the source of commit cd7ab5eda: the server writes the start of a job when the node's answer has come
+(server/req_runjob.c, complete_running), releases a job's nodes and then writes its end (server/req_jobobit.c, end_job); a node
+looks at time limits every 120 s at most (resmom/mom_main.c, max_check_poll) and kills 10 s after it has terminated a job
+(kill_delay).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ VERSION, SERVER, NODES, SCHEDULER = "version", "qmgr: print server", "qmgr: prin
 PARTS = (VERSION, SERVER, NODES, SCHEDULER)
 _KILLED_WITHIN = 130.0
 """Virtual seconds from a job's limit to its end: max_check_poll and kill_delay."""
+_CYCLE = 2.0
+"""Virtual seconds after which a node at the latest sends what it has to tell the server (work_task.c, default_next_task)."""
 _RECORD = 1.0
 """Virtual seconds: the record has whole ones."""
 NAMES = Names(
@@ -91,6 +94,8 @@ class ConfiguredRecords(Records):
     names = NAMES
     configuration_file = PBS_CONF
     frees_at_end = True
+    end_delay = _CYCLE
+    starts_when_accepted = True
 
     def configuration(self, folder: Path) -> str:
         path = folder / CONFIGURATION_FILE
