@@ -175,10 +175,10 @@ from ansible.module_utils.slurm_mirage.instance.instance import (
     refuse_during_run,
 )
 from ansible.module_utils.slurm_mirage.instance.placement import Block
-from ansible.module_utils.slurm_mirage.rm.openpbs import leftovers
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, openpbs_datastore, replay  # noqa: F401
+from ansible.module_utils.slurm_mirage.rm.openpbs import leftovers
 
 SLURM, OPENPBS = "slurm", "openpbs"
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
