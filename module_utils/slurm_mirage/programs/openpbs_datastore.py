@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +117,9 @@ def running(command: list[str], is_ready: Callable[[], bool], **options: Any) ->
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", **options)
     assert process.stdin is not None and process.stdout is not None
     with process:
-        process.stdin.write(b"y\n")  # pbs_server asks whether it may create its objects
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # it has ended already, which is reported below
+            process.stdin.write(b"y\n")  # pbs_server asks whether it may create its objects
+            process.stdin.close()
         try:
             deadline = time.monotonic() + TIMEOUT
             while not is_ready():

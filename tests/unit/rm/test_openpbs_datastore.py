@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,17 @@ def test_a_server_is_used_when_it_is_ready_and_ended_afterwards() -> None:
 def test_a_server_that_ends_at_once_is_reported_with_its_last_line() -> None:
     command = [sys.executable, "-c", "print('could not bind'); raise SystemExit(1)"]
     with pytest.raises(Failed, match="could not bind"), running(command, lambda: False):
+        pytest.fail("it is not ready")
+
+
+def test_a_server_that_has_ended_before_it_is_answered_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    with pytest.raises(Failed, match="could not bind"), running(["/bin/sh", "-c", "echo could not bind; exit 1"], lambda: False):
         pytest.fail("it is not ready")
 
 
