@@ -1,4 +1,4 @@
-"""`make shell`: starts a shell of the instance's user, in which squeue and sbatch, or qstat and qsub, use the instance."""
+"""`make shell`: starts a shell of the instance's user, in which the manager's commands (squeue or qstat) use the instance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending, Failed
-from mirage.knobs.managers import OPENPBS
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -15,21 +14,21 @@ from slurm_mirage.base.files import read_json
 from slurm_mirage.base.processes import INSTANCE_VARIABLE, instance_user, users_of
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
+from slurm_mirage.farm.namespaces import may_enter
 from slurm_mirage.farm.network import has_network
 from slurm_mirage.instance.instance import commands_of
-from slurm_mirage.rm.registry import manager_of
+from slurm_mirage.rm.registry import DEFAULT, manager_of
 
 
 def command(directory: Path, cluster: str) -> list[str]:
-    """The command that enters the farm's UTS namespace, and its network where it has one, changes to its user and starts the shell.
-    Raises Failed if no farm runs."""
+    """The command that enters the farm's namespaces, changes to its user and starts the shell. Raises Failed if no farm runs."""
     state = read_state(directory)
     # The instance's user writes the state, and root enters the namespace of the process that it names.
     if state is None or users_of(state["pid"]) != {instance_user(str(directory))}:
         raise Failed(f"cluster {cluster} does not run on this machine: make cluster CLUSTER={cluster} starts it")
-    user, is_openpbs = read_json(directory / "instance.json")["user"], manager_of(directory) == OPENPBS
+    user = read_json(directory / "instance.json")["user"]
     environment = {
-        **({"PBS_CONF_FILE": f"{directory}/etc/pbs.conf"} if is_openpbs else {"SLURM_CONF": f"{directory}/etc/slurm.conf"}),
+        **configuration_of(directory),
         # Processes with this variable belong to the instance: teardown ends them.
         INSTANCE_VARIABLE: str(directory),
         **instance_clock.environment(directory),
@@ -42,12 +41,23 @@ def command(directory: Path, cluster: str) -> list[str]:
         "PS1": f"({cluster}) \\w\\$ ",
     }
     become = [] if os.geteuid() == 0 else ["sudo"]
-    network = ["--net", "--mount"] if has_network(directory) else []
-    enter = ["nsenter", "--target", str(state["pid"]), "--uts", *network]
+    enter = ["nsenter", "--target", str(state["pid"]), "--uts"]
+    if has_network(directory):
+        # What is executed next comes from the mounts that the process sees.
+        if not may_enter(state["pid"], "mnt"):
+            raise Failed(f"only root can enter the network of cluster {cluster}: call make shell as root")
+        enter += ["--net", "--mount"]
     drop = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
     given = [f"{name}={value}" for name, value in environment.items()]
     fresh = ["env", "--ignore-environment", f"--chdir={directory}/home", *given]
     return [*become, *enter, "--", *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
+
+
+def configuration_of(directory: Path) -> dict[str, str]:
+    """The environment variable with which the manager's commands find the instance."""
+    if manager_of(directory) == DEFAULT:
+        return {"SLURM_CONF": f"{directory}/etc/slurm.conf"}
+    return {"PBS_CONF_FILE": f"{directory}/etc/pbs.conf"}
 
 
 def shell(values: dict[str, Value], screen: Screen) -> Ending:

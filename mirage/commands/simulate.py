@@ -29,7 +29,7 @@ from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import PLANNED, Filler
 
 # Labels of a log's header that are also correct for another schedule of its jobs.
 KEPT_LABELS = ("Computer", "Installation", "Acknowledge", "UnixStartTime", "TimeZone", "TimeZoneString", "Queue", "Queues")
@@ -105,11 +105,12 @@ def played(chosen: Workload, processors: int, policy: str, *, by_limits: bool) -
 def filled(
     chosen: Workload, processors: int, policy: str, *, by_limits: bool, words: Filler, variant: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The same with fillers on the idle processors, until the last job has ended, and their executions (`FILLERS_SCHEMA`).
+    """The schedule of `_schedule` with fillers on its idle processors until the last job has ended, and the fillers' executions
+    (`FILLERS_SCHEMA`).
 
     variant: "slots" or "planned"
     """
-    from mirage.simulation.fillers import PLANNED, fill
+    from mirage.simulation.fillers import fill
 
     frame, hold = _schedule(chosen, processors, policy, by_limits, words.save if variant == PLANNED else 0.0)
     start = frame["submit"] + frame["wait"]
@@ -225,7 +226,8 @@ def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Sc
 
 
 def _gain(measured: Mapping[str, float | None], words: Filler) -> str:
-    """What fillers gain, beside the bound of Polyakov and Dubenskaya for this share of idle processors."""
+    """A line with the share of the machine that fillers used, beside the bound of Polyakov and Dubenskaya for it, which is the idle
+    share without fillers times (1 - t) c."""
     share = (words.restore + words.save) / words.slot
     idle = 1 - (measured["utilisation"] or 0.0)
     return (
@@ -235,7 +237,8 @@ def _gain(measured: Mapping[str, float | None], words: Filler) -> str:
 
 
 def _delay(frame: pl.DataFrame, without: pl.DataFrame) -> str:
-    """What fillers cost the jobs, which have the same rows in the schedule without fillers."""
+    """A line with how many jobs of the workload waited for a filler's save, and by how much their mean wait is longer than in the
+    schedule `without` fillers, which has the same rows."""
     ran = pl.col("preset").is_null() & (pl.col("run_time") >= 0)
     jobs, waits = frame.filter(ran), [float(one.filter(ran)["wait"].mean() or 0.0) for one in (frame, without)]  # type: ignore[arg-type]
     late = jobs.filter(pl.col("saving") > 0).height

@@ -28,6 +28,7 @@ from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.files import read_json, write_atomically, write_json
+from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
 if TYPE_CHECKING:
     from mirage.simulation.filler_study import Jobs, Point, Study
@@ -36,8 +37,8 @@ NAME = "study-filler"
 KNOBS = {"NODES": "100", "CPUS": "1", "SPEED": "event", "OFFSET": "19151", "REPLICAS": "3"}
 JOBS, FULL_JOBS = "200", "500"
 REPETITIONS, FULL_REPETITIONS = 3, 10
-PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (fillers.SLOTS, fillers.PLANNED)]
-FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (fillers.SLOTS, fillers.PLANNED))]
+PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (SLOTS, PLANNED)]
+FULL_PLAYED = [*PLAYED, *((variant, 0.5, 0.8) for variant in (SLOTS, PLANNED))]
 """Variant, t and c of what is played."""
 SLOT = 1800.0
 """Seconds of a slot in what is played, and in the simulation of the log: each end of a slot starts a program on every idle node."""
@@ -78,7 +79,7 @@ def label(point: Point) -> str:
 
 def arms(points: list[Point]) -> Arms:
     """One arm without fillers, and one for each point."""
-    found: dict[str, dict[str, Value]] = {fillers.NO: {"FILLER": fillers.NO}}
+    found: dict[str, dict[str, Value]] = {NO: {"FILLER": NO}}
     return found | {label(one): {"FILLER": one.variant, "FILLER_JOBS": one.words().text()} for one in points}
 
 
@@ -89,7 +90,7 @@ def _campaign(knobs: dict[str, Value], points: list[Point], screen: Screen) -> C
 
 
 def study_of(knobs: dict[str, Value], is_full: bool) -> Study:
-    """What is simulated of the model lomonosov."""
+    """The simulated part of the study: workloads of the model lomonosov, with some repetitions, or more of them if `is_full`."""
     from mirage.simulation import filler_study, saturation
 
     repetitions = FULL_REPETITIONS if is_full else REPETITIONS

@@ -1,4 +1,4 @@
-"""What FILLER and FILLER_JOBS mean for a run: checks of the cluster, its variables, and the settings of the run's filler jobs."""
+"""Filler jobs of an experiment (FILLER, FILLER_JOBS): checks that the cluster can have them, and the run's settings for them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from mirage.experiment import configuration
 from mirage.experiment.hosts import host_count
 from mirage.knobs.parse import Value
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS, Filler
 from slurm_mirage.rm.slurm import filler_settings
 
-NO, SLOTS, PLANNED = "no", "slots", "planned"
 MARGIN = 5
 """Seconds of the cluster's time in which a filler may notice a signal, and Slurm its end, beyond what a save costs."""
 

@@ -11,6 +11,7 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.openpbs_source import OpenPbsSource
 from mirage.knobs.slurm_source import SlurmSource
 from mirage.records.run_clock import EVENT
+from slurm_mirage.jobs.filler import NO, PLANNED, SLOTS
 
 Value = str | int | Decimal | tuple[Decimal, ...] | Machine | SlurmSource | OpenPbsSource | None
 Parser = Callable[[str], Value]
@@ -149,7 +150,7 @@ def configs(text: str) -> str:
     return " ".join(words)
 
 
-FILLERS = ("no", "slots", "planned")
+FILLERS = (NO, SLOTS, PLANNED)
 """Values of FILLER: without filler jobs, and the variants with them."""
 MANAGERS = ("slurm", "openpbs")
 """Values of RM: the resource managers."""

@@ -19,10 +19,10 @@ from mirage.metrics.measured_jobs import Population
 from mirage.metrics.usage_over_time import course
 from mirage.records.fillers import Fillers
 from mirage.records.time_map import TimeMap
+from slurm_mirage.jobs.filler import SLOTS
 
 INTERVALS = 20
 """Equal parts of the schedule for which loads are told, and from which intervals of means are estimated."""
-_SLOTS = "slots"
 _LEVEL = 0.95
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -53,7 +53,7 @@ def summary(
     means: dict[str, Any] = runs.select(
         restore_mean=col("restoring").filter(col("ready").is_not_null()).mean(),
         save_mean=pl.when(saves > 0).then(col("saving").sum() / saves),
-        slot=(col("end") - col("start")).mean() if fillers.variant != _SLOTS else pl.lit(fillers.words.slot * second),
+        slot=(col("end") - col("start")).mean() if fillers.variant != SLOTS else pl.lit(fillers.words.slot * second),
     ).row(0, named=True)
     restoring, saving, slot = means["restore_mean"], means["save_mean"], means["slot"]
     share = (restoring + saving) / slot if slot and restoring is not None and saving is not None else None

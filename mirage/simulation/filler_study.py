@@ -19,10 +19,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from mirage.simulation import saturation
-from mirage.simulation.fillers import PLANNED, PREEMPTED, SLOTS, fill
+from mirage.simulation.fillers import PREEMPTED, fill
 from mirage.simulation.simulation import delayed
 from mirage.workloads.models import estimates
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
 Floats = NDArray[np.float64]
 

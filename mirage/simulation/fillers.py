@@ -13,9 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
-SLOTS, PLANNED = "slots", "planned"
 VARIANTS = (SLOTS, PLANNED)
 
 Times = NDArray[np.float64]

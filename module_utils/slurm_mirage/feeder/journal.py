@@ -13,41 +13,21 @@ All have "virtual", the instant in virtual seconds since the epoch.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from ..base.json_lines import JsonLines
 
 FILE = "feeder.jsonl"
 
 
-class FeederJournal:
+class FeederJournal(JsonLines):
     """The journal of the run in `folder`, open for more entries. Raises OSError."""
 
     def __init__(self, folder: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(folder / FILE, flags, 0o644)
-        size = os.fstat(self._descriptor).st_size
-        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")
+        super().__init__(os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644))
 
     def add(self, event: str, virtual: float, **values: Any) -> None:
         """Append an entry."""
-        os.write(self._descriptor, (json.dumps({"event": event, **values, "virtual": round(virtual, 3)}) + "\n").encode())
-
-    def entries(self) -> Iterator[Mapping[str, Any]]:
-        """The entries so far. A line that is no JSON object, such as one that a full disk tore, is left out."""
-        with os.fdopen(os.dup(self._descriptor), "rb") as file:
-            file.seek(0)
-            for line in file:
-                try:
-                    entry = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(entry, dict):
-                    yield entry
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        self.append({"event": event, **values, "virtual": round(virtual, 3)})

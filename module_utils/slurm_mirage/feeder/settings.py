@@ -7,11 +7,10 @@ from pathlib import Path
 
 from ..base.errors import WrongUse
 from ..base.run_settings import RunSettings
-from ..jobs.filler import Filler
+from ..jobs.filler import PLANNED, SLOTS, Filler
 from ..jobs.kinds import Sigsleep
 
 KEY = "filler"
-SLOTS, PLANNED = "slots", "planned"
 STATES, RECORD = "fillers", "fillers.bin"
 """The folder of the fillers' saves in the folder of the run, and the file to which they write their records."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from mirage.simulation import saturation
 from mirage.simulation.filler_study import KEYS, VALUES, Jobs, Point, Study, lomonosov, measure, simulated, summary
-from mirage.simulation.fillers import PLANNED, SLOTS
+from slurm_mirage.jobs.filler import PLANNED, SLOTS
 
 SMALL = Study(
     ts=(0.05, 0.5), cs=(0.8, 1.0), accuracies=("0.5", "1"), waiting=10,

@@ -17,9 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirage.metrics.fillers import simulated_executions
-from mirage.simulation.fillers import COLUMNS, COMPLETED, PLANNED, PREEMPTED, SLOT, SLOTS, STOPPED, VARIANTS, Filled, fill
+from mirage.simulation.fillers import COLUMNS, COMPLETED, PREEMPTED, SLOT, STOPPED, VARIANTS, Filled, fill
 from mirage.simulation.simulation import POLICIES, delayed, schedule
-from slurm_mirage.jobs.filler import Filler
+from slurm_mirage.jobs.filler import PLANNED, SLOTS, Filler
 
 Job = tuple[int, int, int, int]  # submit, processors, runtime, estimate
 Busy = tuple[float, float, float, int]  # hold, start, end, processors
