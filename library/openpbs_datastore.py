@@ -44,7 +44,9 @@ EXAMPLES = r"""
     user: slurm-mirage
 """
 
-RETURN = r""" # """
+RETURN = r"""
+{}
+"""
 
 import subprocess
 import sys

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mirage.commands import shell
-from slurm_mirage.base.processes import instance_user
+from mirage.experiment.endings import Failed
+from slurm_mirage.base.processes import command_line, instance_user
 
 
 @pytest.fixture
@@ -30,9 +35,30 @@ def test_a_shell_of_slurm_enters_the_host_name_only(directory: Path) -> None:
     assert not any(word.startswith("PBS_") for word in words)
 
 
-def test_a_shell_of_openpbs_enters_its_network_and_names_its_configuration(directory: Path) -> None:
+@pytest.fixture
+def process(directory: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """The farm is a process in namespaces of its own, made with the options of unshare(1) that the test names."""
     (directory / "instance.json").write_text(json.dumps({"user": "slurm-a", "rm": "openpbs"}))
     (directory / "etc/farm.json").write_text(json.dumps({"daemons": [], "network": {"address": "10.77.0.1"}}))
+    with subprocess.Popen(["unshare", *request.param, "--net", "--mount", "--uts", "sleep", "60"]) as farm:
+        while command_line(farm.pid)[:1] != ["sleep"]:
+            assert farm.poll() is None, "unshare failed"
+            time.sleep(0.01)
+        monkeypatch.setattr(shell, "read_state", lambda directory: {"pid": farm.pid})
+        yield
+        farm.kill()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for namespaces")
+@pytest.mark.parametrize("process", [[]], indirect=True)
+def test_a_shell_of_openpbs_enters_its_network_and_names_its_configuration(directory: Path, process: None) -> None:
     words = shell.command(directory, "a")
     assert {"--uts", "--net", "--mount", f"PBS_CONF_FILE={directory}/etc/pbs.conf"} <= set(words)
     assert not any(word.startswith("SLURM_CONF=") for word in words)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for namespaces")
+@pytest.mark.parametrize("process", [["--user"]], indirect=True)
+def test_a_shell_enters_no_mounts_that_a_user_can_have_made(directory: Path, process: None) -> None:
+    with pytest.raises(Failed, match="only root can enter"):
+        shell.command(directory, "a")

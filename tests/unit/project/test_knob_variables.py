@@ -16,10 +16,16 @@ FILES = [COMMON, *sorted(ROOT.glob("roles/*/defaults/main.yml"))]
 KNOBS = [knob for knob in TABLE if knob.variable]
 
 
+OWN = {"roles/openpbs_server": {"CONFIG": "pbs-easy"}}
+"""Roles of OpenPBS have other defaults of these knobs."""
+
+
 def defaults(knob: Knob) -> list[str]:
     """Defaults of the knob's variable: values in inventories/common, and arguments of the filter `default`."""
     found = [str(value) for name, value in yaml.safe_load(COMMON.read_text()).items() if name == knob.variable]
     for path in FILES:
+        if knob.name in OWN.get(str(path.relative_to(ROOT).parents[1]), {}):
+            continue
         found += [str(yaml.safe_load(text)) for text in re.findall(rf"\b{knob.variable} \| default\((.*?)\)", path.read_text())]
     return found
 
@@ -28,6 +34,13 @@ def defaults(knob: Knob) -> list[str]:
 def test_roles_have_the_default_of_the_knob(knob: Knob) -> None:
     """A knob without a default has 0 in the roles."""
     assert set(defaults(knob)) == {knob.default or "0"}
+
+
+@pytest.mark.parametrize(("role", "name", "value"), [(role, *item) for role, own in OWN.items() for item in own.items()])
+def test_a_role_of_openpbs_has_its_own_default(role: str, name: str, value: str) -> None:
+    variable = next(knob.variable for knob in KNOBS if knob.name == name)
+    text = (ROOT / role / "defaults/main.yml").read_text()
+    assert re.findall(rf"\b{variable} \| default\('(.*?)'\)", text) == [value]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -66,7 +66,7 @@ def change(folder: Path, **changes: Any) -> None:
         ({"bin": None}, "bin may not be None"),
         ({"sigsleep": ...}, "'sigsleep' is missing"),
         ({"run": ...}, "'run' is missing"),
-        ({"rm": "loadleveler"}, "rm 'loadleveler': may be one of slurm"),
+        ({"rm": "loadleveler"}, "rm 'loadleveler': may be one of openpbs, slurm"),
         ({"kind": 1}, "kind may not be 1"),
         ({"kind": "mpi"}, "kind 'mpi': may be one of malleable, sigsleep"),
     ],

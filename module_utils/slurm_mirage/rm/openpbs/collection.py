@@ -4,8 +4,9 @@ qmgr.txt has parts, each below a line `# NAME`: the release (VERSION), the answe
 about the nodes (NODES), and the text of sched_config (SCHEDULER).
 
 Facts are those of the source of commit cd7ab5eda: the server writes the start of a job when the node's answer has come
-(server/req_runjob.c, complete_running), releases a job's nodes and then writes its end (server/req_jobobit.c, end_job). A node
-looks at time limits every 120 s at most (resmom/mom_main.c, max_check_poll) and kills it 10 s later (kill_delay).
+(server/req_runjob.c, complete_running), releases a job's nodes and then writes its end (server/req_jobobit.c, end_job); a node
+looks at time limits every 120 s at most (resmom/mom_main.c, max_check_poll) and kills 10 s after it has terminated a job
+(kill_delay).
 """
 
 from __future__ import annotations
