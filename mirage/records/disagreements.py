@@ -68,6 +68,7 @@ def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records) -> pl.
     late_end = late
     if manager.frees_at_end:
         late_end = time.clock.real_to_virtual(_longest(col("s_end") - col("r_end"), joined, time)) * NS
+    late_end += manager.end_delay * NS
     step = time.clock.real_to_virtual(CLOCK_STEP) * NS
     early = late if manager.starts_when_accepted else step
     start, end = col("r_start") - col("s_start"), col("s_end") - col("r_end")

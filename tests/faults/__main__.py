@@ -15,7 +15,21 @@ import traceback
 from contextlib import suppress
 from string import ascii_lowercase
 
-from tests.faults import campaigns, clock, disks, files, hosts, inputs, interrupts, links, malleable, neighbours, processes, secrets  # noqa: F401
+from tests.faults import (  # noqa: F401
+    campaigns,
+    clock,
+    disks,
+    files,
+    hosts,
+    inputs,
+    interrupts,
+    links,
+    malleable,
+    neighbours,
+    openpbs,
+    processes,
+    secrets,
+)
 from tests.faults.bed import Bed
 from tests.faults.lane import Lane
 from tests.faults.table import FAULTS, Fault, Result, Skipped, Wrong, write_page

@@ -25,6 +25,7 @@ from mirage.knobs.table import BY_NAME
 from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.rm import registry
 
 from .table import Wrong
 
@@ -358,11 +359,11 @@ class Lane:
         lost = read_json(folder / "metrics.json")["jobs"]["lost"]
         if lost:
             raise Wrong(f"{lost} jobs lost")
-        ran: dict[str, set[str]] = {}
-        for line in _text(folder / "jobcomp.log").splitlines():
-            fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
-            if fields.get("JobState") == "COMPLETED":
-                ran.setdefault(fields.get("Name", ""), set()).add(fields.get("JobId", ""))
+        ran: dict[str, set[int]] = {}
+        records = registry.records_of(folder)
+        for job in records.completions(_text(folder / records.completions_file)):
+            if job.state == "COMPLETED":
+                ran.setdefault(job.name, set()).add(job.job_id)
         # The jobs that measure what a launch costs have one name.
         names = {row["name"] for row in read_rows(folder / "plan.csv")}
         doubled = sorted(name for name, ids in ran.items() if len(ids) > 1 and name in names)

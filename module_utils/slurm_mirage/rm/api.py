@@ -293,6 +293,11 @@ class Records(Protocol):
         return False
 
     @property
+    def end_delay(self) -> float:
+        """Virtual seconds by which the manager may record the end of a job later than it could, by its design; by default none."""
+        return 0.0
+
+    @property
     def starts_when_accepted(self) -> bool:
         """Whether the start of a job in the record is the instant at which the controller hears that the job's node has taken it.
         Its program may have begun before; by default it is not."""

@@ -50,9 +50,9 @@ def joined(ends: list[float]) -> pl.DataFrame:
     )
 
 
-def kinds(ends: list[float], records: Records) -> list[str]:
-    time = TimeMap(Clock(0, 0, speed=SPEED, shrink=100.0), origin=0.0)
-    return contradictions(joined(ends), time, records)["kind"].to_list()
+def kinds(ends: list[float], records: Records, speed: float = SPEED) -> list[str]:
+    time = TimeMap(Clock(0, 0, speed=speed, shrink=100.0), origin=0.0)
+    return contradictions(joined([end * speed / SPEED for end in ends]), time, records)["kind"].to_list()
 
 
 # Ends around 0.1 s, as a busy host has them, and one of 0.6 s.
@@ -62,6 +62,12 @@ SPREAD = [0.05 + 0.005 * (number % 20) for number in range(JOBS)] + [0.6]
 @pytest.mark.parametrize(("records", "found"), [(OPENPBS, []), (SLURM, ["end"])])
 def test_an_end_may_be_as_late_as_the_ends_of_the_run_where_the_record_waits_for_them(records: Records, found: list[str]) -> None:
     assert kinds(SPREAD, records) == found
+
+
+@pytest.mark.parametrize(("records", "found"), [(OPENPBS, []), (SLURM, ["end"] * 3)])
+def test_a_node_of_openpbs_tells_an_end_up_to_two_seconds_of_the_clusters_time_later(records: Records, found: list[str]) -> None:
+    ends = [0.02 + 0.5 * (number % 2) for number in range(JOBS)]
+    assert kinds([*ends, 1.013, 1.5, 2.01], records, speed=1.0) == found
 
 
 def test_no_end_may_be_later_than_a_second_of_real_time() -> None:

@@ -24,6 +24,8 @@ VERSION, SERVER, NODES, SCHEDULER = "version", "qmgr: print server", "qmgr: prin
 PARTS = (VERSION, SERVER, NODES, SCHEDULER)
 _KILLED_WITHIN = 130.0
 """Virtual seconds from a job's limit to its end: max_check_poll and kill_delay."""
+_CYCLE = 2.0
+"""Virtual seconds after which a node at the latest sends what it has to tell the server (work_task.c, default_next_task)."""
 _RECORD = 1.0
 """Virtual seconds: the record has whole ones."""
 NAMES = Names(
@@ -92,6 +94,7 @@ class ConfiguredRecords(Records):
     names = NAMES
     configuration_file = PBS_CONF
     frees_at_end = True
+    end_delay = _CYCLE
     starts_when_accepted = True
 
     def configuration(self, folder: Path) -> str:
