@@ -12,6 +12,7 @@ from run_folders import RunFolder
 
 from mirage.records import collect as collecting
 from mirage.records.layout import Layout
+from mirage.records.run_results import results
 from mirage.records.thresholds import Thresholds
 from mirage.records.validity import judge
 from mirage.terminal.table import figures_of
@@ -79,6 +80,20 @@ def test_a_good_run_is_valid_without_a_record_of_freed_processors(tmp_path: Path
     shown = {name: (words, value) for name, words, _, value in figures_of(found)}
     assert str(shown["freed_p50"][1]).startswith("not measured: OpenPBS records the end of a job when its processors are free")
     assert shown["clock_speed"][0] == "speed of OpenPBS's clock"
+
+
+def test_the_errors_of_its_metrics_are_known_without_a_record_of_freed_processors(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    folder = as_openpbs(made)
+    samples = "real,virtual,nodes_not_responding,cpu_busy\n0,0,0,0.5\n"
+    (folder / "samples.csv").write_text(samples)
+    (folder / "pbs.csv").write_text("real,virtual,cycle_last_us,cycle_max_us\n0,0,2000,2000\n")
+    (folder / "result.json").write_text(json.dumps(FINISHED))
+    found = results(folder, 64, 4, 10.0, {}).metrics
+    error = found["errors"]["wait_mean"]["emulation"]
+    # Launches of 0.03 s, a lag of 0.01 s, and records in whole seconds: of waits of some 200 s.
+    assert error is not None and 0 < error < 5
+    assert found["validity"]["verdict"] == "valid"
 
 
 def test_without_samples_of_the_scheduler_it_is_inconclusive(tmp_path: Path) -> None:
