@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
 from slurm_mirage.rm.openpbs import clock_settings, conf, datastore
 from slurm_mirage.rm.openpbs.node_classes import Nodes, node_classes
 
@@ -43,6 +47,14 @@ def test_nodes_of_several_classes_are_numbered_on() -> None:
     classes = node_classes([{"count": 2, "cpus": 4}, {"count": 1, "cpus": 8, "prefix": "fat"}])
     assert classes == [Nodes("n", 1, 2, 4), Nodes("fat", 3, 1, 8)]
     assert [list(item.numbered()) for item in classes] == [[("n1", 1), ("n2", 2)], [("fat3", 3)]]
+
+
+def test_fair_share_counts_processor_seconds_of_accounts_that_no_file_names() -> None:
+    """Jobs that only sleep use no processor time (OpenPBS's default), and unknown users have no share by default."""
+    settings = yaml.safe_load((Path(__file__).parents[3] / "configs/pbs-fairshare.yml").read_text())["settings"]
+    lines = conf.sched_config(settings).splitlines()
+    wanted = {"fair_share: true all", "fairshare_usage_res: ncpus*walltime", "fairshare_entity: Account_Name", "unknown_shares: 1"}
+    assert wanted <= set(lines)
 
 
 def test_nobody_is_trusted_by_the_database() -> None:
