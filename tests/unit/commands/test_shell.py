@@ -21,7 +21,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An instance whose farm is this process."""
     monkeypatch.setattr(shell, "read_state", lambda directory: {"pid": 4711})
     monkeypatch.setattr(shell, "users_of", lambda pid: {instance_user(str(tmp_path))})
-    monkeypatch.setattr(shell, "may_enter", lambda pid, name: True)
     (tmp_path / "etc").mkdir()
     (tmp_path / "state").mkdir()
     return tmp_path
