@@ -178,6 +178,7 @@ from ansible.module_utils.slurm_mirage.instance.placement import Block
 
 # Imported only so that Ansible ships the programs with the module, which installs them on the host.
 from ansible.module_utils.slurm_mirage.programs import broker, clock_answers, farm, openpbs_datastore, replay  # noqa: F401
+from ansible.module_utils.slurm_mirage.rm.openpbs import leftovers
 
 SLURM, OPENPBS = "slurm", "openpbs"
 END_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
@@ -370,6 +371,7 @@ def ensure_absent(directory: Path, user: str | None, write: bool) -> dict[str, A
     if write and account is not None:
         # Processes that hid from slurm_farm, by another environment, would keep the account from being removed.
         processes.end(processes.of_user(account[0]), END_TIMEOUT)
+        leftovers.remove(account[0])
     if present and write:
         user_folders.remove(directory.parent, directory.name)
     if write:

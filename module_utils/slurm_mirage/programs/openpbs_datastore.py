@@ -20,7 +20,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,8 @@ def create(directory: Path, user: str, prefix: str, programs: str) -> None:
     run(datastore.initdb(programs, data), **as_account)
     for name, text in {"postgresql.conf": datastore.postgresql_conf(), "pg_hba.conf": datastore.pg_hba_conf()}.items():
         user_folders.write_atomically(data.parent, f"{data.name}/{name}", text, 0o600, owner)
-    with running([f"{programs}/postgres", "-D", str(data)], addresses.DATABASE_PORT, **as_account):
+    is_ready = datastore.is_ready(programs, data)
+    with running([f"{programs}/postgres", "-D", str(data)], lambda: succeeds(is_ready, **as_account), **as_account):
         password = secrets.token_hex(16)
         statements = f"alter role {datastore.USER} password '{password}';\ncreate database {datastore.NAME};\n"
         run(datastore.psql(programs, data, "postgres"), statements, **as_account)
@@ -84,7 +85,7 @@ def create(directory: Path, user: str, prefix: str, programs: str) -> None:
         run(datastore.psql(programs, data, datastore.NAME, "--file", f"{prefix}/{datastore.SCHEMA}"), **as_account)
         run(datastore.psql(programs, data, datastore.NAME, "--command", "select pbs_schema_version from pbs.info"), **as_account)
         server = [f"{prefix}/sbin/pbs_server.bin", "-N", "-t", "create"]
-        with running(server, addresses.SERVER_PORT, env=environment):
+        with running(server, lambda: accepts(addresses.SERVER_PORT), env=environment):
             run([f"{prefix}/bin/qmgr", "-c", "list server server_state"], env=environment)
     data.rename(directory / DATABASE)
 
@@ -110,8 +111,8 @@ def last_line(text: str) -> str:
 
 
 @contextmanager
-def running(command: list[str], port: int, **options: Any) -> Iterator[None]:
-    """Run a server for the duration of the context, from when it accepts connections on `port`. Raises Failed."""
+def running(command: list[str], is_ready: Callable[[], bool], **options: Any) -> Iterator[None]:
+    """Run a server for the duration of the context, from when it is ready. Raises Failed."""
     program = Path(command[0]).name
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", **options)
     assert process.stdin is not None and process.stdout is not None
@@ -120,7 +121,7 @@ def running(command: list[str], port: int, **options: Any) -> Iterator[None]:
         process.stdin.close()
         try:
             deadline = time.monotonic() + TIMEOUT
-            while not accepts(port):
+            while not is_ready():
                 if process.poll() is not None:
                     raise Failed(f"{program}: {last_line(process.stdout.read().decode(errors='replace')) or 'it ended at once'}")
                 if time.monotonic() > deadline:
@@ -132,6 +133,11 @@ def running(command: list[str], port: int, **options: Any) -> Iterator[None]:
         except BaseException:
             process.kill()
             raise
+
+
+def succeeds(command: list[str], **options: Any) -> bool:
+    """Return whether a command ends with exit code 0."""
+    return subprocess.run(command, capture_output=True, timeout=TIMEOUT, cwd="/", check=False, **options).returncode == 0
 
 
 def accepts(port: int) -> bool:

@@ -77,6 +77,11 @@ def initdb(programs: str, data: Path) -> list[str]:
     ]
 
 
+def is_ready(programs: str, data: Path) -> list[str]:
+    """A command that succeeds when the server that runs in the folder `data` takes statements. It accepts connections before."""
+    return [f"{programs}/pg_isready", "--quiet", f"--host={data}", f"--port={addresses.DATABASE_PORT}"]
+
+
 def psql(programs: str, data: Path, database: str, *arguments: str) -> list[str]:
     """A command of psql(1), for the database server's account, on a database of the server that runs in the folder `data`."""
     where = [f"--host={data}", f"--port={addresses.DATABASE_PORT}", f"--username={USER}", f"--dbname={database}"]
