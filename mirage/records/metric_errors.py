@@ -178,7 +178,8 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> 
         .then((col("f") - col("s") - col("suspended").fill_null(0) - col("stretch")).clip(0))
         .when(col("stretch").is_not_null() | ~ran)
         .then(pl.coalesce("expected", "runtime", pl.lit(0.0))),
-        freed="freed",
+        # What the record counts as the run of a job has all of the time until its processors were free.
+        freed=pl.when(col("start").is_not_null()).then(0.0) if run.frees_at_end else "freed",
         limit="limit",
         leave=pl.when(~ran).then("end"),
         allocated=pl.coalesce("allocated", "p", "processors"),

@@ -135,7 +135,8 @@ _INTERVALS = (
     "Torque FIFO."
 )
 _EVIDENCE = (
-    "Out of order: share of the jobs that started before a job that came earlier. Nodes: nodes of all jobs, beyond the fewest that "
+    "Out of order: share of the jobs that started before a job that came earlier, by more than what the run resolves and its "
+    "longest scheduling cycle. Nodes: nodes of all jobs, beyond the fewest that "
     "can hold them. Start latency: wait of jobs for which processors were idle. All times are in seconds of the trace."
 )
 
@@ -197,13 +198,22 @@ def _of_source(metric: str, arm: Arm) -> str:
 # ---- evidence ----
 
 
-def out_of_order(jobs: pl.DataFrame) -> float | None:
+def out_of_order(jobs: pl.DataFrame, within: float = 0.0) -> float | None:
     """Share of the started jobs that started before a job that was submitted earlier; None without any. Of jobs that were submitted
-    at the same instant the one with the smaller number came earlier."""
+    at the same instant the one with the smaller number came earlier. within: trace seconds by which starts of one scheduling cycle
+    may be recorded in another order."""
     started = jobs.drop_nulls("start").sort("submit", "id")
     if started.is_empty():
         return None
-    return float(started.select((col("start") < col("start").cum_max()).mean()).item())
+    return float(started.select((col("start") < col("start").cum_max() - within).mean()).item())
+
+
+def _out_of_order(run: Run) -> float | None:
+    """`out_of_order` of a run, within what the run resolves and its longest scheduling cycle."""
+    validity = run.metrics["validity"]
+    resolution = validity.get("resolution") or {}
+    known = (resolution.get("record"), resolution.get("floor"), validity.get("backfill_cycle_max"))
+    return out_of_order(run.schedule.jobs, max((value for value in known if value is not None), default=0.0))
 
 
 def spread(jobs: pl.DataFrame, cpus: int) -> float | None:
@@ -220,7 +230,7 @@ def _evidence(arms: Sequence[Arm]) -> Table:
     for arm in arms:
         jobs = [run.schedule.jobs for run in arm.runs]
         cpus = max(1, arm.runs[0].processors // arm.runs[0].nodes)
-        order = [one for frame in jobs if (one := out_of_order(frame)) is not None]
+        order = [one for run in arm.runs if (one := _out_of_order(run)) is not None]
         nodes = [one for frame in jobs if (one := spread(frame, cpus)) is not None]
         rows.append(
             (
@@ -242,7 +252,7 @@ def _seconds(value: float | None) -> str:
 def _sentences(arms: Sequence[Arm]) -> Iterable[str]:
     """What the evidence says of the order of starts, and which rules of the managers it follows from."""
     for arm in arms:
-        shares = [one for run in arm.runs if (one := out_of_order(run.schedule.jobs)) is not None]
+        shares = [one for run in arm.runs if (one := _out_of_order(run)) is not None]
         if not shares:
             continue
         if arm.name.endswith("FIFO"):

@@ -26,7 +26,7 @@ NAME_VARIABLE = "SLURM_MIRAGE_DAEMON"  # environment variable of a daemon: its n
 HIGH_PRIORITY_KINDS = ("munged", CLOCK, "postgres", "pbs_comm", "pbs_sched", *CONTROLLERS)  # these keep the farm's priority
 REAL_TIME_KINDS = ("munged", CLOCK)
 PRIORITY, REAL_TIME, NAMESPACES = "higher priority", "real-time priority of munged and of the event clock", "PID namespaces"
-HOST_NAMES = "names of the other hosts"
+HOST_NAMES, FIXED_ADDRESSES = "names of the other hosts", "fixed addresses"
 ROOT = "root"
 ROOT_DAEMONS_CAPABILITIES = (
     "chown",
@@ -66,7 +66,7 @@ class Spawner:
             "private host name": lambda: isolation.take_hostname(spec.hostname),
             "open files": isolation.open_all_files,
             "memory merging (KSM)": isolation.merge_memory,
-            "fixed addresses": isolation.fix_addresses,
+            FIXED_ADDRESSES: isolation.fix_addresses,
             "orphans": isolation.adopt_orphans,
             PRIORITY: isolation.raise_priority,
             REAL_TIME: isolation.try_real_time,
@@ -213,6 +213,9 @@ class Spawner:
         kept = [f"+{name}" for name in ROOT_DAEMONS_CAPABILITIES] if daemon.account == ROOT else []
         change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
         change += ["--inh-caps=-all", "--ambient-caps=-all", f"--bounding-set={','.join(('-all', *kept))}", "--"]
+        if daemon.account == ROOT and FIXED_ADDRESSES not in self.refused:
+            # The kernel randomises addresses again for a program that gets more capabilities than its parent had (credentials(7)).
+            change += ["/usr/bin/setarch", "--addr-no-randomize"]
         try:
             with isolation.with_capabilities(isolation.ACCOUNT_CAPABILITIES):
                 return self._execute(daemon, [*change, *daemon.command])

@@ -82,6 +82,11 @@ def test_the_share_that_started_before_an_earlier_one(starts: list[float | None]
     assert scms_study.out_of_order(jobs) == share
 
 
+def test_starts_of_one_cycle_may_be_recorded_in_another_order() -> None:
+    jobs = pl.DataFrame({"id": [1, 2, 3], "submit": [0.0, 1.0, 2.0], "start": [100.0, 90.0, 40.0]})
+    assert scms_study.out_of_order(jobs, within=20.0) == pytest.approx(1 / 3)
+
+
 def test_nodes_beyond_the_fewest() -> None:
     jobs = pl.DataFrame({"start": [0.0, 1.0], "nodes": [2, 1], "processors": [8, 3]})
     assert scms_study.spread(jobs, 8) == pytest.approx(0.5)
