@@ -16,7 +16,8 @@ HEAD = "pbs-head"
 """Host name of all daemons; that of the server, the communication daemon and the database server in each file."""
 HEAD_ADDRESS = NETWORK[0]
 SERVER_PORT, SCHEDULER_PORT, DATABASE_PORT, COMM_PORT = 15001, 15004, 15007, 17001
-MOST_NODES = 16384
+MOST_NODES = 6400
+"""The daemons listen on all addresses, so each port is one daemon's: those of more nodes would reach the ports of the server."""
 _FIRST_NODE_PORT = 2000
 _NODES_PER_BLOCK = 250
 
