@@ -1,4 +1,4 @@
-"""The jobs that tell FIFO, EASY and conservative backfilling apart on a running cluster (tests/infra/test_openpbs_policies.py)."""
+"""The jobs that tell FIFO, EASY and conservative backfilling apart on a running cluster (tests/infra/test_openpbs_schedules.py)."""
 
 from __future__ import annotations
 
