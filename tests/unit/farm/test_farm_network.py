@@ -72,6 +72,8 @@ def test_daemons_run_as_root_with_few_capabilities_in_a_network_of_their_own(bed
     words = dict(line.split(":\t") for line in status if ":\t" in line)
     own = dict(line.split(":\t") for line in Path("/proc/self/status").read_text().splitlines())
     assert {int(words[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {ALLOWED & int(own["CapBnd"], 16)}
+    nodes = [pid for pid in processes.of_instance(str(bed.directory)) if processes.environment(pid).get("PORT", "15001") != "15001"]
+    assert {Path(f"/proc/{pid}/personality").read_text() for pid in nodes} == {"00040000\n"}, "fixed addresses, which ksmd needs"
     listening = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True, check=True).stdout
     assert ":15001 " not in listening, "the host's own network has no such port"
 
