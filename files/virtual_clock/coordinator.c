@@ -41,7 +41,7 @@
 #define CRAWL (SECOND / 20)           /* speed while the instance works: a program that waits by reading the time still ends */
 #define LEASE (100 * MILLISECOND)     /* real time for which the clock goes on without this process */
 #define LONGEST_WAIT (5 * MILLISECOND) /* real time between two looks at the deadlines of an instance that works */
-#define PATIENCE (20 * MILLISECOND)   /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
+#define PATIENCE (100 * MILLISECOND)  /* real time that a waiter has to look itself: longer than LONGEST_LOOK */
 #define HISTORY_STEP (50 * MILLISECOND)
 #define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
 #define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
@@ -133,10 +133,13 @@ static struct {
     int64_t earliest;
 } blocks[BLOCKS];
 
-/* Of each slot whose deadline was reached: its token, and since when (real monotonic ns). */
+/*
+ * Of each slot whose deadline was reached: its token, since when and when it was last seen so (real monotonic ns). `waited` is the
+ * real time between, of which a halt of the whole machine is not a part: after one, a waiter's timer may be later than this process.
+ */
 static struct {
     uint64_t token;
-    int64_t deadline, since;
+    int64_t deadline, since, seen, waited;
     bool is_told, is_given_up;
 } reached[SLOTS];
 
@@ -205,9 +208,12 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     if (reached[number].token != token || reached[number].deadline != deadline) {
         reached[number].token = token;
         reached[number].deadline = deadline;
-        reached[number].since = mono;
+        reached[number].since = reached[number].seen = mono;
+        reached[number].waited = 0;
         reached[number].is_told = reached[number].is_given_up = false;
     }
+    reached[number].waited += earlier(mono - reached[number].seen, LONGEST_WAIT);
+    reached[number].seen = mono;
     if (!reached[number].is_told) {
         reached[number].is_told = true;
         tell(slot, number, token, deadline);
@@ -216,7 +222,7 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
         free_slot(slot, token, deadline);
     if (slot->kind != LOOKS_ITSELF || reached[number].is_given_up)
         return;
-    if (mono - reached[number].since > PATIENCE && !runnable.any()) { /* it is stopped, or has been killed */
+    if (reached[number].waited > PATIENCE && !runnable.any()) { /* it is stopped, or has been killed */
         reached[number].is_given_up = true;
         page->figures.given_up++;
     } else {

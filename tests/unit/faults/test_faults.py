@@ -56,8 +56,8 @@ def write_run(folder: Path, ids: Sequence[int], completed: Sequence[tuple[int, i
             csv.writer(stream).writerows([["id", "name", "state"], *([number, f"r.{number}", "COMPLETED"] for number in found)])
     write_json(folder / "metrics.json", {"jobs": {"lost": 0}})
     write_json(folder / "status.json", {})
-    lines = [f"JobId={slurm} Name=r.{job} JobState=COMPLETED NodeList=n1 " for slurm, job in completed]
-    lines += [f"JobId={slurm} Name=r.launch JobState=COMPLETED NodeList=n1 " for slurm in (901, 902)]
+    lines = [f"JobId={slurm} Name=r.{job} JobState=COMPLETED NodeList=n1 WorkDir=/ ExitCode=0:0" for slurm, job in completed]
+    lines += [f"JobId={slurm} Name=r.launch JobState=COMPLETED NodeList=n1 WorkDir=/ ExitCode=0:0" for slurm in (901, 902)]
     (folder / "jobcomp.log").write_text("\n".join(lines) + "\n")
 
 
