@@ -158,7 +158,7 @@ def load_of(knobs: dict[str, Value]) -> sizing.Load:
 
 
 def before_2038(knobs: dict[str, Value], length: float) -> None:
-    """Check that the cluster's clock stays before the last instant that Slurm can count, in a run of `length` virtual seconds."""
+    """Check that the cluster's clock stays before LAST_INSTANT, also for OpenPBS, in a run of `length` virtual seconds."""
     clock = instance_clock.both_times(instance_directory(knobs)) if is_here(knobs) else None
     now = time.time() if clock is None else clock["virtual"]
     if now + length <= LAST_INSTANT:
@@ -170,7 +170,7 @@ def before_2038(knobs: dict[str, Value], length: float) -> None:
         instead = f"make teardown CLUSTER={cluster} starts the clock at today's date again"
     raise WrongUse(
         f"the clock of cluster {cluster} is at {today}, and the run is {about(length)} long, "
-        f"but Slurm cannot count beyond {end}; {instead}",
+        f"but the daemons cannot count beyond {end}; {instead}",
         parameter="speed",
     )
 

@@ -178,7 +178,7 @@ def _limits(run: Prepared) -> list[str]:
     before, after = run.workload.limits["before"], run.workload.limits["after"]
     lines = []
     if after < before or run.shrink != 100:
-        lines.append(f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)")
+        lines.append(f"distinct time limits: {after}, in the log {before} (a limit has whole minutes)")
     if run.shrink != 100:
         constants = NOT_SHRUNK_OF_OPENPBS if OPENPBS in values_of(run.knobs) else NOT_SHRUNK
         lines.append(f"not shrunk: {', '.join(constants)}")

@@ -158,7 +158,7 @@ class Choice:
         """Reason for the speed in words."""
         limit = self.binding
         if limit.safe >= FASTEST:
-            return f"Slurm's timeouts can follow no faster clock; {limit.name} would allow {_short(limit.speed)}"
+            return f"the daemons' timeouts can follow no faster clock; {limit.name} would allow {_short(limit.speed)}"
         if limit.speed < 1:
             return f"there is no slower clock, but {limit.name} allows only {_short(limit.speed)}: the run will hardly be valid"
         allows = f"{limit.name} allows (at most {_short(limit.bound)} s of the cluster's; {limit.why})"

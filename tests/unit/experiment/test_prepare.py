@@ -152,7 +152,7 @@ def test_limits_that_collapse(trace: Trace, shrink: str, after: int | None, inst
     lines = remarks(prepared(trace, SHRINK=shrink))
     before = trace.frame["requested_time"].n_unique()
     told = [line for line in lines if line.startswith("distinct")]
-    assert told == ([] if after is None else [f"distinct time limits: {after}, in the log {before} (Slurm counts minutes)"])
+    assert told == ([] if after is None else [f"distinct time limits: {after}, in the log {before} (a limit has whole minutes)"])
     assert sum(line.startswith("not shrunk: bf_interval, ") for line in lines) == (after is not None)
     warnings = [line for line in lines if line.startswith("warning: ")]
     assert len(warnings) == (instead is not None)
