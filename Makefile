@@ -111,7 +111,7 @@ watch: $(STAMP) ## the same live, until q or Ctrl-C
 	$(CLI) $@
 
 .PHONY: shell
-shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch use the instance
+shell: $(STAMP) ## a shell whose squeue, sinfo, scontrol and sbatch (qstat, pbsnodes, qsub) use the instance
 	$(CLI) $@
 
 .PHONY: teardown
