@@ -160,7 +160,7 @@ def update(directory: Path, homes: home.Homes, nodes: list[Nodes], write: bool) 
     if write:
         homes.make(outdated)
         for path in removed:
-            home.remove_node(path)
+            home.remove_node(directory, path.name)
         for path in surplus:
             path.unlink()
     return outdated + removed + surplus

@@ -57,7 +57,7 @@ from ansible.module_utils.slurm_mirage.base import processes
 from ansible.module_utils.slurm_mirage.rm.openpbs import datastore
 
 PROGRAM = "slurm_mirage.programs.openpbs_datastore"
-NAMESPACES = ["/usr/bin/unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
+NAMESPACES = ["/usr/bin/unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
 
 
 def main() -> None:

@@ -213,6 +213,7 @@ from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
 from ansible.module_utils.slurm_mirage.farm.daemons import NODES
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
 from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
+from ansible.module_utils.slurm_mirage.farm.hosts_file import HostsFile
 from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_run
 from ansible.module_utils.slurm_mirage.rm.openpbs import addresses
@@ -483,6 +484,9 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         refuse_during_run(directory)
     if module.check_mode:
         return {"changed": changed, "clock": clock_line(directory)}
+    if wanted.get("network"):
+        # The farm, which runs as the instance's user, cannot change this file.
+        HostsFile(directory, is_roots=True).write(wanted["addresses"])
     if written != wanted:
         write_json(spec_file, wanted)
     if state is not None and state.get("identity") != wanted["identity"]:

@@ -89,7 +89,8 @@ from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
-from ansible.module_utils.slurm_mirage.farm.network import command_prefix
+from ansible.module_utils.slurm_mirage.farm.network import open_entrance
+from ansible.module_utils.slurm_mirage.rm.api import Unavailable
 
 LAST_BYTES = 65536  # of a file, of which only the last line is read
 
@@ -128,7 +129,8 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
     """Start the program in its own session, with standard output and standard error in replay.log. Raises WrongUse."""
     user_arguments = identity(params["user"])
     owner = (user_arguments["user"], user_arguments["group"]) if user_arguments else None
-    if prefix := command_prefix(directory):  # which changes to the user itself
+    entrance = open_entrance(directory)
+    if entrance.words:  # which change to the user themselves
         user_arguments = {}
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     python = params["python"] or sys.executable
@@ -137,7 +139,7 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
     descriptor = user_folders.open_file(directory, f"runs/{params['run']}/replay.log", flags, 0o644, owner)
     try:
         return subprocess.Popen(
-            [*prefix, python, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
+            [*entrance.words, python, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
             env={
                 "PATH": "/usr/bin:/bin",
                 "LANG": "C.UTF-8",
@@ -150,10 +152,12 @@ def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdout=descriptor,
             stderr=descriptor,
             start_new_session=True,
+            pass_fds=entrance.descriptors,
             **user_arguments,
         )
     finally:
-        os.close(descriptor)
+        for one in (descriptor, *entrance.descriptors):
+            os.close(one)
 
 
 def start(directory: Path, params: dict[str, Any]) -> int | None:
@@ -225,7 +229,7 @@ def main() -> None:
         result = apply(module.params, module.check_mode)
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
-    except OSError as error:
+    except (OSError, Unavailable) as error:
         module.fail_json(msg=f"failed: {error}")
     module.exit_json(**result)
 

@@ -14,9 +14,9 @@ from slurm_mirage.base.files import read_json
 from slurm_mirage.base.processes import INSTANCE_VARIABLE, instance_user, users_of
 from slurm_mirage.clock import instance_clock
 from slurm_mirage.farm.farm import read_state
-from slurm_mirage.farm.namespaces import may_enter
-from slurm_mirage.farm.network import has_network
+from slurm_mirage.farm.network import has_network, open_entrance
 from slurm_mirage.instance.instance import commands_of
+from slurm_mirage.rm.api import Unavailable
 from slurm_mirage.rm.registry import DEFAULT, manager_of
 
 
@@ -41,16 +41,21 @@ def command(directory: Path, cluster: str) -> list[str]:
         "PS1": f"({cluster}) \\w\\$ ",
     }
     become = [] if os.geteuid() == 0 else ["sudo"]
-    enter = ["nsenter", "--target", str(state["pid"]), "--uts"]
+    enter = [*become, "nsenter", "--target", str(state["pid"]), "--uts", "--"]
     if has_network(directory):
-        # What is executed next comes from the mounts that the process sees.
-        if not may_enter(state["pid"], "mnt"):
+        if become:
             raise Failed(f"only root can enter the network of cluster {cluster}: call make shell as root")
-        enter += ["--net", "--mount"]
+        try:
+            inside = open_entrance(directory, as_root=True)
+        except Unavailable as error:
+            raise Failed(f"cluster {cluster}: {error}") from error
+        for descriptor in inside.descriptors:
+            os.set_inheritable(descriptor, True)
+        enter = list(inside.words)
     drop = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"]
     given = [f"{name}={value}" for name, value in environment.items()]
     fresh = ["env", "--ignore-environment", f"--chdir={directory}/home", *given]
-    return [*become, *enter, "--", *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
+    return [*enter, *drop, "--", *fresh, "bash", "--norc", "--noprofile"]
 
 
 def configuration_of(directory: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ import heapq
 import itertools
 import math
 import os
+import pwd
 import signal
 import time
 from collections import Counter, deque
@@ -68,15 +69,26 @@ PostgreSQL would wait for its clients at SIGTERM."""
 
 @dataclass(frozen=True)
 class Process:
-    """Command line and environment of a process."""
+    """Command line, environment, and user ids of a process."""
 
     command: list[str]
     environment: dict[str, str]
+    users: set[int]
 
     @classmethod
     def read(cls, pid: int) -> Process:
-        """Read those of process `pid`; both are empty when it does not exist."""
-        return cls(processes.command_line(pid), processes.environment(pid))
+        """Read those of process `pid`; all are empty when it does not exist."""
+        return cls(processes.command_line(pid), processes.environment(pid), processes.users_of(pid))
+
+
+def user_of(daemon: Daemon) -> int | None:
+    """The user id that a daemon runs as; None if there is no such account."""
+    if not daemon.account:
+        return os.getuid()
+    try:
+        return pwd.getpwnam(daemon.account).pw_uid
+    except KeyError:
+        return None
 
 
 class Farm:
@@ -179,7 +191,9 @@ class Farm:
             environment = left[pid].environment
             daemon = self.daemons.get(environment.get(NAME_VARIABLE, ""))
             digest = environment.get(DIGEST_VARIABLE, "")
-            if daemon is None or daemon.command != command or daemon.digest != digest or daemon.pid:
+            # A process of the instance's user may look like a daemon of root.
+            is_wanted = daemon is not None and daemon.command == command and daemon.digest == digest
+            if daemon is None or not is_wanted or daemon.pid or left[pid].users != {user_of(daemon)}:
                 stale.append(pid)
                 continue
             daemon.adopted, daemon.started_at, daemon.log_sizes = True, float("-inf"), self._log_sizes(daemon)

@@ -17,18 +17,20 @@ from ..base.errors import WrongUse
 from . import isolation
 
 ETC_HOSTS = Path("/etc/hosts")
-FILE = "state/hosts"
+FILE, ROOTS_FILE = "state/hosts", "etc/hosts"
 LARGEST = 16 << 20  # bytes
 
 
 class HostsFile:
-    """The file FILE of an instance, which replaces /etc/hosts for the daemons.
+    """The file FILE of an instance, which replaces /etc/hosts for the daemons; or ROOTS_FILE, with `is_roots`.
 
-    Create this before `mount`: it reads the host's own file. FILE belongs to the instance's user. `mount` is called by root.
+    Create this before `mount`: it reads the host's own file. FILE belongs to the instance's user, who could send daemons of root to
+    addresses of his own: ROOTS_FILE is for these, and belongs to root. `mount` is called by root.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_roots: bool = False) -> None:
         self._directory = directory
+        self.is_roots = is_roots
         self._own = ETC_HOSTS.read_text(errors="replace") if ETC_HOSTS.exists() else ""
 
     def mount(self, names: Mapping[str, str], user: str) -> None:
@@ -37,7 +39,7 @@ class HostsFile:
         Needs CAP_SYS_ADMIN. Raises OSError, also if the file is not a regular one.
         """
         owner = None
-        if os.getuid() == 0:
+        if os.getuid() == 0 and not self.is_roots:
             account = pwd.getpwnam(user)
             owner = account.pw_uid, account.pw_gid
         isolation.unshare_mounts()
@@ -60,7 +62,7 @@ class HostsFile:
             os.close(descriptor)
 
     def _open(self, owner: tuple[int, int] | None) -> int:
-        return user_folders.open_file(self._directory, FILE, os.O_RDWR | os.O_CREAT, 0o644, owner)
+        return user_folders.open_file(self._directory, ROOTS_FILE if self.is_roots else FILE, os.O_RDWR | os.O_CREAT, 0o644, owner)
 
     def _write(self, descriptor: int, names: Mapping[str, str]) -> None:
         lines = [f"{address} {name}\n" for address, name in sorted(names.items())]

@@ -24,14 +24,14 @@ PR_SET_MEMORY_MERGE = 67  # prctl(2), since Linux 6.4
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 47, 2, 4  # prctl(2)
 ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 CAPABILITY_VERSION = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3, three words of 32 bits twice
-CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP = 5, 6, 7, 8  # capabilities(7)
+CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_BIND_SERVICE = 5, 6, 7, 8, 10  # capabilities(7)
 CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, CAP_PERFMON, CAP_BPF = 18, 21, 23, 38, 39
 COUNTING_CAPABILITIES = (CAP_PERFMON, CAP_BPF)
 """What counting runnable threads by BPF needs (`with_capabilities`)."""
 KEPT_CAPABILITIES = (CAP_SYS_CHROOT, CAP_SYS_ADMIN, CAP_SYS_NICE, *COUNTING_CAPABILITIES)
-ACCOUNT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP)
+ACCOUNT_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_BIND_SERVICE)
 """What starting a daemon as another account needs (`with_capabilities`)."""
-CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x20000000, 0x40000000  # unshare(2)
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x20000000, 0x40000000  # unshare(2)
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, IFF_UP = 0x8913, 0x8914, 0x8916, 0x891C, 1  # netdevice(7)
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18, 1 << 19  # mount(2)
 PRIORITY = -10  # nice value
@@ -88,23 +88,15 @@ class HostNames:
         self._kept[name] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def join_network(pid: int) -> None:
-    """Enter the network namespace of process `pid`. Needs CAP_SYS_ADMIN."""
-    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        enter_namespace(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
     """Enter a new network namespace, in which all addresses of the network of `address` and `mask` are local and which is connected
-    to nothing. Outgoing connections use the ports from the first to the last of `ports`, and ports of connections that have ended
-    are free at once. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
+    to nothing, and a new IPC namespace. Outgoing connections use the ports from the first to the last of `ports`, and ports of
+    connections that have ended are free at once. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN.
 
     An address of the loopback device makes its whole network local, as 127.0.0.1 with its mask does.
     """
-    _checked(_libc.unshare(CLONE_NEWNET))
+    # PostgreSQL has a segment of System V memory, which in the host's namespace would stay there when it is killed.
+    _checked(_libc.unshare(CLONE_NEWNET | CLONE_NEWIPC))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         flags = struct.unpack("16xh", fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))[:18])[0]
         fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
@@ -114,6 +106,14 @@ def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
     (settings / "ip_local_port_range").write_text("{} {}".format(*ports))
     # Each command of OpenPBS uses one of 512 reserved ports, which else is not free again for 60 s.
     (settings / "tcp_max_tw_buckets").write_text("1")
+
+
+def reserve_ports(first_free: int) -> None:
+    """Let only programs with CAP_NET_BIND_SERVICE listen on ports below `first_free`, in this process's network namespace.
+
+    Else the instance's user could take the port of a daemon of root while that one is started again.
+    """
+    Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text(str(first_free))
 
 
 def become_user(user: str, further: Iterable[int] = ()) -> None:

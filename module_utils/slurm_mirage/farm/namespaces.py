@@ -1,22 +1,65 @@
-"""Whose namespaces root may enter."""
+"""Whose namespaces root may enter.
+
+What root executes after entering a mount namespace comes from the mounts there. A user of the host can make namespaces in a user
+namespace of his own, name any process in a file that he owns, and let it change its namespaces at any moment. So namespaces are
+opened first, and what is open is checked: each has to be owned by the caller's own user namespace, which takes a capability there,
+and to be one of those that the farm noted in RECORD, a file of root, when it was root.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from ..base.files import read_json, write_atomically
 
-def may_enter(pid: int, name: str) -> bool:
-    """Return whether process `pid` is in another namespace of the kind `name` (net, mnt, uts) that root may enter.
+NAMES = ("net", "ipc", "mnt", "uts")
+"""Kinds of namespaces that a farm with a network of its own has for itself."""
+RECORD = "etc/namespaces.json"
+"""In the instance's directory: device and inode of each namespace of the farm, by its kind."""
+NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 
-    Root's own user namespace has to be that of the process, too. A user of the host cannot have made a namespace there, which takes
-    a capability, but anything in a user namespace of his own.
+
+def note_own(directory: Path) -> None:
+    """Note the namespaces of the kinds NAMES of this process, the farm, in RECORD."""
+    own = {name: _identity(Path(f"/proc/self/ns/{name}").stat()) for name in NAMES}
+    write_atomically(directory / RECORD, json.dumps(own) + "\n")
+
+
+def open_noted(directory: Path, pid: int, names: Iterable[str]) -> dict[str, int]:
+    """Open the namespaces of these kinds of process `pid`; returns their descriptors, which the caller closes.
+
+    Raises OSError if there is no such process, and PermissionError if they are not all those of the farm.
     """
+    noted = read_json(directory / RECORD) or {}
+    found: dict[str, int] = {}
     try:
-        return _is_shared(pid, "user") and not _is_shared(pid, name)
-    except OSError:
+        for name in names:
+            found[name] = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            if _identity(os.fstat(found[name])) != noted.get(name) or not is_of_own_user_namespace(found[name]):
+                raise PermissionError(errno.EPERM, f"its namespace {name} is not the farm's")
+    except BaseException:
+        for descriptor in found.values():
+            os.close(descriptor)
+        raise
+    return found
+
+
+def is_of_own_user_namespace(descriptor: int) -> bool:
+    """Return whether an open namespace is owned by the user namespace of this process."""
+    try:
+        owner = fcntl.ioctl(descriptor, NS_GET_USERNS)
+    except OSError:  # it is owned by one that is not below this process's own
         return False
+    try:
+        return os.path.samestat(os.fstat(owner), Path("/proc/self/ns/user").stat())
+    finally:
+        os.close(owner)
 
 
-def _is_shared(pid: int, name: str) -> bool:
-    """Return whether process `pid` is in this process's namespace of this kind."""
-    return Path(f"/proc/self/ns/{name}").samefile(f"/proc/{pid}/ns/{name}")
+def _identity(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino]

@@ -6,14 +6,20 @@ The daemons of an instance with a network of its own (`isolation.take_network`) 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..base import processes
+from ..base.entrance import Entrance
 from ..base.files import undamaged_json
+from ..rm.api import Unavailable
+from . import namespaces
 from .farm import read_state
-from .namespaces import may_enter
 
-NAMESPACES = ("net", "mnt", "uts")
+PATIENCE = 10.0
+"""Seconds for which the farm may be in another mount namespace: it enters one for each node that it starts."""
 
 
 def has_network(directory: Path) -> bool:
@@ -22,20 +28,48 @@ def has_network(directory: Path) -> bool:
     return isinstance(specification, dict) and bool(specification.get("network"))
 
 
-def command_prefix(directory: Path, *, as_root: bool = False) -> list[str]:
-    """Return the words before a command that enter the network of the instance in `directory` and then become its user.
+@contextmanager
+def entrance(directory: Path, *, as_root: bool = False) -> Iterator[Entrance]:
+    """What a command needs to enter the network of the instance in `directory` and then to become its user (`open_entrance`)."""
+    found = open_entrance(directory, as_root=as_root)
+    try:
+        yield found
+    finally:
+        for descriptor in found.descriptors:
+            os.close(descriptor)
 
-    They are for root, who stays root with `as_root`. Empty for an instance without a network of its own, for a caller that is in it
-    already or is not root, and when no farm runs: the command then finds no daemon.
+
+def open_entrance(directory: Path, *, as_root: bool = False) -> Entrance:
+    """As `entrance`, for a caller that closes the descriptors itself.
+
+    It is for root, who stays root with `as_root`. It is empty for an instance without a network of its own, and for a caller that
+    is not root: such a caller is inside already or has no way in. Raises Unavailable when no farm runs, or when the process that
+    run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted.
     """
     if os.geteuid() != 0 or not has_network(directory):
-        return []
-    state = read_state(directory)
-    is_farm = state is not None and processes.users_of(state["pid"]) == {processes.instance_user(str(directory))}
-    if state is None or not is_farm or not any(may_enter(state["pid"], name) for name in NAMESPACES):
-        return []
-    enter = ["nsenter", f"--target={state['pid']}", "--net", "--mount", "--uts", "--"]
-    if as_root:
-        return enter
-    status = (directory / "run").lstat()
-    return [*enter, "setpriv", f"--reuid={status.st_uid}", f"--regid={status.st_gid}", "--clear-groups", "--"]
+        return Entrance()
+    opened = _open_farms(directory)
+    enter = ["nsenter", *(f"--{_OPTIONS[name]}=/proc/self/fd/{descriptor}" for name, descriptor in opened.items()), "--"]
+    if not as_root:
+        status = (directory / "run").lstat()
+        enter += ["setpriv", f"--reuid={status.st_uid}", f"--regid={status.st_gid}", "--clear-groups", "--"]
+    return Entrance(enter, list(opened.values()))
+
+
+_OPTIONS = {"net": "net", "mnt": "mount", "uts": "uts"}
+"""Options of nsenter(1) by the kinds of namespaces that a command enters."""
+
+
+def _open_farms(directory: Path) -> dict[str, int]:
+    """Descriptors of the farm's namespaces. Raises Unavailable."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        state = read_state(directory)
+        if state is None or processes.users_of(state["pid"]) != {processes.instance_user(str(directory))}:
+            raise Unavailable(f"the farm of cluster {directory.name} does not run")
+        try:
+            return namespaces.open_noted(directory, state["pid"], _OPTIONS)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"process {state['pid']}, which run/farm.json names: {error.strerror}") from error
+        time.sleep(0.01)

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from ..base import processes
 from . import isolation
+from .namespaces import is_of_own_user_namespace
 
 NAMESPACE_VARIABLE = "SLURM_MIRAGE_CELL"
 """Environment variable of a namespace's first process; its value is the namespace's name."""
@@ -35,6 +36,11 @@ class Namespace:
     pid_namespace: int
     mount_namespace: int
 
+    def close(self) -> None:
+        """Close the descriptors."""
+        os.close(self.pid_namespace)
+        os.close(self.mount_namespace)
+
 
 class PidNamespaces:
     """The PID namespaces of one farm, each created when it is first entered.
@@ -50,10 +56,21 @@ class PidNamespaces:
         self._original: tuple[int, int] | None = None
 
     def adopt(self, holders: Iterable[int]) -> None:
-        """Adopt the namespaces that a killed farm has left; `holders` are processes that run HOLDER_COMMAND."""
+        """Adopt the namespaces that a killed farm has left; `holders` are processes that run HOLDER_COMMAND.
+
+        Those of a user namespace of a user's own are left alone, and those in another network: their mounts are not the host's, and
+        daemons may be started there by root. A holder that ends meanwhile is left out.
+        """
         for pid in holders:
-            if name := processes.environment(pid).get(NAMESPACE_VARIABLE):
-                self._namespaces[name] = _namespace(pid)
+            name = processes.environment(pid).get(NAMESPACE_VARIABLE)
+            with suppress(OSError):
+                if not name or not Path(f"/proc/{pid}/ns/net").samefile("/proc/self/ns/net"):
+                    continue
+                found = _namespace(pid)
+                if is_of_own_user_namespace(found.pid_namespace) and is_of_own_user_namespace(found.mount_namespace):
+                    self._namespaces[name] = found
+                else:
+                    found.close()
 
     def enter(self, name: str) -> None:
         """Let this process start its children in the namespace `name`, and see its /proc, until `leave`. Raises OSError.
@@ -65,8 +82,7 @@ class PidNamespaces:
         namespace = self._namespaces.get(name)
         if namespace is None or not processes.is_alive(namespace.holder, namespace.start_time):
             if namespace is not None:
-                os.close(namespace.pid_namespace)
-                os.close(namespace.mount_namespace)
+                namespace.close()
             namespace = self._namespaces[name] = _namespace(self._create(name))
         self._switch(namespace.pid_namespace, namespace.mount_namespace)
 

@@ -7,17 +7,17 @@ import os
 import pwd
 import signal
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..base import processes
 from ..base.errors import WrongUse
 from ..clock import instance_clock
-from . import isolation, tracepoints
+from . import isolation, namespaces, tracepoints
 from .daemons import CLOCK, CONTROLLERS, NODES, VIRTUAL_TIME_KINDS, Daemon, Spec
 from .host_settings import HostSettings
 from .hosts_file import HostsFile
-from .namespaces import may_enter
 from .pid_namespaces import PidNamespaces
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # without a reset, its children and so every job would ignore them
@@ -41,6 +41,8 @@ ROOT_DAEMONS_CAPABILITIES = (
 )
 """What a daemon that runs as root may do there, as setpriv(1) names it: what PBS needs to write its files, to know its clients by
 their reserved ports, and to run jobs as their users."""
+OTHERS_CAPABILITIES = ("net_bind_service",)
+"""What a daemon of another account has: it listens on a port that the instance's user cannot take (`isolation.reserve_ports`)."""
 COUNTING = "counts of runnable threads by BPF"
 
 
@@ -71,6 +73,8 @@ class Spawner:
             PRIORITY: isolation.raise_priority,
             REAL_TIME: isolation.try_real_time,
         }
+        if spec.network:
+            self._hosts_file = HostsFile(self.directory, is_roots=True)
         if spec.addresses:
             measures[HOST_NAMES] = lambda: self._hosts_file.mount(spec.addresses, spec.user)
         if os.getuid() == 0:
@@ -86,6 +90,8 @@ class Spawner:
                 self.refused[measure] = str(error)
         if spec.network and HOST_NAMES in self.refused:
             raise NoNetwork(f"this host allows no file of host names of their own: {self.refused[HOST_NAMES]}")
+        if spec.network:
+            namespaces.note_own(self.directory)
         if os.getuid() == 0:
             further = (isolation.CAP_KILL, *isolation.ACCOUNT_CAPABILITIES) if spec.has_accounts else ()
             isolation.become_user(spec.user, further)
@@ -98,11 +104,14 @@ class Spawner:
         Raises NoNetwork: without it the daemons would listen on the host's addresses.
         """
         try:
-            left = (pid for pid in sorted(processes.of_instance(str(self.directory))) if may_enter(pid, "net"))
-            if (pid := next(left, None)) is not None:
-                isolation.join_network(pid)
-                return
+            for pid in sorted(processes.of_instance(str(self.directory))):
+                with suppress(OSError):
+                    for descriptor in namespaces.open_noted(self.directory, pid, ("net", "ipc")).values():
+                        isolation.enter_namespace(descriptor)
+                        os.close(descriptor)
+                    return
             isolation.take_network(spec.network["address"], spec.network["mask"], tuple(spec.network["ports"]))
+            isolation.reserve_ports(spec.network["ports"][0])
         except OSError as error:
             needs = "this host allows no network namespace to root: OpenPBS needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
             raise NoNetwork(f"{needs} ({error.strerror})") from error
@@ -134,8 +143,11 @@ class Spawner:
             self.refused[NAMESPACES] = str(error)
 
     def update_hosts_file(self, addresses: Mapping[str, str]) -> None:
-        """Let the daemons see the host names `addresses`, by address, in their /etc/hosts."""
-        if addresses and HOST_NAMES not in self.refused:
+        """Let the daemons see the host names `addresses`, by address, in their /etc/hosts.
+
+        A file of root is written by those who change the specification.
+        """
+        if addresses and HOST_NAMES not in self.refused and not self._hosts_file.is_roots:
             try:
                 self._hosts_file.write(addresses)
             except (OSError, WrongUse) as error:
@@ -210,18 +222,21 @@ class Spawner:
             account = pwd.getpwnam(daemon.account)
         except KeyError as error:
             raise OSError(errno.ENOENT, f"{daemon.kind} runs as the account {daemon.account}, which is not there") from error
-        kept = [f"+{name}" for name in ROOT_DAEMONS_CAPABILITIES] if daemon.account == ROOT else []
+        is_root = daemon.account == ROOT
+        kept = ",".join(("-all", *(f"+{name}" for name in (ROOT_DAEMONS_CAPABILITIES if is_root else OTHERS_CAPABILITIES))))
+        # A program that root runs has all that the bounding set leaves; others have what is ambient.
+        inherited = "-all" if is_root else kept
         change = ["/usr/bin/setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
-        change += ["--inh-caps=-all", "--ambient-caps=-all", f"--bounding-set={','.join(('-all', *kept))}", "--"]
-        if daemon.account == ROOT and FIXED_ADDRESSES not in self.refused:
+        change += [f"--inh-caps={inherited}", f"--ambient-caps={inherited}", f"--bounding-set={kept}", "--"]
+        if is_root and FIXED_ADDRESSES not in self.refused:
             # The kernel randomises addresses again for a program that gets more capabilities than its parent had (credentials(7)).
             change += ["/usr/bin/setarch", "--addr-no-randomize"]
         try:
             with isolation.with_capabilities(isolation.ACCOUNT_CAPABILITIES):
                 return self._execute(daemon, [*change, *daemon.command])
         except PermissionError as error:
-            needed = f"OpenPBS needs CAP_SETUID, CAP_SETGID and CAP_SETPCAP to run {daemon.kind} as {daemon.account}"
-            raise PermissionError(error.errno, f"{error.strerror}: {needed}") from error
+            needed = "OpenPBS needs CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_NET_BIND_SERVICE"
+            raise PermissionError(error.errno, f"{error.strerror}: {needed} to run {daemon.kind} as {daemon.account}") from error
 
     def _execute(self, daemon: Daemon, command: list[str]) -> int:
         # A node's daemon has its own log file; messages of other daemons before they open theirs are kept for error reports.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ..farm.network import command_prefix
+from ..farm.network import entrance, has_network
 from ..rm.api import Commands
 from ..rm.registry import manager_of, tools
 from .instance import commands_of
@@ -20,6 +22,7 @@ def manager_at(
     query_timeout: real seconds after which a query ends, by default the manager's own
     become: words before each command, such as sudo
     """
-    within = {} if query_timeout is None else {"query_timeout": query_timeout}
-    words = [*become, *command_prefix(directory)]
-    return tools(manager_of(directory)).of_instance(directory, programs or commands_of(directory), become=words, **within)
+    further: dict[str, Any] = {} if query_timeout is None else {"query_timeout": query_timeout}
+    if has_network(directory):
+        further["enter"] = partial(entrance, directory)
+    return tools(manager_of(directory)).of_instance(directory, programs or commands_of(directory), become=become, **further)

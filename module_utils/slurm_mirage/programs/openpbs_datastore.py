@@ -92,7 +92,7 @@ def create(directory: Path, user: str, prefix: str, programs: str) -> None:
 
 def take_network(directory: Path, user: str) -> None:
     """Take the addresses and names of the instance, as its farm does."""
-    hosts = HostsFile(directory)
+    hosts = HostsFile(directory, is_roots=True)
     isolation.take_network(NETWORK["address"], NETWORK["mask"], tuple(NETWORK["ports"]))
     isolation.take_hostname(addresses.HEAD)
     hosts.mount(addresses.host_names([]), user)

@@ -32,7 +32,8 @@ class HostTools:
 
     of_instance: Callable[..., Commands]
     """Makes the live side from an instance's directory, the folder of the manager's commands, and optionally real seconds after
-    which a query ends (`query_timeout`) and words before each command (`become`)."""
+    which a query ends (`query_timeout`), words before each command (`become`), and, for an instance with a network of its own, the
+    way into it (`enter`)."""
     complaints: Callable[[Path, Span, int], Iterator[Complaint]]
     """The complaints in the logs of an instance's daemons on this host: from its directory, a time span, and the bytes that the
     controller's log had when it began."""

@@ -14,6 +14,7 @@ import pytest
 from mirage.commands import shell
 from mirage.experiment.endings import Failed
 from slurm_mirage.base.processes import command_line, instance_user
+from slurm_mirage.farm import namespaces, network
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An instance whose farm is this process."""
     monkeypatch.setattr(shell, "read_state", lambda directory: {"pid": 4711})
     monkeypatch.setattr(shell, "users_of", lambda pid: {instance_user(str(tmp_path))})
+    (tmp_path / "run").mkdir()
     (tmp_path / "etc").mkdir()
     (tmp_path / "state").mkdir()
     return tmp_path
@@ -43,7 +45,13 @@ def process(directory: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
         while command_line(farm.pid)[:1] != ["sleep"]:
             assert farm.poll() is None, "unshare failed"
             time.sleep(0.01)
-        monkeypatch.setattr(shell, "read_state", lambda directory: {"pid": farm.pid})
+        state = {"pid": farm.pid}
+        for module in (shell, network):
+            monkeypatch.setattr(module, "read_state", lambda directory: state)
+        monkeypatch.setattr(network, "PATIENCE", 0.1)
+        noted = {name: Path(f"/proc/{farm.pid}/ns/{name}").stat() for name in namespaces.NAMES}
+        record = {name: [one.st_dev, one.st_ino] for name, one in noted.items()}
+        (directory / namespaces.RECORD).write_text(json.dumps(record))
         yield
         farm.kill()
 
@@ -52,12 +60,17 @@ def process(directory: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
 @pytest.mark.parametrize("process", [[]], indirect=True)
 def test_a_shell_of_openpbs_enters_its_network_and_names_its_configuration(directory: Path, process: None) -> None:
     words = shell.command(directory, "a")
-    assert {"--uts", "--net", "--mount", f"PBS_CONF_FILE={directory}/etc/pbs.conf"} <= set(words)
+    assert [word.partition("=")[0] for word in words[1:4]] == ["--net", "--mount", "--uts"]
+    assert f"PBS_CONF_FILE={directory}/etc/pbs.conf" in words
+    for word in words[1:4]:
+        descriptor = int(word.rpartition("/")[2])
+        assert os.get_inheritable(descriptor)
+        os.close(descriptor)
     assert not any(word.startswith("SLURM_CONF=") for word in words)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for namespaces")
 @pytest.mark.parametrize("process", [["--user"]], indirect=True)
 def test_a_shell_enters_no_mounts_that_a_user_can_have_made(directory: Path, process: None) -> None:
-    with pytest.raises(Failed, match="only root can enter"):
+    with pytest.raises(Failed, match="is not the farm's"):
         shell.command(directory, "a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from test_farm import USER, Bed, bed, until
 
 from slurm_mirage.base import processes
-from slurm_mirage.farm.network import command_prefix
+from slurm_mirage.farm import network
+from slurm_mirage.farm.network import entrance
+from slurm_mirage.rm.api import Unavailable
 from slurm_mirage.rm.openpbs import addresses
 from slurm_mirage.rm.openpbs.daemon_commands import NETWORK
 
@@ -45,7 +48,8 @@ def specify(bed: Bed, nodes: int = 2) -> None:
     by_port = {"environment": {"PORT": f"{first // 10}{{i}}"}, "command": program, "ready_port_step": 1}
     spec = {"user": USER, "hostname": addresses.HEAD, "parallel": 2, "environment": {}, "clock": {"speed": 1.0, "library": ""}}
     spec |= {"identity": "1", "addresses": addresses.host_names(names), "network": NETWORK}
-    spec |= {"daemons": [{**server, "account": "root"}, {**node, **by_port, "account": "root"}]}
+    database = {**server, "kind": "postgres", "name": "postgres", "ready_port": 15007, "environment": {"PORT": "15007"}}
+    spec |= {"daemons": [{**database, "account": "nobody"}, {**server, "account": "root"}, {**node, **by_port, "account": "root"}]}
     (bed.directory / "etc/farm.json").write_text(json.dumps(spec))
 
 
@@ -57,8 +61,16 @@ def is_up(bed: Bed, nodes: int = 2) -> bool:
 def answer(bed: Bed, host: str, port: int) -> list[str]:
     """What the daemon at this address answers, asked from inside the network by a command of the instance's user."""
     ask = f"import os, socket\nassert os.getuid() != 0\nprint(socket.create_connection(({host!r}, {port})).makefile().read())"
-    words = [*command_prefix(bed.directory), "/usr/bin/python3", "-c", ask]
-    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+    return inside(bed, ask).splitlines()
+
+
+def inside(bed: Bed, program: str) -> str:
+    """What a Python program of the instance's user prints in the instance's network."""
+    with entrance(bed.directory) as way:
+        words = [*way.words, "/usr/bin/python3", "-c", program]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, pass_fds=way.descriptors)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_daemons_run_as_root_with_few_capabilities_in_a_network_of_their_own(bed: Bed) -> None:
@@ -82,7 +94,7 @@ def test_daemons_of_root_are_adopted_and_ended(bed: Bed) -> None:
     bed.start()
     until(lambda: is_up(bed))
     before = {pid for pid in processes.of_instance(str(bed.directory)) if "listener.py" in " ".join(processes.command_line(pid))}
-    assert len(before) == 3
+    assert len(before) == 4
     bed.farm.kill()
     bed.farm.wait()
     bed.start()
@@ -96,20 +108,69 @@ def test_daemons_of_root_are_adopted_and_ended(bed: Bed) -> None:
     assert processes.of_instance(str(bed.directory)) == set()
 
 
-def test_root_enters_no_namespaces_that_the_instance_s_user_has_made(bed: Bed) -> None:
+def test_the_user_can_take_no_port_or_name_of_a_daemon(bed: Bed) -> None:
     specify(bed)
     bed.start()
     until(lambda: is_up(bed))
-    assert command_prefix(bed.directory)
+    first, *status = answer(bed, "n1", 15007)
+    assert first.split()[0] == str(pwd.getpwnam("nobody").pw_uid)
+    words = dict(line.split(":\t") for line in status if ":\t" in line)
+    assert {int(words[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")} == {1 << 10}, "CAP_NET_BIND_SERVICE"
+    program = (
+        "import socket\n"
+        "for port in (2000, 15001, 15008, 17001, 39999):\n"
+        "    try:\n        socket.create_server(('10.77.200.1', port))\n"
+        "    except PermissionError:\n        continue\n"
+        "    raise SystemExit(f'{port} is free')\n"
+        "socket.create_server(('10.77.200.1', 40001))\n"
+        "try:\n    open('/etc/hosts', 'a')\nexcept PermissionError:\n    print('refused')\n"
+    )
+    assert inside(bed, program) == "refused\n"
+    assert "pbs-head" in inside(bed, "print(open('/etc/hosts').read())")
+    assert (bed.directory / "etc/hosts").stat().st_uid == 0
+
+
+def test_a_farm_adopts_no_process_of_the_user_for_a_daemon_of_root(bed: Bed) -> None:
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    listeners = (pid for pid in processes.of_instance(str(bed.directory)) if processes.environment(pid).get("PORT") == "15001")
+    (server,) = listeners
+    marks, command = processes.environment(server), processes.command_line(server)
+    bed.farm.kill()
+    bed.farm.wait()
+    os.kill(server, signal.SIGKILL)
+    until(lambda: processes.start_time(server) is None)
+    drop = ["setpriv", "--reuid", USER, "--clear-groups", "--", *command]
+    with subprocess.Popen(drop, env={**marks, "PORT": "50001"}) as impostor:
+        until(lambda: processes.command_line(impostor.pid) == command)
+        bed.start()
+        until(lambda: is_up(bed))
+        assert impostor.wait(30) != 0, "it was ended"
+    assert answer(bed, "n1", 15001)[0].split()[0] == "0"
+
+
+@pytest.mark.parametrize("has_user_namespace", [True, False])
+def test_root_enters_no_namespaces_but_the_farm_s(bed: Bed, monkeypatch: pytest.MonkeyPatch, has_user_namespace: bool) -> None:
+    """Neither those that the instance's user has made, nor those of a container that runs as a user with the same number."""
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    with entrance(bed.directory) as way:
+        assert way.words
+    monkeypatch.setattr(network, "PATIENCE", 0.1)
     state = bed.state()
     marks = {processes.INSTANCE_VARIABLE: str(bed.directory), "PATH": "/usr/bin:/bin"}
-    drop = ["setpriv", "--reuid", USER, "--clear-groups", "--", "unshare", "--user", "--net", "--mount", "--uts", "sleep", "60"]
+    drop = ["setpriv", "--reuid", USER, "--clear-groups", "--"]
+    unshare = ["unshare", "--net", "--mount", "--uts"]
+    drop = [*drop, *unshare, "--user", "sleep", "60"] if has_user_namespace else [*unshare, *drop, "sleep", "60"]
     with subprocess.Popen(drop, env=marks) as impostor:
         until(lambda: processes.command_line(impostor.pid)[:1] == ["sleep"])
         state |= {"pid": impostor.pid, "start_time": processes.start_time(impostor.pid)}
         bed.farm.send_signal(signal.SIGSTOP)  # it would write its state again
         (bed.directory / "run/farm.json").write_text(json.dumps(state))
-        assert command_prefix(bed.directory) == []
+        with pytest.raises(Unavailable, match="is not the farm's"), entrance(bed.directory):
+            pass
         bed.farm.send_signal(signal.SIGCONT)
         impostor.kill()
 

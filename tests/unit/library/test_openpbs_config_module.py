@@ -38,7 +38,7 @@ def test_homes_have_the_modes_that_openpbs_insists_on(call: Caller, params: dict
     assert (server["spool"], server["server_priv/db_user"], server["server_logs"]) == ("1777", "600", "755")
     assert (node["mom_priv"], node["mom_priv/jobs"], node["checkpoint"], node["undelivered"], node["tmp"]) == (
         *("751", "751", "700"),
-        *("1777", "1777"),
+        *("1777", "755"),
     )
     assert [name for name in server if name.startswith("server_priv/hooks/")] == ["server_priv/hooks/tmp"]
     assert (tmp_path / "pbs/server/sched_priv/resource_group").read_text() == "# shares\n"

@@ -103,8 +103,9 @@ def test_states_of_jobs(letter: str, holds: str, state: JobState, held: bool) ->
     assert (job.state, job.held) == (state, held)
 
 
-def test_arrays_are_no_jobs() -> None:
-    assert parse_queue({"Jobs": {"3[].pbs-head": WAITING, "3[1].pbs-head": WAITING}}) == []
+def test_an_array_is_seen_by_its_number() -> None:
+    """The replay submits none, so that it is a job of somebody else's."""
+    assert [job.job_id for job in parse_queue({"Jobs": {"3[].pbs-head": WAITING, "R4.pbs-head": WAITING}})] == [3]
 
 
 @pytest.mark.parametrize(

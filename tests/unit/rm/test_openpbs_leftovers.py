@@ -9,6 +9,7 @@ from slurm_mirage.rm.openpbs import leftovers
 
 
 def test_the_file_of_an_account_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f"pbs_head_{os.geteuid()}_1").touch()  # the socket of a qsub
     own, other = tmp_path / f".pbs_last_query_{os.geteuid()}", tmp_path / f".pbs_last_query_{os.geteuid() + 1}"
     own.touch()
     other.touch()

@@ -132,9 +132,20 @@ def test_lines_that_tell_of_no_ended_job(line: str) -> None:
     assert completions(line) == []
 
 
-@pytest.mark.parametrize("job_id", ["12[].pbs-head", "12[3].pbs-head", "R12.pbs-head"])
-def test_arrays_and_reservations_are_no_jobs(job_id: str) -> None:
-    assert completions(ended().replace("14.pbs-head", job_id)) == []
+@pytest.mark.parametrize("job_id", ["12[].pbs-head", "12[3].pbs-head"])
+def test_arrays_are_seen_by_their_number(job_id: str) -> None:
+    """The replay submits none, so that they are jobs of somebody else's."""
+    assert [job.job_id for job in completions(ended().replace("14.pbs-head", job_id))] == [12]
+
+
+def test_jobs_of_an_array_do_not_end_each_other() -> None:
+    lines = "".join(started(12, f"a.{i}").replace("12.pbs-head", f"12[{i}].pbs-head") for i in (1, 2))
+    both = lines + "".join(ended("E", 12, f"a.{i}").replace("12.pbs-head", f"12[{i}].pbs-head") for i in (1, 2))
+    assert [(job.job_id, job.name) for job in completions(both)] == [(12, "a.1"), (12, "a.2")]
+
+
+def test_reservations_are_no_jobs() -> None:
+    assert completions(ended().replace("14.pbs-head", "R12.pbs-head")) == []
 
 
 @given(st.lists(st.integers(0, len(LINES.encode())), max_size=6))

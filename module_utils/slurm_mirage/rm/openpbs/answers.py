@@ -22,7 +22,7 @@ from ..api import (
     Unavailable,
     Unclear,
 )
-from .records import OpenPbsRecords, node_names, number_of, whole_number
+from .records import OpenPbsRecords, entry_number, node_names, whole_number
 
 STATES = {
     **dict.fromkeys("QHW", JobState.PENDING),
@@ -63,7 +63,7 @@ def parse_json(text: str) -> dict[str, Any]:
     """The answer of a command with -F json. Raises Unclear for anything else."""
     try:
         answer = json.loads(text, strict=False)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unclear(f"an answer that is no JSON: {error}") from error
     if not isinstance(answer, dict):
         raise Unclear("an answer that is no JSON object")
@@ -103,7 +103,7 @@ def _is_held(job: Mapping[str, Any]) -> bool:
 
 def _jobs(answer: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
     jobs = answer.get("Jobs", {})
-    return [(number, job) for name, job in jobs.items() if (number := number_of(name)) is not None]
+    return [(number, job) for name, job in jobs.items() if (number := entry_number(name)) is not None]
 
 
 def parse_details(answer: Mapping[str, Any]) -> list[JobDetails]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import processes, user_folders
+from ...base.entrance import Enter, here
 from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
@@ -59,8 +60,8 @@ class OpenPbs(Commands):
     (server/req_quejob.c, get_next_svr_sequence_id). So ids have gaps, and `use_up_id` is asked for one id at most.
 
     `keep_open` is a file descriptor that a running qsub holds: whoever locks that file knows that no submission of a predecessor
-    is under way. `query_timeout` is in real seconds. `become` are words before each command, such as those that enter the
-    instance's network and change the user.
+    is under way. `query_timeout` is in real seconds. `become` are words before each command, such as sudo; `enter` gives those that
+    enter the instance's network and change the user.
     """
 
     records = OpenPbsRecords()
@@ -73,10 +74,11 @@ class OpenPbs(Commands):
         keep_open: int | None = None,
         query_timeout: float = QUERY_TIMEOUT,
         become: Sequence[str] = (),
+        enter: Enter = here,
     ) -> None:
         self._programs = Path(programs)
         self._instance = Path(instance)
-        self._user = {} if become else processes.as_user(self._instance)
+        self._enter = enter
         self._keep_open = () if keep_open is None else (keep_open,)
         self._query_timeout = query_timeout
         self._become = become
@@ -99,10 +101,16 @@ class OpenPbs(Commands):
 
     @classmethod
     def of_instance(
-        cls, directory: Path, programs: Path | str, query_timeout: float = QUERY_TIMEOUT, become: Sequence[str] = ()
+        cls,
+        directory: Path,
+        programs: Path | str,
+        query_timeout: float = QUERY_TIMEOUT,
+        become: Sequence[str] = (),
+        enter: Enter = here,
     ) -> OpenPbs:
         """The cluster of the instance in `directory`; `programs` is the folder of the commands."""
-        return cls(f"{directory}/etc/pbs.conf", str(programs), str(directory), query_timeout=query_timeout, become=become)
+        conf = f"{directory}/etc/pbs.conf"
+        return cls(conf, str(programs), str(directory), query_timeout=query_timeout, become=become, enter=enter)
 
     # ---- the controller ----
 
@@ -305,22 +313,26 @@ class OpenPbs(Commands):
         self, program: str, arguments: Sequence[str], timeout: float, keep_open: bool = False
     ) -> subprocess.CompletedProcess[str]:
         command = [str(self._programs / program), *arguments]
-        if self._become:  # sudo passes no environment on
-            variables = (f"{name}={value}" for name, value in self._environment.items())
-            command = [*self._become, "env", "--ignore-environment", *variables, *command]
         try:
-            return subprocess.run(
-                command,
-                env=None if self._become else self._environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                check=False,
-                pass_fds=self._keep_open if keep_open else (),
-                **self._user,
-            )
+            with self._enter() as entrance:
+                become = [*self._become, *entrance.words]
+                if become:  # sudo passes no environment on
+                    variables = (f"{name}={value}" for name, value in self._environment.items())
+                    command = [*become, "env", "--ignore-environment", *variables, *command]
+                # A command that becomes another user must not write to the caller's terminal.
+                user = {"start_new_session": True} if become else processes.as_user(self._instance)
+                return subprocess.run(
+                    command,
+                    env=None if become else self._environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=timeout,
+                    check=False,
+                    pass_fds=(*entrance.descriptors, *(self._keep_open if keep_open else ())),
+                    **user,
+                )
         except FileNotFoundError as error:
             raise WrongUse(f"{self._programs / program}: there is no such program (bin in run.json)") from error
         except subprocess.TimeoutExpired as error:

@@ -65,7 +65,7 @@ def server_conf(directory: Path, prefix: str) -> str:
             "PBS_LEAF_NAME": addresses.HEAD,
             "PBS_COMM_NAME": addresses.HEAD,
             # The server neither starts nor stops such a database server.
-            "PBS_DATA_SERVICE_HOST": addresses.HEAD,
+            "PBS_DATA_SERVICE_HOST": addresses.HEAD_ADDRESS,
             "PBS_DATA_SERVICE_PORT": addresses.DATABASE_PORT,
             # As many threads as the host has processors would make the length of a cycle depend on it.
             "PBS_SCHED_THREADS": 1,

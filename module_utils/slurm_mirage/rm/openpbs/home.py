@@ -1,18 +1,19 @@
 """The PBS_HOME folders of OpenPBS's daemons, with the owners and modes that they insist on (Liblog/chk_file_sec.c).
 
 All of them belong to root, below the instance's folder `pbs`, in which nobody else may change anything. So no link of another user
-is met on the way to them; what is in the folders that everybody may write to (spool, undelivered, tmp) is never touched here.
+is met on the way to them; what is in the folders that everybody may write to (spool, undelivered), or that jobs own (in tmp), is
+never touched here.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...base import user_folders
 from ...base.files import differs, write_atomically
 from .conf import TEMPORARY, mom_config
 from .daemon_commands import NO_COMMANDS, NODE_HOMES, SERVER_HOME
@@ -43,7 +44,8 @@ NODE_FOLDERS: Mapping[str, int] = {
     "mom_priv/hooks/tmp": 0o750,
     "spool": SHARED,
     "undelivered": SHARED,
-    TEMPORARY: SHARED,
+    # pbs_mom alone makes the jobs' folders here, and gives them to their users.
+    TEMPORARY: 0o755,
 }
 
 
@@ -145,9 +147,9 @@ def jobs_of(home: Path) -> list[str]:
     return sorted(path.stem for path in _entries(home / "mom_priv/jobs") if path.suffix == ".JB")
 
 
-def remove_node(home: Path) -> None:
+def remove_node(directory: Path, name: str) -> None:
     """Remove the PBS_HOME of a node. Follows no link, although everybody may write in some of its folders."""
-    shutil.rmtree(home, ignore_errors=True)
+    user_folders.remove(directory, f"{NODE_HOMES}/{name}")
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -9,8 +9,11 @@ TEMPORARY = Path("/var/tmp")  # compiled into OpenPBS (Libutil/misc_utils.c, cre
 
 
 def remove(user: int, folder: Path = TEMPORARY) -> None:
-    """Remove the file that qstat writes for the account with this number, unless the file is another account's."""
-    path = folder / f".pbs_last_query_{user}"
-    with suppress(FileNotFoundError):
-        if path.lstat().st_uid == user:
-            path.unlink()
+    """Remove what OpenPBS's commands leave for the account with this number. Entries of other accounts stay.
+
+    qstat leaves a file; qsub, which goes on in the background for some time, a socket.
+    """
+    for path in (folder / f".pbs_last_query_{user}", *folder.glob(f"pbs_*_{user}_*")):
+        with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+            if path.lstat().st_uid == user:
+                path.unlink()

@@ -68,17 +68,17 @@ class OpenPbsRecords(ConfiguredRecords):
 class Accounting:
     """Reads the accounting log line by line: the end of a job is understood with the lines before it."""
 
-    _known: dict[int, dict[str, str]] = field(default_factory=dict)
-    """The words of the jobs that were queued and have not ended."""
-    _running: set[int] = field(default_factory=set)
-    _deleted: set[int] = field(default_factory=set)
+    _known: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The words of the jobs that were queued and have not ended, by their whole ids: those of an array have one number."""
+    _running: set[str] = field(default_factory=set)
+    _deleted: set[str] = field(default_factory=set)
 
     def read(self, line: str) -> CompletedJob | None:
         """The run of a job that ended by this line; None if none did."""
         parts = line.split(";", 3)
-        if len(parts) != 4 or (job_id := number_of(parts[2])) is None:
+        if len(parts) != 4 or entry_number(parts[2]) is None:
             return None
-        printed, kind, _, text = parts
+        printed, kind, job_id, text = parts
         words = parse_words(text)
         if kind == "Q":
             self._known[job_id] = words
@@ -99,7 +99,7 @@ class Accounting:
             return self._end(job_id, words, self._state(job_id, words), ran=True)
         return None
 
-    def _state(self, job_id: int, words: Mapping[str, str]) -> str:
+    def _state(self, job_id: str, words: Mapping[str, str]) -> str:
         status = words.get("Exit_status", "")
         if status == str(WALLTIME_EXCEEDED):
             return "TIMEOUT"
@@ -107,23 +107,23 @@ class Accounting:
             return "CANCELLED"
         return "COMPLETED" if status == "0" else "FAILED"
 
-    def _put_back(self, job_id: int, words: Mapping[str, str]) -> CompletedJob:
+    def _put_back(self, job_id: str, words: Mapping[str, str]) -> CompletedJob:
         """A run that ended because the job was put back in the queue."""
         known = {**self._known.get(job_id, {}), **words}
         self._running.discard(job_id)
         return _completed(job_id, known, "PENDING", ran=True)
 
-    def _end(self, job_id: int, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
+    def _end(self, job_id: str, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
         known = {**self._known.pop(job_id, {}), **words}
         self._running.discard(job_id)
         self._deleted.discard(job_id)
         return _completed(job_id, known, state, ran=ran)
 
 
-def _completed(job_id: int, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
+def _completed(job_id: str, words: Mapping[str, str], state: str, *, ran: bool) -> CompletedJob:
     names = node_names(words.get("exec_host", "")) if ran else []
     return CompletedJob(
-        job_id=job_id,
+        job_id=entry_number(job_id) or 0,
         name=words.get("jobname", ""),
         state=state,
         ended_for_good=state != "PENDING",
@@ -152,6 +152,15 @@ def number_of(job: str) -> int | None:
     """The number of the job with this id, as in 123.pbs-head; None for an array's, a reservation's or no id."""
     number, _, _ = job.partition(".")
     return int(number) if number.isascii() and number.isdigit() else None
+
+
+_ENTRY = re.compile(r"(\d+)(?:\[\d*\])?(?:\..*)?", re.ASCII)
+
+
+def entry_number(job: str) -> int | None:
+    """The number of the job, array or job of an array with this id, as in 123.pbs-head, 123[].pbs-head and 123[4].pbs-head."""
+    match = _ENTRY.fullmatch(job)
+    return int(match[1]) if match else None
 
 
 def node_names(hosts: str) -> list[str]:
