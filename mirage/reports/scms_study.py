@@ -135,8 +135,8 @@ _INTERVALS = (
     "Torque FIFO."
 )
 _EVIDENCE = (
-    "Out of order: share of the jobs that started before a job that came earlier, by more than what the run resolves and its "
-    "longest scheduling cycle. Nodes: nodes of all jobs, beyond the fewest that "
+    "Out of order: share of the jobs that started before a job that came earlier, by more than what the run resolves, and than its "
+    "longest scheduling cycle and a launch. Nodes: nodes of all jobs, beyond the fewest that "
     "can hold them. Start latency: wait of jobs for which processors were idle. All times are in seconds of the trace."
 )
 
@@ -209,11 +209,15 @@ def out_of_order(jobs: pl.DataFrame, within: float = 0.0) -> float | None:
 
 
 def _out_of_order(run: Run) -> float | None:
-    """`out_of_order` of a run, within what the run resolves and its longest scheduling cycle."""
+    """`out_of_order` of a run, within what the run resolves, and its longest scheduling cycle and a launch.
+
+    OpenPBS records a start when the job's first node has answered, which takes longer for a job on more nodes.
+    """
     validity = run.metrics["validity"]
     resolution = validity.get("resolution") or {}
-    known = (resolution.get("record"), resolution.get("floor"), validity.get("backfill_cycle_max"))
-    return out_of_order(run.schedule.jobs, max((value for value in known if value is not None), default=0.0))
+    within_a_cycle = sum(validity.get(name) or 0.0 for name in ("backfill_cycle_max", "launch_cost"))
+    known = (resolution.get("record"), resolution.get("floor"), within_a_cycle)
+    return out_of_order(run.schedule.jobs, max(value for value in known if value is not None))
 
 
 def spread(jobs: pl.DataFrame, cpus: int) -> float | None:
