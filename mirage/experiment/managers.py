@@ -47,7 +47,7 @@ def check(knobs: dict[str, Value], *, several: bool = False) -> None:
     nodes = knobs["NODES"]
     assert isinstance(nodes, int)
     if nodes > MOST_NODES:
-        raise WrongUse(f"with RM=openpbs it may be at most {MOST_NODES}, for which one network has ports", "nodes", nodes)
+        raise WrongUse(f"with RM=openpbs it may be at most {MOST_NODES}: each node needs a port below 1024", "nodes", nodes)
     if (hosts := host_count(knobs)) > 1:
         raise WrongUse(
             f"a cluster of OpenPBS has its own network on one host, and this inventory has {hosts}; take one of one host",

@@ -111,7 +111,8 @@ class Spec:
     addresses: in a cluster of several hosts, the name of each host by its address
     identity: digest of what a running farm cannot change (its code, user, host name and network)
     network: of an instance with a network of its own, "address" and "mask" of its loopback device, and "ports", the first and the
-        last one of outgoing connections; else empty
+        last one of outgoing connections; optionally "kept", an "address" and "ports", the first and the last one, which programs
+        that ask for a port on all addresses do not get; else empty
     digest: digest of the whole file
     daemons: the daemons by name
 

@@ -108,6 +108,23 @@ def take_network(address: str, mask: str, ports: tuple[int, int]) -> None:
     (settings / "tcp_max_tw_buckets").write_text("1")
 
 
+def keep_ports(address: str, ports: Iterable[int]) -> list[socket.socket]:
+    """Return sockets that keep these ports from programs that ask for them on all addresses, as long as they are open.
+
+    Programs may have them on other addresses than `address`. Ports that are taken already are left out.
+    """
+    kept = []
+    for port in ports:
+        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            one.bind((address, port))
+        except OSError:
+            one.close()
+        else:
+            kept.append(one)
+    return kept
+
+
 def reserve_ports(first_free: int) -> None:
     """Let only programs with CAP_NET_BIND_SERVICE listen on ports below `first_free`, in this process's network namespace.
 

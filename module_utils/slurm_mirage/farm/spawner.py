@@ -6,6 +6,7 @@ import errno
 import os
 import pwd
 import signal
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,7 @@ class Spawner:
         self._tracepoints, self._no_tracepoints = "", "only root can read where tracepoints have their fields"
         self._hostnames = hostnames
         self._hosts_file = HostsFile(directory)
+        self._kept_ports: list[socket.socket] = []
         self._namespaces = PidNamespaces(directory, {processes.INSTANCE_VARIABLE: str(directory)})
 
     def isolate(self, spec: Spec) -> None:
@@ -104,17 +106,23 @@ class Spawner:
         Raises NoNetwork: without it the daemons would listen on the host's addresses.
         """
         try:
-            for pid in sorted(processes.of_instance(str(self.directory))):
-                with suppress(OSError):
-                    for descriptor in namespaces.open_noted(self.directory, pid, ("net", "ipc")).values():
-                        isolation.enter_namespace(descriptor)
-                        os.close(descriptor)
-                    return
-            isolation.take_network(spec.network["address"], spec.network["mask"], tuple(spec.network["ports"]))
-            isolation.reserve_ports(spec.network["ports"][0])
+            self._enter_network(spec)
         except OSError as error:
             needs = "this host allows no network namespace to root: OpenPBS needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
             raise NoNetwork(f"{needs} ({error.strerror})") from error
+        if kept := spec.network.get("kept"):
+            first, last = kept["ports"]
+            self._kept_ports = isolation.keep_ports(kept["address"], range(first, last + 1))
+
+    def _enter_network(self, spec: Spec) -> None:
+        for pid in sorted(processes.of_instance(str(self.directory))):
+            with suppress(OSError):
+                for descriptor in namespaces.open_noted(self.directory, pid, ("net", "ipc")).values():
+                    isolation.enter_namespace(descriptor)
+                    os.close(descriptor)
+                return
+        isolation.take_network(spec.network["address"], spec.network["mask"], tuple(spec.network["ports"]))
+        isolation.reserve_ports(spec.network["ports"][0])
 
     def _find_tracepoints(self) -> None:
         """Read them whatever the clock: it may change while the farm runs, as a user who cannot read them any more."""

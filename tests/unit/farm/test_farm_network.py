@@ -64,9 +64,9 @@ def answer(bed: Bed, host: str, port: int) -> list[str]:
     return inside(bed, ask).splitlines()
 
 
-def inside(bed: Bed, program: str) -> str:
-    """What a Python program of the instance's user prints in the instance's network."""
-    with entrance(bed.directory) as way:
+def inside(bed: Bed, program: str, as_root: bool = False) -> str:
+    """What a Python program of the instance's user, or of root, prints in the instance's network."""
+    with entrance(bed.directory, as_root=as_root) as way:
         words = [*way.words, "/usr/bin/python3", "-c", program]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, pass_fds=way.descriptors)
     assert done.returncode == 0, done.stderr
@@ -128,6 +128,20 @@ def test_the_user_can_take_no_port_or_name_of_a_daemon(bed: Bed) -> None:
     assert inside(bed, program) == "refused\n"
     assert "pbs-head" in inside(bed, "print(open('/etc/hosts').read())")
     assert (bed.directory / "etc/hosts").stat().st_uid == 0
+
+
+def test_ports_are_kept_for_commands(bed: Bed) -> None:
+    """Daemons ask for a port below 1024 on all addresses, commands on the head's."""
+    specify(bed)
+    bed.start()
+    until(lambda: is_up(bed))
+    program = (
+        "import socket\n"
+        "def free(address, port):\n"
+        "    try:\n        socket.socket().bind((address, port))\n    except OSError:\n        return False\n    return True\n"
+        "print(*(free('', port) for port in (1003, 1004, 1023)), *(free('10.77.0.1', port) for port in (1004, 1023)))\n"
+    )
+    assert inside(bed, program, as_root=True) == "True False False True True\n"
 
 
 def test_a_farm_adopts_no_process_of_the_user_for_a_daemon_of_root(bed: Bed) -> None:

@@ -110,7 +110,7 @@ def test_links_in_a_folder_of_everybody_lead_nowhere_when_a_node_is_removed(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"nodes": [{"count": 6401, "cpus": 1}]}, "wrong use: nodes: class 1: node n6401: with OpenPBS at most 6400 nodes"),
+        ({"nodes": [{"count": 1001, "cpus": 1}]}, "wrong use: nodes: class 1: node n1001: with OpenPBS at most 1000 nodes"),
         (
             {"nodes": [{"count": 1, "cpus": 1, "extra": {"Gres": "gpu:1"}}]},
             "wrong use: nodes: class 1: Gres: a node of OpenPBS has only processors here; leave it out",

@@ -31,6 +31,7 @@ NETWORK: dict[str, Any] = {
     "address": addresses.NETWORK[0],
     "mask": addresses.NETWORK[1],
     "ports": list(addresses.EPHEMERAL_PORTS),
+    "kept": {"address": addresses.SPARE_ADDRESS, "ports": list(addresses.COMMAND_PORTS)},
 }
 """The network of an instance, as in farm.daemons.Spec."""
 
