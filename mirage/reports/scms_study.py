@@ -149,6 +149,8 @@ def _shown(metric: str, value: float | None) -> str:
 
 def _with_error(metric: str, arm: Arm) -> str:
     value, error = arm.mean(metric), arm.error(metric)
+    if error and metric != IMMEDIATE:
+        error = max(error, 0.01)  # the last digit that is shown: no error is shown as none
     return _shown(metric, value) + ("" if value is None or error is None else f" ± {_shown(metric, error)}")
 
 
