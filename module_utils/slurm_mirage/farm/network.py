@@ -44,8 +44,11 @@ def open_entrance(directory: Path, *, as_root: bool = False) -> Entrance:
 
     It is for root, who stays root with `as_root`. It is empty for an instance without a network of its own, and for a caller that
     is not root: such a caller is inside already or has no way in. Raises Unavailable when no farm runs, or when the process that
-    run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted.
+    run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted; with `as_root` also
+    where there is no such network.
     """
+    if as_root and not has_network(directory):
+        raise Unavailable(f"cluster {directory.name} has no network of its own")
     if os.geteuid() != 0 or not has_network(directory):
         return Entrance()
     opened = _open_farms(directory)
