@@ -76,7 +76,7 @@ def event_builds(builds: Builds) -> Iterator[EventBuilds]:
     folder.chmod(0o755)
     build = ("make", "-sC", str(SOURCE))
     coordinator = folder / "clock_coordinator-sanitize"
-    subprocess.run([*build, f"OUT={folder}", "CPPFLAGS=-DFORGET_AFTER=100000000", str(coordinator)], check=True)
+    subprocess.run([*build, f"OUT={folder}", "CPPFLAGS=-DFORGET_AFTER=500000000", str(coordinator)], check=True)
     forgetful = coordinator.rename(folder / "forgetful")
     yield EventBuilds(
         library=Path(shutil.copy(builds.library, folder)),

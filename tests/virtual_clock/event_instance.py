@@ -59,7 +59,7 @@ class EventBuilds:
 
     library: Path
     coordinator: Path
-    forgetful: Path  # a coordinator that frees the slots of killed waiters after a tenth of a second
+    forgetful: Path  # a coordinator that frees the slots of killed waiters after half a second
     probe: Path
     event_probe: Path
 
