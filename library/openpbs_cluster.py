@@ -107,7 +107,7 @@ from ansible.module_utils.slurm_mirage.rm.openpbs.node_classes import NODE_OPTIO
 QUESTIONS = "print server", "print sched", "print node @default"
 NO_NODES = "Server has no node list"
 TIMEOUT = 600.0
-"""Seconds after which a qmgr without an answer is ended: thousands of nodes take some of them."""
+"""Seconds after which a qmgr without an answer is ended: a thousand nodes take some of them."""
 
 
 def run(command: list[str], text: str, descriptors: Sequence[int]) -> str:

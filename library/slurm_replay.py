@@ -89,7 +89,7 @@ from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
-from ansible.module_utils.slurm_mirage.farm.network import open_entrance
+from ansible.module_utils.slurm_mirage.farm.network import entrance
 from ansible.module_utils.slurm_mirage.rm.api import Unavailable
 
 LAST_BYTES = 65536  # of a file, of which only the last line is read
@@ -126,38 +126,37 @@ def identity(user: str) -> dict[str, Any]:
 
 
 def launch(directory: Path, params: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start the program in its own session, with standard output and standard error in replay.log. Raises WrongUse."""
+    """Start the program in its own session, with standard output and standard error in replay.log. Raises WrongUse, Unavailable."""
     user_arguments = identity(params["user"])
     owner = (user_arguments["user"], user_arguments["group"]) if user_arguments else None
-    entrance = open_entrance(directory)
-    if entrance.words:  # which change to the user themselves
-        user_arguments = {}
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     python = params["python"] or sys.executable
     settings = user_folders.read_json(directory, f"runs/{params['run']}/run.json") or {}
     on_event_clock = settings.get("clock_kind") == SPEED
     descriptor = user_folders.open_file(directory, f"runs/{params['run']}/replay.log", flags, 0o644, owner)
     try:
-        return subprocess.Popen(
-            [*entrance.words, python, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
-            env={
-                "PATH": "/usr/bin:/bin",
-                "LANG": "C.UTF-8",
-                "PYTHONPATH": params["package_path"] or f"{params['instance']}/lib",
-                INSTANCE_VARIABLE: params["instance"],
-                **(instance_clock.environment(directory) if on_event_clock else {}),
-            },
-            cwd=params["instance"],
-            stdin=subprocess.DEVNULL,
-            stdout=descriptor,
-            stderr=descriptor,
-            start_new_session=True,
-            pass_fds=entrance.descriptors,
-            **user_arguments,
-        )
+        with entrance(directory) as inside:
+            if inside.words:  # which change to the user themselves
+                user_arguments = {}
+            return subprocess.Popen(
+                [*inside.words, python, "-m", "slurm_mirage.programs.replay", str(directory / "runs" / params["run"])],
+                env={
+                    "PATH": "/usr/bin:/bin",
+                    "LANG": "C.UTF-8",
+                    "PYTHONPATH": params["package_path"] or f"{params['instance']}/lib",
+                    INSTANCE_VARIABLE: params["instance"],
+                    **(instance_clock.environment(directory) if on_event_clock else {}),
+                },
+                cwd=params["instance"],
+                stdin=subprocess.DEVNULL,
+                stdout=descriptor,
+                stderr=descriptor,
+                start_new_session=True,
+                pass_fds=inside.descriptors,
+                **user_arguments,
+            )
     finally:
-        for one in (descriptor, *entrance.descriptors):
-            os.close(one)
+        os.close(descriptor)
 
 
 def start(directory: Path, params: dict[str, Any]) -> int | None:

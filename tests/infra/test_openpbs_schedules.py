@@ -60,6 +60,7 @@ class OpenPbs:
     def starts(self, jobs: list[int]) -> list[int | None]:
         """The start of each job that has ended, in seconds of the cluster's time."""
         record = self.cluster.host.file(f"{self.cluster.directory}/pbs/records/accounting.log").content_string
+        # A line of the record: date time;E;ID.server;key=value ... start=SECONDS ...
         found = {int(number): int(start) for number, start in re.findall(r";E;(\d+)\..* start=(\d+)", record)}
         return [found.get(number) for number in jobs]
 

@@ -81,12 +81,12 @@ class Process:
         return cls(processes.command_line(pid), processes.environment(pid), processes.users_of(pid))
 
 
-def user_of(daemon: Daemon) -> int | None:
-    """The user id that a daemon runs as; None if there is no such account."""
-    if not daemon.account:
+def user_of(account: str) -> int | None:
+    """The user id of an account, "" for that of this process; None if there is no such account."""
+    if not account:
         return os.getuid()
     try:
-        return pwd.getpwnam(daemon.account).pw_uid
+        return pwd.getpwnam(account).pw_uid
     except KeyError:
         return None
 
@@ -179,6 +179,7 @@ class Farm:
         left: the processes of the instance by process id
         """
         daemon_files = {d.command[0] for d in self.daemons.values()}
+        users = {account: user_of(account) for account in {d.account for d in self.daemons.values()}}
         stale = []
         parent = processes.parents()
         commands = {pid: process.command for pid, process in left.items()}
@@ -192,8 +193,8 @@ class Farm:
             daemon = self.daemons.get(environment.get(NAME_VARIABLE, ""))
             digest = environment.get(DIGEST_VARIABLE, "")
             # A process of the instance's user may look like a daemon of root.
-            is_wanted = daemon is not None and daemon.command == command and daemon.digest == digest
-            if daemon is None or not is_wanted or daemon.pid or left[pid].users != {user_of(daemon)}:
+            is_own = daemon is not None and left[pid].users == {users[daemon.account]}
+            if daemon is None or not is_own or daemon.command != command or daemon.digest != digest or daemon.pid:
                 stale.append(pid)
                 continue
             daemon.adopted, daemon.started_at, daemon.log_sizes = True, float("-inf"), self._log_sizes(daemon)

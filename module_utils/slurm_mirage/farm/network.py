@@ -30,7 +30,10 @@ def has_network(directory: Path) -> bool:
 
 @contextmanager
 def entrance(directory: Path, *, as_root: bool = False) -> Iterator[Entrance]:
-    """What a command needs to enter the network of the instance in `directory` and then to become its user (`open_entrance`)."""
+    """Yield the words and descriptors with which a command enters the network of the instance in `directory` and becomes its user.
+
+    The descriptors are closed afterwards. `open_entrance` describes argument and errors.
+    """
     found = open_entrance(directory, as_root=as_root)
     try:
         yield found
@@ -47,9 +50,11 @@ def open_entrance(directory: Path, *, as_root: bool = False) -> Entrance:
     run/farm.json names, which the instance's user writes, is not in the namespaces that the farm has noted; with `as_root` also
     where there is no such network.
     """
-    if as_root and not has_network(directory):
-        raise Unavailable(f"cluster {directory.name} has no network of its own")
-    if os.geteuid() != 0 or not has_network(directory):
+    if not has_network(directory):
+        if as_root:
+            raise Unavailable(f"cluster {directory.name} has no network of its own")
+        return Entrance()
+    if os.geteuid() != 0:
         return Entrance()
     opened = _open_farms(directory)
     enter = ["nsenter", *(f"--{_OPTIONS[name]}=/proc/self/fd/{descriptor}" for name, descriptor in opened.items()), "--"]

@@ -66,7 +66,7 @@ class PidNamespaces:
             with suppress(OSError):
                 if not name or not Path(f"/proc/{pid}/ns/net").samefile("/proc/self/ns/net"):
                     continue
-                found = _namespace(pid)
+                found = _open_namespace(pid)
                 if is_of_own_user_namespace(found.pid_namespace) and is_of_own_user_namespace(found.mount_namespace):
                     self._namespaces[name] = found
                 else:
@@ -83,7 +83,7 @@ class PidNamespaces:
         if namespace is None or not processes.is_alive(namespace.holder, namespace.start_time):
             if namespace is not None:
                 namespace.close()
-            namespace = self._namespaces[name] = _namespace(self._create(name))
+            namespace = self._namespaces[name] = _open_namespace(self._create(name))
         self._switch(namespace.pid_namespace, namespace.mount_namespace)
 
     def leave(self) -> None:
@@ -156,5 +156,6 @@ def _open_namespaces(pid: int | str) -> tuple[int, int]:
     return os.open(f"/proc/{pid}/ns/pid", flags), os.open(f"/proc/{pid}/ns/mnt", flags)
 
 
-def _namespace(holder: int) -> Namespace:
+def _open_namespace(holder: int) -> Namespace:
+    """Open the PID namespace whose first process is `holder`. Raises OSError if that has ended."""
     return Namespace(holder, processes.start_time(holder) or 0, *_open_namespaces(holder))

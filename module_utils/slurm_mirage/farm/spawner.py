@@ -43,7 +43,8 @@ ROOT_DAEMONS_CAPABILITIES = (
 """What a daemon that runs as root may do there, as setpriv(1) names it: what PBS needs to write its files, to know its clients by
 their reserved ports, and to run jobs as their users."""
 OTHERS_CAPABILITIES = ("net_bind_service",)
-"""What a daemon of another account has: it listens on a port that the instance's user cannot take (`isolation.reserve_ports`)."""
+"""Capabilities of a daemon that runs as neither root nor the instance's user, such as the database server: it may listen on a port
+that `isolation.reserve_ports` keeps from the instance's user."""
 COUNTING = "counts of runnable threads by BPF"
 
 

@@ -299,8 +299,10 @@ class Records(Protocol):
 
     @property
     def starts_when_accepted(self) -> bool:
-        """Whether the start of a job in the record is the instant at which the controller hears that the job's node has taken it.
-        Its program may have begun before; by default it is not."""
+        """Whether the record has, as the start of a job, the instant at which its node's answer reaches the controller.
+
+        The program may have begun before that instant. The default is no: the record has the instant of the controller's decision.
+        """
         return False
 
     # ---- what the verdict needs beside the jobs (rm.evidence) ----

@@ -65,7 +65,7 @@ def answer(bed: Bed, host: str, port: int) -> list[str]:
 
 
 def inside(bed: Bed, program: str, as_root: bool = False) -> str:
-    """What a Python program of the instance's user, or of root, prints in the instance's network."""
+    """Run a Python program in the instance's network, as the instance's user or as root; returns its output."""
     with entrance(bed.directory, as_root=as_root) as way:
         words = [*way.words, "/usr/bin/python3", "-c", program]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, pass_fds=way.descriptors)

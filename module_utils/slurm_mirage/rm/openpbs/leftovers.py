@@ -1,4 +1,4 @@
-"""What OpenPBS leaves on a host outside of an instance."""
+"""Removes the files that OpenPBS's commands create outside of an instance's directory."""
 
 from __future__ import annotations
 
