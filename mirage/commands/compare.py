@@ -27,7 +27,7 @@ from mirage.experiment import (
     run_length,
     runs,
 )
-from mirage.experiment.at_once import CONSTANT, runs_at_once
+from mirage.experiment.at_once import CONSTANT, first_run_host, places_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.comparison_arms import Arms
@@ -209,7 +209,7 @@ class Campaign:
         if runs.earlier(self.folder, self.inputs) is None:
             preflight.privileges(self.knobs)
             own = [*(part.name() for part in self.parts), runs.calibration_of(self.folder.name)]
-            with InstanceUse(self.knobs, self.folder.name, own, [self.folder], screen) as use:
+            with InstanceUse(self.knobs, self.folder.name, own, [self.folder], screen, first_run_host(self.knobs)) as use:
                 # Another make may have finished it while this one waited.
                 if runs.earlier(self.folder, self.inputs) is None and (ending := self._run_rest(use, screen)) is not None:
                     return ending
@@ -343,7 +343,7 @@ class Campaign:
             foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
         )
         at_once = campaign.at_once()
-        is_complete = campaign.run([used for part in parts if (used := runs.instance_of(part.folder))], screen)
+        is_complete = campaign.run(places_of([part.folder for part in parts]), screen)
         if unfinished or is_complete:
             return unfinished[0] if unfinished else None
         raise Interrupted
@@ -374,8 +374,7 @@ class Campaign:
         prepared, speed = replace(prepared, dues=[due + part.shift for due in prepared.dues]), prepared.knobs["SPEED"]
         if is_new:
             what = runs.describe(prepared.knobs, self._inputs_of(part), self.source.description)
-            instance = {"instance": lane.name}
-            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **instance}, part.name())
+            prepared.write(part.folder, {"run": part.name(), **what, "shift": part.shift, **lane.place()}, part.name())
         else:
             if part.is_spoiled():
                 part.begin_anew()
@@ -384,16 +383,16 @@ class Campaign:
                 )
             elif not preflight.has_journal(lane.knobs, part.name()):
                 lane.screen.say(f"{part.folder.name} begins again: its cluster is gone")
-            runs.set_instance(part.folder, lane.name)
+            runs.set_place(part.folder, lane.place())
             prepared.write_again(part.folder, part.name())
         (part.folder / "status.json").unlink(missing_ok=True)
         try:
             manager = values_of(prepared.knobs)[0]
             lane.clear_for(manager, self.inventory, part.folder / "ansible.log")
-            known = launch_costs.variables(self.folder, manager)
+            known = launch_costs.variables(self.folder, manager, lane.host)
             variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known}
             lane.play("compare", variables, self.inventory, part.folder / "ansible.log")
-            launch_costs.keep(self.folder, part.folder, manager)
+            launch_costs.keep(self.folder, part.folder, manager, lane.host)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
             ending = self._ending_of(error, part.name(), lane.knobs)

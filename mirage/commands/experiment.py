@@ -25,9 +25,10 @@ from mirage.experiment import (
     site,
     sweep,
 )
-from mirage.experiment.at_once import CONSTANT, home_of, runs_at_once
+from mirage.experiment.at_once import CONSTANT, first_run_host, home_of, places_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
+from mirage.experiment.hosts import of_one_cluster
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane, RunsLeft
 from mirage.experiment.prepare import Prepared, Source, source
@@ -77,6 +78,7 @@ def _single(order: Order, prepared: Prepared, name: str, screen: Screen) -> Endi
     folder = runs.RESULTS / name
     if (ended := runs.earlier(folder, order.inputs((prepared.shrink,)))) is not None:
         return _shown(folder, ended, screen)
+    of_one_cluster(order.knobs, "a single run")
     preflight.privileges(order.knobs)
     with InstanceUse(order.knobs, name, [name, runs.calibration_of(name)], [folder], screen) as use:
         # Another make may have finished it while this one waited.
@@ -114,7 +116,7 @@ def _sweep(order: Order, prepared: list[Prepared], name: str, screen: Screen) ->
         return ended
     preflight.privileges(order.knobs)
     own = [one for folder in folders for one in (folder.name, runs.calibration_of(folder.name))]
-    with InstanceUse(order.knobs, name, own, folders, screen) as use:
+    with InstanceUse(order.knobs, name, own, folders, screen, first_run_host(order.knobs)) as use:
         if (ended := _shown_sweep(parent, wanted, screen)) is not None:
             return ended
         return _play_sweep(order, list(zip(prepared, folders, strict=True)), parent, wanted, use, screen)
@@ -192,7 +194,7 @@ def _play_sweep(
         foot=lambda: f"{len(results)} of {len(parts)} runs finished",
     )
     try:
-        is_complete = rest.run([used for _, folder in parts if (used := runs.instance_of(folder))], screen)
+        is_complete = rest.run(places_of([folder for _, folder in parts]), screen)
     except WrongUse:
         if not any(folder.exists() for _, folder in parts):
             shutil.rmtree(parent)
@@ -226,11 +228,11 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
     is_new = not (folder / "experiment.json").exists()
     if is_new:
         wanted = order.inputs((prepared.shrink,))
-        prepared.write(folder, {"run": folder.name, "instance": lane.name} | _description(order, wanted))
+        prepared.write(folder, {"run": folder.name, **lane.place()} | _description(order, wanted))
     with runs.only_one(folder):
         if not is_new:
             where = "where it was" if preflight.has_journal(lane.knobs, folder.name) else "from its beginning: its cluster is gone"
-            runs.set_instance(folder, lane.name)
+            runs.set_place(folder, lane.place())
             lane.screen.say(f"results/{folder.name} goes on {where}")
         (folder / "status.json").unlink(missing_ok=True)
         ending = _ending(order, prepared, folder, lane, campaign)
@@ -258,9 +260,9 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
             prepared = Prepared.make({**order.knobs, "SPEED": speed}, order.source.trace, prepared.shrink)
             prepared.write_again(folder)
             _announce(prepared, screen)
-        replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager))
+        replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager, lane.host))
         if campaign is not None:
-            launch_costs.keep(campaign, folder, manager)
+            launch_costs.keep(campaign, folder, manager, lane.host)
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")

@@ -51,6 +51,8 @@ TARGETS = {
 }
 # Targets for which the inventory may have no host.
 WITHOUT_HOSTS = ("provision", "deprovision")
+# Targets that use one cluster of an inventory.
+OF_ONE_CLUSTER = ("cluster", "status", "watch", "shell")
 
 
 def command(target: str) -> Command:
@@ -69,9 +71,11 @@ def run(arguments: Sequence[str], screen: Screen) -> Ending:
         values = resolve.resolve(os.environ, target)
         inventory = BY_NAME["INVENTORY"]
         if values["INVENTORY"] != inventory.default and target in inventory.targets and target not in WITHOUT_HOSTS:
-            from mirage.experiment.hosts import knobs_of
+            from mirage.experiment.hosts import knobs_of, of_one_cluster
 
             values |= knobs_of(values, os.environ)
+            if target in OF_ONE_CLUSTER:
+                of_one_cluster(values, f"make {target}")
         for name in resolve.unused(target, os.environ):
             screen.say(f"note: make {target} ignores {name}")
         return command(target)(values, screen)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 from mirage.commands.logs import new_log
 from mirage.experiment import preflight
 from mirage.experiment.endings import Ending
+from mirage.experiment.hosts import run_hosts
 from mirage.experiment.lanes import remove
-from mirage.experiment.playbook import run_playbook
+from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 
@@ -16,6 +20,8 @@ def teardown(values: dict[str, Value], screen: Screen) -> Ending:
     inventory, cluster = preflight.inventory(values), str(values["CLUSTER"])
     preflight.privileges(values)
     log = new_log("teardown", values)
+    if hosts := run_hosts(values):
+        return _on_run_hosts(cluster, hosts, inventory, screen, log)
     watcher = run_playbook("teardown", {"mirage_cluster": cluster}, inventory, screen, log)
     found = watcher.of_hosts.get("slurm_instance_info", {}).values()
     further = list(dict.fromkeys(name for host in found for name in host["belonging"]))
@@ -25,3 +31,14 @@ def teardown(values: dict[str, Value], screen: Screen) -> Ending:
     if further:
         return Ending("ok", f"clusters {', '.join([cluster, *further])} are gone, changed={changed}; results stay")
     return Ending("ok", f"cluster {cluster} is gone, changed={changed}; results stay")
+
+
+def _on_run_hosts(cluster: str, hosts: tuple[str, ...], inventory: Path, screen: Screen, log: Path) -> Ending:
+    """Remove the instance from each of the hosts, side by side. Raises what `run_playbook` raises for the first host that fails."""
+    screen.live(f"removing {cluster} from {', '.join(hosts)}")
+    with interruptible() as interrupted, ThreadPoolExecutor(len(hosts)) as pool:
+        jobs = [pool.submit(remove, cluster, inventory, screen, log, interrupted, host) for host in hosts]
+    changed = sum(job.result() for job in jobs)
+    if not changed:
+        return Ending("ok", f"none of {len(hosts)} hosts has a cluster {cluster}, changed=0; results stay")
+    return Ending("ok", f"cluster {cluster} is gone from {len(hosts)} hosts, changed={changed}; results stay")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from mirage.experiment import preflight, runs
+from mirage.experiment.hosts import RUN_HOSTS, run_hosts
 from mirage.knobs.parse import AUTO, Value
 from mirage.records.run_clock import EVENT
 from slurm_mirage.base.errors import WrongUse
@@ -16,6 +18,21 @@ CONSTANT = (
     "note: with a constant speed, runs side by side share the host's processors, so each run is less exact than alone; its verdict "
     "tells; SPEED=event has no such loss"
 )
+
+
+def places(knobs: dict[str, Value], count: int) -> list[str]:
+    """Where the runs of a campaign go on: hosts of the inventory's `run_hosts`, or without these `instances`. Raises WrongUse."""
+    return list(run_hosts(knobs)[:count]) or instances(knobs, count)
+
+
+def first_run_host(knobs: dict[str, Value]) -> str:
+    """The first of `run_hosts`; "" without such hosts."""
+    return next(iter(run_hosts(knobs)), "")
+
+
+def places_of(folders: Iterable[Path]) -> list[str]:
+    """The instances, or hosts of `run_hosts`, on which runs with these folders were begun."""
+    return [used for folder in folders if (used := runs.run_host_of(folder) or runs.instance_of(folder))]
 
 
 def instances(knobs: dict[str, Value], count: int) -> list[str]:
@@ -41,10 +58,13 @@ def belongs(name: str, first: str) -> bool:
 
 
 def home_of(knobs: dict[str, Value], folder: Path, run: str) -> str | None:
-    """The instance on which the run in `folder` has begun and can go on; None if it may begin on any.
+    """The instance, or the host of `run_hosts`, on which the run in `folder` has begun and can go on; None if it may begin on any.
 
     knobs: those of the campaign. run: its name on the head.
     """
+    if hosts := run_hosts(knobs):
+        host = runs.run_host_of(folder)
+        return host if host in hosts else None
     first = str(knobs["CLUSTER"])
     name = runs.instance_of(folder) or first
     own = knobs | {"CLUSTER": name}
@@ -58,9 +78,16 @@ def runs_at_once(knobs: dict[str, Value], speed: Value, left: int) -> int:
     """Number of runs that go on side by side, at most the number `left`, at least 1.
 
     `auto`: 1 unless `speed` is `event`, because with a constant speed the runs would delay each other; otherwise as many as this
-    machine has processors and memory for, and 1 on other machines. Raises WrongUse for a number that does not fit into the memory.
+    machine has processors and memory for, and 1 on other machines; of `run_hosts` all. Raises WrongUse for a number that does not
+    fit into the memory, or above that of `run_hosts`.
     """
     asked = knobs["AT_ONCE"]
+    if hosts := run_hosts(knobs):
+        wanted = len(hosts) if asked == AUTO else asked
+        assert isinstance(wanted, int)
+        if wanted > len(hosts):
+            raise WrongUse(f"{RUN_HOSTS} has {len(hosts)} hosts, and each plays one run at a time", "at_once", asked)
+        return max(1, min(wanted, left))
     wanted = _processors() if asked == AUTO else asked
     assert isinstance(wanted, int)
     if left <= 1 or (asked == AUTO and (speed != EVENT or not preflight.is_here(knobs))):

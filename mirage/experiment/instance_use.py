@@ -36,11 +36,22 @@ class InstanceUse:
     changes anything. While another order has the lock, BUSY=refuse raises Busy, and BUSY=wait waits.
     """
 
-    def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], folders: Sequence[Path], screen: Screen) -> None:
-        """order: name of the order in results/; own: names of its runs on the head; folders: those of its runs."""
+    def __init__(
+        self,
+        knobs: dict[str, Value],
+        order: str,
+        own: Collection[str],
+        folders: Sequence[Path],
+        screen: Screen,
+        host: str = "",
+    ) -> None:
+        """order: name of the order in results/; own: names of its runs on the head; folders: those of its runs; host: as of
+        `run_playbook`.
+        """
         self.interrupted: threading.Event | None = None
         """Set when the user asks to stop, where threads use instances (see `run_playbook`)."""
         self._knobs, self._order, self._own, self._folders, self._screen = knobs, order, own, folders, screen
+        self._host = host
         self._directory = preflight.instance_directory(knobs)
         self._holder = Holder.of_process(os.getpid(), order, str(ROOT))
         self._has_direct_access = preflight.is_here(knobs) and os.geteuid() == 0
@@ -62,7 +73,8 @@ class InstanceUse:
             # If this fails, the lock ends with the connection, some time later.
             with suppress(WrongUse, Failed, Interrupted):
                 variables = {"mirage_cluster": self._knobs["CLUSTER"], "experiment_run": self._order, **self._as_variable()}
-                run_playbook("release", variables, self._inventory, self._screen, Path(os.devnull), shows_tasks=False)
+                log = Path(os.devnull)
+                run_playbook("release", variables, self._inventory, self._screen, log, shows_tasks=False, host=self._host)
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, screen: Screen, log: Path) -> None:
         """Run the playbook of one run of the order, which takes or renews the lock. Raises as `run_playbook`."""
@@ -70,7 +82,8 @@ class InstanceUse:
         def once() -> None:
             before, self._inventory = self._inventory, inventory
             try:
-                run_playbook(playbook, {**variables, **self._as_variable()}, inventory, screen, log, interrupted=self.interrupted)
+                own = {**variables, **self._as_variable()}
+                run_playbook(playbook, own, inventory, screen, log, interrupted=self.interrupted, host=self._host)
             except Busy:
                 self._inventory = before
                 raise
@@ -90,7 +103,8 @@ class InstanceUse:
                     raise
                 if self.interrupted is not None and self.interrupted.is_set():
                     raise Interrupted from None
-                self._screen.live(f"waiting for cluster {self._knobs['CLUSTER']}: {busy.message.split(';')[0]}")
+                where = f" on {self._host}" if self._host else ""
+                self._screen.live(f"waiting for cluster {self._knobs['CLUSTER']}{where}: {busy.message.split(';')[0]}")
             time.sleep(LOOK)
 
     def _as_variable(self) -> dict[str, Any]:

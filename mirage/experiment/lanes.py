@@ -1,4 +1,7 @@
-"""The instances on which the runs of a campaign go on side by side: their locks, the threads that play on them, their removal."""
+"""The instances on which the runs of a campaign go on side by side: their locks, the threads that play on them, their removal.
+
+They are instances of one host, CLUSTER, CLUSTER-2 and so on, or the instance CLUSTER on each host of the inventory's `run_hosts`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from mirage.experiment import launch_costs, preflight
-from mirage.experiment.at_once import belongs, instances, runs_at_once
+from mirage.experiment.at_once import belongs, places, runs_at_once
 from mirage.experiment.endings import Failed, Interrupted
+from mirage.experiment.hosts import run_hosts
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.playbook import interruptible, run_playbook
 from mirage.experiment.run_queue import RunQueue
@@ -36,7 +40,8 @@ Run = TypeVar("Run")
 class RunsLeft(Generic[Run]):
     """The runs that are left of a campaign, and how they are played.
 
-    knobs, inventory: as given. speed: SPEED as chosen. folder: in results/, with its experiment.json. use: the use of CLUSTER.
+    knobs, inventory: as given. speed: SPEED as chosen. folder: in results/, with its experiment.json. use: the use of CLUSTER, on
+    the first of `run_hosts` if there are any.
     on_head: names of all runs on the head. left: the runs that are left, in order.
     """
 
@@ -55,7 +60,7 @@ class RunsLeft(Generic[Run]):
     """The name of a run on the head."""
     folder_of: Callable[[Run], Path]
     home: Callable[[Run], str | None]
-    """The instance on which a run has begun and can go on; None if it may begin on any."""
+    """The instance, or the host of `run_hosts`, on which a run has begun and can go on; None if it may begin on any."""
     foot: Callable[[], str]
     """How far the campaign is."""
 
@@ -71,10 +76,10 @@ class RunsLeft(Generic[Run]):
         """Play all runs that are left, and remove the instances beside CLUSTER; returns whether all were played.
 
         If a run fails, no further run begins, those that go on are waited for, and all instances stay.
-        used: instances on which runs of the campaign have begun before
+        used: instances, or hosts of `run_hosts`, on which runs of the campaign have begun before
         """
-        count = self.at_once()
-        names = instances(self.knobs, count)
+        count, hosts = self.at_once(), run_hosts(self.knobs)
+        names = places(self.knobs, count)
         homes = {self.name(run): self.home(run) for run in self.left}
         order = self.folder.name
         with Lanes(self.knobs, order, [order, *self.on_head], self.use, screen) as lanes:
@@ -82,8 +87,10 @@ class RunsLeft(Generic[Run]):
             for name in names:
                 for run in self.left:
                     preflight.no_leftover(lanes.knobs(name), self.folder_of(run), self.name(run))
-            # With a constant speed above 1 the first run measures what a launch costs, for all runs.
-            measures = self.speed not in (EVENT, Decimal(1)) and not launch_costs.is_known(self.folder, self.manager())
+            # With a constant speed above 1 the first run measures what a launch costs, for all runs on its host.
+            measures = (
+                self.speed not in (EVENT, Decimal(1)) and not hosts and not launch_costs.is_known(self.folder, self.manager())
+            )
             queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, first_alone=count > 1 and measures)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
             if is_complete:
@@ -92,6 +99,8 @@ class RunsLeft(Generic[Run]):
 
     def _is_ours(self, name: str) -> bool:
         """Whether an instance on which runs have begun may still be used, and removed. On other hosts this is assumed."""
+        if hosts := run_hosts(self.knobs):
+            return name in hosts
         first = str(self.knobs["CLUSTER"])
         return not preflight.is_here(self.knobs) or ((preflight.INSTANCES / name).exists() and belongs(name, first))
 
@@ -100,7 +109,8 @@ class RunsLeft(Generic[Run]):
 class Lane:
     """An instance of an order, and the screen of the run on it.
 
-    knobs: those of the order, with this instance as CLUSTER. first: the CLUSTER of the order.
+    name: its name, or that of its host in `run_hosts`. knobs: those of the order, with this instance as CLUSTER. first: the CLUSTER
+    of the order. host: its host in `run_hosts`; "" without such hosts.
     """
 
     name: str
@@ -108,11 +118,16 @@ class Lane:
     use: InstanceUse
     screen: Screen
     first: str
+    host: str = ""
 
     @classmethod
     def only(cls, knobs: dict[str, Value], use: InstanceUse, screen: Screen) -> Lane:
         """The instance of an order that uses no other."""
         return cls(str(knobs["CLUSTER"]), knobs, use, screen, str(knobs["CLUSTER"]))
+
+    def place(self) -> dict[str, str]:
+        """Where a run on this instance goes on, for its experiment.json."""
+        return {"instance": str(self.knobs["CLUSTER"]), **({"run_host": self.host} if self.host else {})}
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, log: Path) -> None:
         """Run the playbook of a run on this instance. Raises as `run_playbook`."""
@@ -131,7 +146,7 @@ class Lane:
 
     def _own_variables(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """PORT is that of the first instance; the others take the first free block."""
-        if self.name == self.first:
+        if self.host or self.name == self.first:
             return {}
         port = {"mirage_port": 0} if "mirage_port" in variables else {}
         return {"mirage_cluster": self.name, "instance_belongs_to": self.first, **port}
@@ -143,7 +158,8 @@ class Lanes:
     def __init__(self, knobs: dict[str, Value], order: str, own: Collection[str], use: InstanceUse, screen: Screen) -> None:
         """order, own: as of InstanceUse."""
         self._knobs, self._order, self._own, self._screen = knobs, order, own, screen
-        self._first = str(knobs["CLUSTER"])
+        self._hosts = run_hosts(knobs)
+        self._first = self._hosts[0] if self._hosts else str(knobs["CLUSTER"])
         self._uses = {self._first: use}
         self._stack = ExitStack()
 
@@ -157,11 +173,14 @@ class Lanes:
         """Take the locks of these instances. Raises Busy if another order has one."""
         for name in names:
             if name not in self._uses:
-                use = InstanceUse(self.knobs(name), self._order, self._own, [], self._screen)
+                host = name if self._hosts else ""
+                use = InstanceUse(self.knobs(name), self._order, self._own, [], self._screen, host)
                 self._uses[name] = self._stack.enter_context(use)
 
     def knobs(self, name: str) -> dict[str, Value]:
-        """The campaign's knobs with this instance as CLUSTER."""
+        """The campaign's knobs with this instance as CLUSTER. On `run_hosts` each has the name CLUSTER."""
+        if self._hosts:
+            return self._knobs
         return self._knobs | {"CLUSTER": name} | ({} if name == self._first else {"PORT": None})
 
     def play(self, campaign: RunsLeft[Run], queue: RunQueue[Run]) -> bool:
@@ -223,11 +242,11 @@ class Lanes:
                 queue.open()
 
     def _lane(self, name: str, screen: Screen) -> Lane:
-        return Lane(name, self.knobs(name), self._uses[name], screen, self._first)
+        return Lane(name, self.knobs(name), self._uses[name], screen, self._first, name if self._hosts else "")
 
     def remove(self, inventory: Path, log: Path) -> None:
-        """Remove the instances beside CLUSTER, side by side. What cannot be removed is said."""
-        names = [name for name in self._uses if name != self._first]
+        """Remove the instances beside CLUSTER, side by side. Those that cannot be removed are named. On `run_hosts` all stay."""
+        names = [] if self._hosts else [name for name in self._uses if name != self._first]
         if not names:
             return
         self._screen.live(f"removing {', '.join(names)}")
@@ -240,7 +259,11 @@ class Lanes:
                 self._screen.say(f"{name} is left ({str(error) or 'interrupted'}): make teardown CLUSTER={self._first} removes it")
 
 
-def remove(name: str, inventory: Path, screen: Screen, log: Path, interrupted: threading.Event | None = None) -> int:
-    """Stop and remove the instance `name`; returns the number of changes. Raises as `run_playbook`."""
-    variables = {"mirage_cluster": name}
-    return run_playbook("teardown", variables, inventory, screen, log, shows_tasks=False, interrupted=interrupted).changed
+def remove(
+    name: str, inventory: Path, screen: Screen, log: Path, interrupted: threading.Event | None = None, host: str = ""
+) -> int:
+    """Stop and remove the instance `name`; returns the number of changes. host: as of `run_playbook`, and raises as it does."""
+    watcher = run_playbook(
+        "teardown", {"mirage_cluster": name}, inventory, screen, log, shows_tasks=False, interrupted=interrupted, host=host
+    )
+    return watcher.changed

@@ -1,7 +1,8 @@
 """The launch cost of a campaign: its first run measures it, and its other runs take it, so that all differ in nothing else.
 
 It is kept in experiment.json of the campaign as `launch_cost`, a record of `LaunchCost`. A campaign of several resource managers
-has one for each: `launch_cost`, and `launch_cost_NAME` for other managers than Slurm.
+has one for each: `launch_cost`, and `launch_cost_NAME` for other managers than Slurm. A campaign on `run_hosts` has one for each
+host, measured by the first run there: `launch_cost_on_HOST`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ _LONGEST_START = 1 << 20  # bytes of the start event of a journal
 _writing = threading.Lock()
 
 
-def variables(campaign: Path, manager: str = DEFAULT) -> dict[str, Any]:
-    """Variables for the next run of the campaign in a folder: none until a run has measured the launch cost."""
-    known = (read_json(campaign / "experiment.json") or {}).get(_key(manager))
+def variables(campaign: Path, manager: str = DEFAULT, host: str = "") -> dict[str, Any]:
+    """Variables for the next run of the campaign in a folder: none until a run has measured the launch cost.
+
+    host: of `run_hosts`, on which the run goes on; "" without such hosts
+    """
+    known = (read_json(campaign / "experiment.json") or {}).get(_key(manager, host))
     return {} if known is None else {"experiment_launch_cost": known}
 
 
@@ -35,13 +39,14 @@ def is_known(campaign: Path, manager: str = DEFAULT) -> bool:
     return bool(variables(campaign, manager))
 
 
-def _key(manager: str) -> str:
-    return "launch_cost" if manager == DEFAULT else f"launch_cost_{manager}"
+def _key(manager: str, host: str = "") -> str:
+    of_manager = "launch_cost" if manager == DEFAULT else f"launch_cost_{manager}"
+    return f"{of_manager}_on_{host}" if host else of_manager
 
 
-def keep(campaign: Path, run: Path, manager: str = DEFAULT) -> None:
+def keep(campaign: Path, run: Path, manager: str = DEFAULT, host: str = "") -> None:
     """Keep what the run in folder `run` has measured, unless an earlier run has. What it could not measure in full is not kept."""
-    _keep(campaign, began(run / "journal.jsonl"), manager)
+    _keep(campaign, began(run / "journal.jsonl"), _key(manager, host))
 
 
 def keep_from_head(campaign: Path, instance: Path, run: str, manager: str = DEFAULT) -> None:
@@ -52,14 +57,14 @@ def keep_from_head(campaign: Path, instance: Path, run: str, manager: str = DEFA
             lines = os.pread(descriptor, _LONGEST_START, 0)
         finally:
             os.close(descriptor)
-        _keep(campaign, replay_lines(lines[: lines.find(b"\n") + 1])[0].start, manager)
+        _keep(campaign, replay_lines(lines[: lines.find(b"\n") + 1])[0].start, _key(manager))
 
 
-def _keep(campaign: Path, start: dict[str, Any] | None, manager: str) -> None:
+def _keep(campaign: Path, start: dict[str, Any] | None, key: str) -> None:
     if start is None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
     with _writing:
         experiment = read_json(campaign / "experiment.json")
-        if cost.narrow is not None and not cost.reason and experiment is not None and _key(manager) not in experiment:
-            write_json(campaign / "experiment.json", experiment | {_key(manager): cost.record()})
+        if cost.narrow is not None and not cost.reason and experiment is not None and key not in experiment:
+            write_json(campaign / "experiment.json", experiment | {key: cost.record()})

@@ -29,7 +29,7 @@ from mirage.terminal.screen import Screen, about, progress_line
 from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json
+from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.instance.instance_lock import Busy
 
 # Variables that make sets for its children. They are removed, because a make that a role starts would use them.
@@ -222,9 +222,11 @@ def run_playbook(
     *,
     shows_tasks: bool = True,
     interrupted: threading.Event | None = None,
+    host: str = "",
 ) -> Watcher:
     """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
 
+    host: the host of the inventory's `run_hosts` that is head and compute host; none for the hosts of the inventory's own groups.
     interrupted: set when the user asks to stop, by a caller that handles the signals. Without it they are handled here, which only
     the main thread can do.
 
@@ -244,11 +246,16 @@ def run_playbook(
         local_progress(instance, screen, results) as local,
     ):
         watcher = Watcher(screen, shows_tasks, local, results)
+        inventories = [str(ROOT / "inventories/common"), str(inventory)]
+        if host:
+            groups = Path(folder, "one_host.json")
+            write_json(groups, {group: {"hosts": {host: None}} for group in ("head", "compute")})
+            inventories.append(str(groups))
         runner = ansible_runner.run(
             private_data_dir=folder,
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
-            inventory=[str(ROOT / "inventories/common"), str(inventory)],
+            inventory=inventories,
             extravars={**variables, **({"experiment_look": LOOK} if instance else {})},
             envvars=environment(),
             # Seconds between two calls of cancel_callback while Ansible writes nothing.

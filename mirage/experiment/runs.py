@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
@@ -35,6 +35,8 @@ from slurm_mirage.rm.registry import name_of, records_of
 RESERVED = ("bench",)
 _CALIBRATION = ".calibration"
 _LONGEST_WORDS = 1000  # characters of FILLER_JOBS
+# Keys of experiment.json that say where a run goes on.
+PLACE = ("instance", "run_host")
 PACKAGES = ("ansible", "ansible-core", "ansible-runner", "polars")
 
 
@@ -203,11 +205,16 @@ def instance_of(folder: Path) -> str | None:
     return (read_json(folder / "experiment.json") or {}).get("instance")
 
 
-def set_instance(folder: Path, name: str) -> None:
-    """Note in experiment.json the instance on which the run goes on."""
+def run_host_of(folder: Path) -> str | None:
+    """The host of the inventory's `run_hosts` on which the run in the folder was begun; None without one."""
+    return (read_json(folder / "experiment.json") or {}).get("run_host")
+
+
+def set_place(folder: Path, place: Mapping[str, str]) -> None:
+    """Note in experiment.json where the run goes on: the instance, and the host of `run_hosts` if it has one."""
     experiment = read_json(folder / "experiment.json") or {}
-    if experiment.get("instance") != name:
-        write_json(folder / "experiment.json", experiment | {"instance": name})
+    if any(experiment.get(name) != place.get(name) for name in PLACE):
+        write_json(folder / "experiment.json", {k: v for k, v in experiment.items() if k not in PLACE} | dict(place))
 
 
 def began(journal: Path) -> dict[str, Any] | None:

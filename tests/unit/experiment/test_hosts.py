@@ -13,6 +13,7 @@ from slurm_mirage.base.errors import WrongUse
 
 
 def knobs_of(**given: str) -> dict[str, Value]:
+    hosts.listing.cache_clear()
     values = resolve({GIVEN: " ".join(given), **given}, "experiment")
     return values | hosts.knobs_of(values, given)
 
@@ -71,3 +72,40 @@ def test_an_inventory_without_a_head_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[compute]\nc1\n")
     with pytest.raises(WrongUse, match=r"^inventory: .* has no host in its group head"):
         knobs_of(INVENTORY=str(tmp_path))
+
+
+RUN_HOSTS = "[run_hosts]\nh1\nh2\nh3 mirage_speed=20\n"
+
+
+def test_hosts_for_runs_each_have_whole_clusters(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text(RUN_HOSTS)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/run_hosts.yml").write_text("mirage_nodes: 8\nmirage_speed: 20\n")
+    found = knobs_of(INVENTORY=str(tmp_path))
+    assert hosts.run_hosts(found) == ("h1", "h2", "h3")
+    assert hosts.host_count(found) == 1
+    assert (found["NODES"], found["SPEED"]) == (8, 20)
+    assert hosts.run_hosts(knobs_of()) == ()
+    assert hosts.run_hosts(knobs_of(INVENTORY="inventories/raijin")) == ()
+    hosts.of_one_cluster(knobs_of(INVENTORY="inventories/raijin"), "make status")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (RUN_HOSTS + "[head]\nh4\n[compute]\nh4\n", "has hosts in run_hosts and in head or compute"),
+        (RUN_HOSTS + "[compute]\nh1\n", "has hosts in run_hosts and in head or compute"),
+        (RUN_HOSTS, "mirage_speed is None for h1 and 20 for h3; the hosts of run_hosts need the same one"),
+    ],
+)
+def test_hosts_for_runs_are_beside_no_cluster_and_alike(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "hosts").write_text(content)
+    with pytest.raises(WrongUse, match=message):
+        knobs_of(INVENTORY=str(tmp_path))
+
+
+def test_a_command_for_one_cluster_refuses_hosts_for_runs(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[run_hosts]\nh1\nh2\n")
+    found = knobs_of(INVENTORY=str(tmp_path))
+    with pytest.raises(WrongUse, match=r"has 2 hosts in run_hosts, for comparisons.*; make status needs one with a head$"):
+        hosts.of_one_cluster(found, "make status")
