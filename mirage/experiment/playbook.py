@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -223,10 +223,12 @@ def run_playbook(
     shows_tasks: bool = True,
     interrupted: threading.Event | None = None,
     host: str = "",
+    without: Sequence[str] = (),
 ) -> Watcher:
     """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
 
     host: the host of the inventory's `run_hosts` that is head and compute host; none for the hosts of the inventory's own groups.
+    without: tags of tasks that are left out.
     interrupted: set when the user asks to stop, by a caller that handles the signals. Without it they are handled here, which only
     the main thread can do.
 
@@ -256,6 +258,7 @@ def run_playbook(
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
             inventory=inventories,
+            skip_tags=",".join(without) or None,
             extravars={**variables, **({"experiment_look": LOOK} if instance else {})},
             envvars=environment(),
             # Seconds between two calls of cancel_callback while Ansible writes nothing.

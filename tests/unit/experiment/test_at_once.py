@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from mirage.experiment import at_once, preflight
-from mirage.experiment.at_once import home_of, instances, runs_at_once
+from mirage.experiment.at_once import first_run_host, home_of, instances, places, places_of, runs_at_once
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
+from mirage.records.run_clock import EVENT
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import write_json
 from slurm_mirage.instance import capacity
@@ -120,3 +122,25 @@ def test_at_once_is_auto_or_a_number(text: str) -> None:
     assert knobs.parse("AT_ONCE", "auto") == "auto" and knobs.parse("AT_ONCE", "64") == 64
     with pytest.raises(WrongUse, match=r"^AT_ONCE: .* it may be auto, or a whole number from 1 to 64"):
         knobs.parse("AT_ONCE", text)
+
+
+def test_hosts_for_runs_play_one_run_each(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[run_hosts]\nh1\nh2\nh3\n")
+    inventory = str(tmp_path)
+    assert runs_at_once(values(INVENTORY=inventory), Decimal(20), 5) == 3, "they do not disturb each other at any speed"
+    assert runs_at_once(values(INVENTORY=inventory), EVENT, 2) == 2
+    assert runs_at_once(values(INVENTORY=inventory, AT_ONCE="2"), EVENT, 5) == 2
+    with pytest.raises(WrongUse, match=r"^at_once=4: run_hosts has 3 hosts, and each plays one run at a time"):
+        runs_at_once(values(INVENTORY=inventory, AT_ONCE="4"), EVENT, 5)
+    assert places(values(INVENTORY=inventory), 2) == ["h1", "h2"]
+    assert first_run_host(values(INVENTORY=inventory)) == "h1"
+    assert first_run_host(values()) == ""
+
+    folder = tmp_path / "r"
+    assert home_of(values(INVENTORY=inventory), folder, "r") is None, "a new run"
+    folder.mkdir()
+    write_json(folder / "experiment.json", {"instance": "c", "run_host": "h3"})
+    assert home_of(values(INVENTORY=inventory), folder, "r") == "h3"
+    assert places_of([folder]) == ["h3"]
+    write_json(folder / "experiment.json", {"instance": "c", "run_host": "h9"})
+    assert home_of(values(INVENTORY=inventory), folder, "r") is None, "that host is in the inventory no longer"

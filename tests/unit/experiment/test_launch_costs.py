@@ -51,3 +51,13 @@ def test_what_was_not_measured_in_full_is_measured_again(campaign: Path, cost: L
 def test_a_run_that_left_no_journal(campaign: Path) -> None:
     launch_costs.keep(campaign, campaign / "fifo-1")
     assert launch_costs.variables(campaign) == launch_costs.variables(campaign / "nosuch") == {}
+
+
+def test_each_host_of_several_has_its_own(campaign: Path) -> None:
+    run = campaign / "fifo-1"
+    run.mkdir()
+    start = {"event": "start", "real": 1.5, "virtual": 2.5, "boot_time": 1, "next_id": 1, "launch_cost": MEASURED.record()}
+    (run / "journal.jsonl").write_text(json.dumps(start) + "\n")
+    launch_costs.keep(campaign, run, host="h2")
+    assert launch_costs.variables(campaign, host="h2") == {"experiment_launch_cost": MEASURED.record()}
+    assert launch_costs.variables(campaign, host="h1") == launch_costs.variables(campaign) == {}

@@ -228,6 +228,38 @@ def test_a_playbook_that_works(project: Path) -> None:
     assert "changed: [localhost]" in (project / "log").read_text()
 
 
+def test_one_of_several_hosts_is_the_whole_cluster(project: Path) -> None:
+    """Groups of the inventory stay; tags leave tasks out."""
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    (project / "hosts").write_text(f"[run_hosts]\nh1 {local}\nh2 {local} mirage_nodes=7\n")
+    (project / "playbooks/groups.yml").write_text(
+        textwrap.dedent(
+            """
+            - hosts: mirage
+              gather_facts: false
+              tasks:
+                - name: Groups
+                  ansible.builtin.copy:
+                    content: "{{ groups['head'] }} {{ groups['compute'] }} {{ groups['run_hosts'] }} {{ mirage_nodes }}"
+                    dest: "{{ folder }}/{{ inventory_hostname }}"
+                    mode: "0644"
+                - name: Left out
+                  ansible.builtin.copy:
+                    content: ""
+                    dest: "{{ folder }}/left-out"
+                    mode: "0644"
+                  tags: [installation, always]
+            """
+        )
+    )
+    screen = Screen(io.StringIO())
+    playbook.run_playbook(
+        "groups", {"folder": str(project)}, project / "hosts", screen, project / "log", host="h2", without=["installation"]
+    )
+    assert (project / "h2").read_text() == "['h2'] ['h2'] ['h1', 'h2'] 7"
+    assert not (project / "h1").exists() and not (project / "left-out").exists()
+
+
 def without_times(output: str) -> list[str]:
     """Lines of a pipe; how long a play has taken is left out."""
     return [re.sub(r"changed, \d+ s", "changed", line) for line in output.splitlines()]
