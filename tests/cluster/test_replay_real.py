@@ -31,6 +31,7 @@ from typing import Any
 
 import pytest
 
+from slurm_mirage.base import processes
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
@@ -333,6 +334,47 @@ def kill_repeatedly(run: Run, seed: int) -> None:
         time.sleep(rng.uniform(0.3, 1.2))
         kill(process)
     run.finish()
+
+
+def prepared(process: subprocess.Popen[bytes]) -> list[int]:
+    """The sbatch processes of a replay that were started without the job's command, and wait for it."""
+    children = [pid for pid, parent in processes.parents().items() if parent == process.pid]
+    words = {pid: processes.command_line(pid) for pid in children}
+    return [pid for pid, line in words.items() if line[:1] == ["/usr/bin/sbatch"] and not any("--wrap" in word for word in line)]
+
+
+def test_the_replay_is_killed_repeatedly_in_a_burst(make: Any) -> None:
+    """All jobs are due at once. What it had prepared ends with it, and nothing is submitted by that."""
+    run = make(300, 0.0, 1.0)
+    rng = random.Random(5)
+    waited = 0
+    for submitted in range(30, 240, 30):
+        process = run.start()
+        run.wait_for_submissions(submitted)
+        time.sleep(rng.uniform(0.0, 0.03))
+        os.kill(process.pid, signal.SIGSTOP)
+        left = {pid: processes.start_time(pid) for pid in prepared(process)}
+        waited += len(left)
+        kill(process)
+        deadline = time.monotonic() + 10
+        while any(started is not None and processes.is_alive(pid, started) for pid, started in left.items()):
+            assert time.monotonic() < deadline, "it waits for its script"
+            time.sleep(0.01)
+    assert waited > 0
+    result = run.finish()
+    run.check_each_job_was_played_once()
+    assert result["copies_cancelled"] == 0
+
+
+def test_the_controller_is_killed_in_a_burst(make: Any, instance: Path) -> None:
+    run = make(300, 0.0, 1.0)
+    process = run.start()
+    for submitted in (100, 200):
+        run.wait_for_submissions(submitted)
+        kill_controller(instance)
+    assert process.wait(PATIENCE) == 0
+    run.check_each_job_was_played_once(controller_killed=True)
+    assert [pid for pid in processes.of_instance(str(instance)) if processes.command_line(pid)[:1] == ["/usr/bin/sbatch"]] == []
 
 
 def test_dependencies_hold_when_the_replay_is_killed(make: Any) -> None:

@@ -170,6 +170,7 @@ class Recovery:
         Raises Failed or Stopped.
         """
         began = time.time()
+        self._all.manager.expect(())
         self._all.doubtful = False
         self._notice_restart()
         settled = self._settled()

@@ -134,6 +134,7 @@ class Replay:
             self._end("failed", out_of_space(error, [self.folder]) or str(error))
             raise
         finally:
+            self.manager.expect(())
             if self.companion is not None:
                 self.companion.stop()
                 self.companion.close()

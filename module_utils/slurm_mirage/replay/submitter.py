@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -46,6 +46,8 @@ PLACEHOLDER_SUFFIX = ".skip"
 """Names of jobs that are submitted held and cancelled soon, only to use up job ids."""
 LAUNCH_SUFFIX = ".launch"
 """Names of jobs that measure what a launch costs, before the first job of the plan."""
+SOON = 1.0
+"""Real seconds before its due instant from which on the submission of a job may be prepared."""
 NEVER_BEGINS = 30 * 86400
 """Virtual seconds after its cancellation before which a job that is never to start may not begin."""
 
@@ -216,10 +218,25 @@ class Submitter:
 
     def submit(self, row: PlanRow, event: str) -> None:
         """Submit a job and journal it. Raises Failed or Stopped."""
+        if event == "submitted":
+            self.manager.expect(self._expected(row))
         began = time.time()
         job_id, retries, found = self._until_accepted(row)
         self.doubtful = self.doubtful or retries > 0
         self.record(event, row.index, job_id, began, time.time(), retries, found)
+
+    def _expected(self, row: PlanRow) -> Iterator[Submission]:
+        """The submissions of a job, and of those that are due next and soon, up to the first that depends on others: ids may
+        change."""
+        yield self._submission(row)
+        known, soon = self.history.job_ids, time.time() + SOON
+        for index in self._in_order:
+            if index == row.index or index in known:
+                continue
+            following = self.plan[index]
+            if following.dependency or self.due(index) > soon:
+                return
+            yield self._submission(following)
 
     def record(self, event: str, index: int, job_id: int, began: float, real: float, retries: int, found: bool) -> None:
         """Journal that the manager has a job; `found`: its id comes from a search by name, not from a submission's answer."""
@@ -251,6 +268,7 @@ class Submitter:
             job = Submitted(known) if known is not None else self._submit(row)
             if job.job_id <= self.history.highest_id:
                 self.doubtful = True
+                self.manager.expect(())
                 if self.give_up(job.job_id, row.name):
                     self.skip_ids(job.job_id + 1)
                     job, known = self._submit(row), None

@@ -377,6 +377,14 @@ class ResourceManager(Protocol):
         """Submit one job."""
         ...
 
+    def expect(self, jobs: Iterable[Submission]) -> None:
+        """These jobs, in this order, are likely to be submitted next, by the thread that calls this; jobs of earlier calls are not.
+
+        A manager may prepare their submissions, for as many of them as it takes from `jobs`. It ends what it has prepared for other
+        jobs, and all of it after a failed submission. A job's command may be another one when it is submitted. By default nothing
+        is prepared. Raises nothing.
+        """
+
     def submit_many(self, jobs: Iterable[Submission]) -> list[Submitted]:
         """Submit jobs in this order; by default one after the other. On an error the jobs before it are submitted."""
         return [self.submit(job) for job in jobs]

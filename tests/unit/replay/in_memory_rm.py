@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,8 @@ class InMemory(ResourceManager):
         self.jobs: list[Job] = []
         self.accepted: list[str] = []
         """Names of all jobs that were ever accepted, in order."""
+        self.expected: list[tuple[int, list[str]]] = []
+        """What was said of the next jobs: how many submissions had been accepted, and the names of the first three."""
         self.forgotten: list[Job] = []
         """Jobs that a controller forgot, but whose programs still run."""
         self.placeholders = 0
@@ -278,6 +281,9 @@ class InMemory(ResourceManager):
     def complaints(self, real: float, virtual: float, log_offset: int) -> dict[str, int]:
         assert (real, log_offset) == (virtual, 17)
         return {"time-out": 2}
+
+    def expect(self, jobs: Iterable[Submission]) -> None:
+        self.expected.append((len(self.accepted), [job.name for job in islice(jobs, 3)]))
 
     def submit(self, job: Submission) -> Submitted:
         with self._lock:

@@ -196,6 +196,59 @@ def test_an_accepted_job_whose_answer_was_lost_is_found_by_its_name(run: Run) ->
     assert result["retries"] == 2
 
 
+def expected(run: Run) -> list[list[str]]:
+    """The numbers of the jobs that the manager was told to expect, without the call at the start and at the end of the replay."""
+    return [[name.removeprefix("r.") for name in names] for _, names in run.manager.expected if names]
+
+
+def test_the_manager_is_told_which_jobs_come_next(run: Run) -> None:
+    """Those that are due soon, from the one on that is submitted."""
+    run.write(5, due=0.0)
+    run.plan[3:] = [replace(row, due=3600.0) for row in run.plan[3:]]
+    run.rewrite()
+    waker = Waker()
+    run.manager.after[3] = lambda: waker._stop(0, None)
+    with pytest.raises(Stopped):
+        run.play(waker)
+    assert expected(run) == [["100", "101", "102"], ["101", "102"], ["102"]]
+    assert run.manager.expected[-1] == (3, []), "nothing stays prepared"
+
+
+def test_jobs_that_depend_on_others_are_not_expected(run: Run) -> None:
+    """Their options have ids, which may be others when they are submitted."""
+    run.write(5, due=0.0)
+    run.plan[2] = replace(run.plan[2], dependency="afterany:100")
+    run.rewrite()
+    run.play()
+    assert expected(run) == [["100", "101"], ["101"], ["102", "103", "104"], ["103", "104"], ["104"]]
+
+
+def test_jobs_that_follow_others_are_expected_when_they_are_submitted(run: Run) -> None:
+    run.write(4, due=0.0)
+    run.plan[1] = replace(run.plan[1], follows=100, think=0.0)
+    run.rewrite()
+    run.play()
+    assert expected(run) == [["100", "102", "103"], ["102", "103"], ["103"], ["101"]]
+
+
+def test_nothing_is_expected_after_a_refusal(run: Run) -> None:
+    run.write(3, due=0.0)
+    run.manager.refused.add("r.101")
+    with pytest.raises(Failed):
+        run.play()
+    assert run.manager.expected[-1] == (1, [])
+
+
+def test_nothing_is_expected_when_jobs_are_submitted_again(run: Run) -> None:
+    run.write(8, due=0.0, runtime=0.5)
+    run.manager.after[5] = lambda: run.manager.restart(3, 0.1)
+    assert run.play()["resubmitted"] == 3
+    again = [count for count, name in enumerate(run.manager.accepted) if name in run.manager.accepted[:count]]
+    assert len(again) >= 3
+    for count in again:
+        assert [names for before, names in run.manager.expected if before <= count][-1] == []
+
+
 @pytest.mark.parametrize(
     ("forget", "registration", "ended_meanwhile"),
     [

@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ from ..api import (
 )
 from . import daemon_log
 from .node_states import READY, all_ready, count_states, ready
+from .prepared import Prepared, Process, end, script_of
 from .records import (
     ACCOUNTED_FORMAT,
     COMPLETIONS_FILE,
@@ -79,6 +81,8 @@ _PERMANENT = re.compile(
     re.IGNORECASE,
 )
 _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retrying", re.IGNORECASE)
+PREPARED = 2
+"""How many sbatch processes wait for the scripts of the jobs after the present one (docs/benchmarks.md)."""
 _WORKING_DIRECTORY = "-D"
 """Of sbatch, in all releases: --chdir was --workdir before 17.11."""
 
@@ -151,9 +155,9 @@ _GROUPS = {"mixed": "allocated", "completing": "allocated", "draining": "drained
 NODES_FORMAT = "%T|%D|%C"
 
 
-def submit_arguments(job: Submission) -> list[str]:
-    """The words after `sbatch`. Whether a job may be put back in the queue is left to the cluster (JobRequeue), because
-    preemption and node failures are what its users study."""
+def submit_options(job: Submission) -> list[str]:
+    """The words after `sbatch`, without the job's command. Whether a job may be put back in the queue is left to the cluster
+    (JobRequeue), because preemption and node failures are what its users study."""
     size = [f"--nodes={job.nodes}", "--exclusive"] if job.nodes else [f"--ntasks={job.processors}"]
     choices = {
         "partition": job.partition,
@@ -171,8 +175,12 @@ def submit_arguments(job: Submission) -> list[str]:
         *(f"--{option}={value}" for option, value in choices.items() if value),
         _WORKING_DIRECTORY + job.directory,
         "--output=/dev/null",
-        f"--wrap={job.command}",
     ]
+
+
+def submit_arguments(job: Submission) -> list[str]:
+    """The words after `sbatch`."""
+    return [*submit_options(job), f"--wrap={job.command}"]
 
 
 def failure(program: str, complaint: str) -> ResourceManagerError:
@@ -224,6 +232,7 @@ class Slurm(ResourceManager):
             **on_the_clock,
         }
         self._environment = {**self._submit_environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}
+        self._prepared = Prepared(self._prepare)
 
     @classmethod
     def of_run(cls, settings: RunSettings, keep_open: int) -> Slurm:
@@ -266,8 +275,26 @@ class Slurm(ResourceManager):
 
     # ---- jobs ----
 
+    def expect(self, jobs: Iterable[Submission]) -> None:
+        """As `ResourceManager.expect`; the first one is not prepared, because it is submitted now."""
+        if not self._become:
+            expected = [submit_options(job) for job in islice(jobs, 1 + PREPARED) if script_of(job.command) is not None]
+            self._prepared.expect(expected)
+
     def submit(self, job: Submission) -> Submitted:
-        return self._sbatch(submit_arguments(job))
+        """As `ResourceManager.submit`, by the process that was prepared for a job with these options, if there is one. What is
+        prepared for others ends with the first failure."""
+        process, script = self._prepared.take(submit_options(job)), script_of(job.command)
+        try:
+            if process is not None and script is not None:
+                return self._release(process, script)
+            if process is not None:
+                end(process)
+            self._prepared.start_expected()
+            return self._sbatch(submit_arguments(job))
+        except ResourceManagerError:
+            self._prepared.expect(())
+            raise
 
     def use_up_id(self, name: str) -> int:
         arguments = ["--parsable", "--hold", f"--job-name={name}", "--ntasks=1", "--time=1", "--output=/dev/null"]
@@ -390,7 +417,31 @@ class Slurm(ResourceManager):
     # ---- processes ----
 
     def _sbatch(self, arguments: Sequence[str]) -> Submitted:
-        result = self._run("sbatch", arguments, self._submit_environment, SUBMIT_TIMEOUT, keep_open=True)
+        return self._submitted(self._run("sbatch", arguments, self._submit_environment, SUBMIT_TIMEOUT, keep_open=True))
+
+    def _prepare(self, options: Sequence[str]) -> Process:
+        """Start an sbatch that waits for its script. Raises OSError."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [str(self._programs / "sbatch"), *options],
+            env=self._submit_environment,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            pass_fds=self._keep_open,
+            **self._user,
+        )
+
+    def _release(self, process: Process, script: bytes) -> Submitted:
+        try:
+            return self._submitted(self._prepared.release(process, script))
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"sbatch: no answer within {SUBMIT_TIMEOUT:.0f} s") from error
+
+    @staticmethod
+    def _submitted(result: subprocess.CompletedProcess[str]) -> Submitted:
+        """The job that an sbatch which has ended submitted. Raises ResourceManagerError."""
         answer = result.stdout.strip().split(";")[0]
         if result.returncode == 0 and answer.isdigit():
             return Submitted(int(answer), retries=len(_RETRIED_INSIDE.findall(result.stderr)))
