@@ -134,7 +134,8 @@ def test_a_single_job_is_submitted_as_ever(cluster: Cluster) -> None:
     assert cluster.submitted() == ["wrap a exec a"]
 
 
-def test_what_was_prepared_for_other_jobs_ends(cluster: Cluster) -> None:
+def test_what_was_prepared_for_other_jobs_ends(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "PREPARED", 2)
     cluster.slurm.expect(JOBS[:3])
     cluster.slurm.submit(JOBS[0])
     pids = {name: cluster.wait_for_start(name) for name in "bc"}

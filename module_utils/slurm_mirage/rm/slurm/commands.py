@@ -81,8 +81,8 @@ _PERMANENT = re.compile(
     re.IGNORECASE,
 )
 _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retrying", re.IGNORECASE)
-PREPARED = 2
-"""How many sbatch processes wait for the scripts of the jobs after the present one (docs/benchmarks.md)."""
+PREPARED = 1
+"""How many sbatch processes wait for the scripts of the jobs after the present one: more are no faster (docs/benchmarks.md)."""
 _WORKING_DIRECTORY = "-D"
 """Of sbatch, in all releases: --chdir was --workdir before 17.11."""
 
