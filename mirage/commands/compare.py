@@ -27,7 +27,7 @@ from mirage.experiment import (
     run_length,
     runs,
 )
-from mirage.experiment.at_once import CONSTANT, first_run_host, places_of, runs_at_once
+from mirage.experiment.at_once import first_run_host, note_on, places_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.campaign import Member, conclude, members_of
 from mirage.experiment.comparison_arms import Arms
@@ -41,7 +41,6 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
-from mirage.records.run_clock import EVENT
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -271,8 +270,8 @@ class Campaign:
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
         all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
         screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it} if no job waits for others")
-        if count > 1 and speed != EVENT:
-            screen.say(CONSTANT)
+        if (note := note_on(self.knobs, speed, count)) is not None:
+            screen.say(note)
         replicas = whole_of(self.knobs["REPLICAS"])
         if self.is_default:
             why = "as many as take an hour by this estimate" if replicas < REPLICAS else "the default"

@@ -25,7 +25,7 @@ from mirage.experiment import (
     site,
     sweep,
 )
-from mirage.experiment.at_once import CONSTANT, first_run_host, home_of, places_of, runs_at_once
+from mirage.experiment.at_once import first_run_host, home_of, note_on, places_of, runs_at_once
 from mirage.experiment.calibration import speed_for
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed, Interrupted
 from mirage.experiment.hosts import of_one_cluster
@@ -37,7 +37,6 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
-from mirage.records.run_clock import EVENT
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
@@ -153,8 +152,8 @@ def _play_sweep(
     words = run_length.in_words(speed, takes, sum(run.workload.jobs.height for run, _ in left) // count)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
-    if count > 1 and speed != EVENT:
-        screen.say(CONSTANT)
+    if (note := note_on(order.knobs, speed, count)) is not None:
+        screen.say(note)
     if not parent.exists():
         parent.mkdir(parents=True)
         write_json(parent / "experiment.json", _description(order, wanted))

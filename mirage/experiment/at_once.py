@@ -25,6 +25,11 @@ def places(knobs: dict[str, Value], count: int) -> list[str]:
     return list(run_hosts(knobs)[:count]) or instances(knobs, count)
 
 
+def note_on(knobs: dict[str, Value], speed: Value, count: int) -> str | None:
+    """What a user should know of `count` runs at once at this speed; None for nothing."""
+    return CONSTANT if count > 1 and speed != EVENT and not run_hosts(knobs) else None
+
+
 def first_run_host(knobs: dict[str, Value]) -> str:
     """The first of `run_hosts`; "" without such hosts."""
     return next(iter(run_hosts(knobs)), "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mirage.experiment import at_once, preflight
-from mirage.experiment.at_once import first_run_host, home_of, instances, places, places_of, runs_at_once
+from mirage.experiment.at_once import first_run_host, home_of, instances, note_on, places, places_of, runs_at_once
 from mirage.knobs import resolve as knobs
 from mirage.knobs.parse import Value
 from mirage.records.run_clock import EVENT
@@ -128,6 +128,9 @@ def test_hosts_for_runs_play_one_run_each(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("[run_hosts]\nh1\nh2\nh3\n")
     inventory = str(tmp_path)
     assert runs_at_once(values(INVENTORY=inventory), Decimal(20), 5) == 3, "they do not disturb each other at any speed"
+    assert note_on(values(INVENTORY=inventory), Decimal(20), 3) is None
+    assert note_on(values(), Decimal(20), 3) == at_once.CONSTANT
+    assert note_on(values(), EVENT, 3) is None and note_on(values(), Decimal(20), 1) is None
     assert runs_at_once(values(INVENTORY=inventory), EVENT, 2) == 2
     assert runs_at_once(values(INVENTORY=inventory, AT_ONCE="2"), EVENT, 5) == 2
     with pytest.raises(WrongUse, match=r"^at_once=4: run_hosts has 3 hosts, and each plays one run at a time"):
