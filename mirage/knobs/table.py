@@ -503,8 +503,8 @@ TABLE = (
         "auto",
         at_once,
         f"auto, or a whole number from 1 to {MAX_AT_ONCE}",
-        "compare, sweeps: runs side by side, each on an instance of its own (auto: with SPEED=event as many as the host can do, "
-        "otherwise 1)",
+        "compare, sweeps: runs side by side, each on an instance of its own (auto: one on each host of run_hosts; with "
+        "SPEED=event as many as this host can do; otherwise 1)",
         _RUN,
         group=COMPARISON,
     ),
