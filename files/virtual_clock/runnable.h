@@ -28,7 +28,7 @@ struct runnable {
  */
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints);
 
-/* By reading the states of all threads in /proc, which takes some 5 us for each of them. */
+/* By reading the states of all threads in /proc, which takes some 15 us for each of them when none works. */
 void runnable_by_scan(struct runnable *runnable, uid_t user);
 
 /* Calls found(thread, state, name) for each thread of the user's processes but this one; stops when it returns false. */

@@ -379,15 +379,19 @@ static void spin(long long length)
 
 static void burn(long long length)
 {
+    struct timespec used_before;
     struct timespec used;
+    nap(SECOND / 1000); /* the coordinator looks, before and after */
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used_before);
     long long real = real_now();
     long long begin = now();
     do
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    while (ns(used) < length);
-    nap(1); /* the coordinator looks */
+    while (ns(used) < ns(used_before) + length);
     long long virtual = now() - begin;
-    printf("burn virtual=%lld real=%lld used=%lld\n", virtual, real_now() - real, ns(used));
+    real = real_now() - real;
+    nap(SECOND / 1000);
+    printf("burn virtual=%lld real=%lld burnt=%lld used=%lld charged=%lld\n", virtual, real, ns(used) - ns(used_before), ns(used), now() - begin);
 }
 
 static void *take_naps(void *given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
@@ -159,6 +160,23 @@ def test_a_stopped_thread_holds_time_up_if_it_is_slurms(driven: Instance, name: 
     assert stopped.wait(timeout=PATIENCE) == 0
 
 
+def test_threads_that_are_preempted_on_their_way_to_sleep(driven: Instance) -> None:
+    """They work, although the kernel shows them as sleeping.
+
+    The first processor is kept busy by a program that has precedence, so the kernel preempts the others wherever they wake it up.
+    """
+    first = str(min(os.sched_getaffinity(0)))
+    busy = subprocess.Popen(["taskset", "-c", first, "sh", "-c", "while :; do :; done"])
+    try:
+        code = "for i in $(seq 100); do b=$EPOCHSECONDS; timeout 86400 sleep 1000000; echo $((EPOCHSECONDS - b)); done"
+        took = driven.run("taskset", "-c", first, "nice", "-n4", "bash", "-c", code).split()
+    finally:
+        busy.kill()
+        busy.wait()
+    assert {int(seconds) for seconds in took} <= {86_400, 86_401, 86_402}
+    assert len(took) == 100
+
+
 # ---- processes ----
 
 
@@ -201,8 +219,8 @@ def test_the_schedulers_processor_time(driven: Instance, charge: int) -> None:
     busy = only(lines(driven.run(copy_of_probe(driven, "slurmctld"), "burn", str(100 * MILLISECOND))))
     charged = driven.figures()["charged_ns"]
     if charge:
-        assert 80 * MILLISECOND <= charged <= busy["used"] + 50 * MILLISECOND
-        assert busy["virtual"] >= 80 * MILLISECOND
+        assert busy["burnt"] <= charged <= busy["used"] + 50 * MILLISECOND
+        assert busy["charged"] >= busy["burnt"]
     else:
         assert charged == 0
         assert busy["virtual"] < busy["real"] // CRAWL + TICK
