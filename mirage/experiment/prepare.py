@@ -14,6 +14,7 @@ import polars as pl
 
 from mirage.experiment import configuration, malleability, run_length, site
 from mirage.knobs.machine import Machine
+from mirage.knobs.managers import SLURM
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import about
 from mirage.traces import swf
@@ -25,6 +26,7 @@ from mirage.workloads.workload import Workload, prepare
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs import plan as submissions
+from slurm_mirage.jobs.filler import NO
 from slurm_mirage.rm.slurm import accounting
 
 # Virtual seconds that are added to the run time for a time limit, so that a job that uses its whole limit is not killed because
@@ -251,7 +253,7 @@ class Prepared:
         charged = config.has_accounting(self.knobs) or config.shares_by_account
         asked = self.requests
         jobs = self.workload.jobs.iter_rows(named=True)
-        return [
+        rows = [
             submissions.PlanRow(
                 index=index,
                 id=job["id"],
@@ -275,6 +277,14 @@ class Prepared:
                 zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
             )
         ]
+        return submissions.with_arrays(rows, self.arrays)
+
+    @property
+    def arrays(self) -> list[int | None]:
+        """The number of the job array in the log of each submission; None for all where tasks are submitted as single jobs."""
+        jobs = self.workload.jobs
+        is_possible = configuration.of(self.knobs).rm == SLURM and self.knobs["FILLER"] == NO
+        return jobs["array_job"].to_list() if is_possible and "array_job" in jobs.columns else [None] * jobs.height
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
         """Create results/RUN with its inputs in one step. run: name of the run on the head, by default that of the folder."""

@@ -143,9 +143,11 @@ def _extensions(run: Prepared) -> str:
 
 
 def _arrays(run: Prepared) -> str:
-    """Remark on job arrays, whose tasks are submitted as single jobs, because each has its own run time."""
+    """Remark on job arrays, of which those tasks are submitted as single jobs that are like no other."""
     notes = run.workload.notes
-    return f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} are single jobs"
+    rows = [row.array for row in run.plan("") if row.array is not None]
+    words = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} in the log"
+    return f"{words}, {len(rows)} as tasks of {len(set(rows))} arrays, the others as single jobs"
 
 
 def _malleable(run: Prepared) -> list[str]:

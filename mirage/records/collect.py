@@ -43,10 +43,12 @@ from mirage.records.run_records import (
     recorded_executions,
     slurm_executions,
     split_aftermath,
+    with_task_ids,
 )
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
+from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import read_plan
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.replay.submitter import LAUNCH_SUFFIX, PLACEHOLDER_SUFFIX
@@ -73,6 +75,7 @@ _PLAN: Schema = {
     "follows": pl.Int64,
     "think": pl.Float64,
     "malleable": pl.String,
+    "array": pl.Int64,
 }
 
 
@@ -187,7 +190,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     lines, aftermath = split_aftermath(own_lines, stale)
     details = read_details(run_dir / "suspended.jsonl", manager, submitted)
     details = details.filter(~(col("id").is_in(stale.implode()) & (col("c_state") == "CANCELLED").fill_null(False)))
-    recorded = read_sigsleep(run_dir)
+    recorded = with_task_ids(read_sigsleep(run_dir), submitted)
     records, pauses, damage = recorded.records, recorded.pauses, recorded.damage
     runs = slurm_executions(lines)
     answers, costs = resizes.read_answers(run_dir / resizes.JOURNAL, submitted, clock.virtual_ns - NS)
@@ -261,7 +264,12 @@ def _with_start(joined: pl.DataFrame) -> pl.DataFrame:
 
 def _own_names(plan: pl.DataFrame, settings: Mapping[str, Any]) -> list[str]:
     """Names of all jobs that the replay may submit."""
-    return [*plan["name"].to_list(), *(f"{settings.get('run', '')}{suffix}" for suffix in (PLACEHOLDER_SUFFIX, LAUNCH_SUFFIX))]
+    own = plan["name"].to_list()
+    return [
+        *own,
+        *map(arrays.array_name, own),
+        *(f"{settings.get('run', '')}{suffix}" for suffix in (PLACEHOLDER_SUFFIX, LAUNCH_SUFFIX)),
+    ]
 
 
 def _plan(path: Path, workload: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import polars as pl
 from polars import col
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.jobs import arrays, sigsleep_log
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
 from slurm_mirage.rm.api import NOT_ENDED, RESIZING, JobDetails, Records
@@ -385,6 +385,20 @@ def read_sigsleep(folder: Path) -> SigsleepRecords:
         pl.DataFrame(sizes, schema=_SIZE, orient="row"),
         damage,
     )
+
+
+def with_task_ids(recorded: SigsleepRecords, submitted: pl.DataFrame) -> SigsleepRecords:
+    """The records with the ids of tasks of job arrays (`jobs.arrays`), of which sigsleep knows the array's number only.
+
+    submitted: id, slurm_id
+    """
+    tasks = submitted.select("id", task_id="slurm_id").filter(col("task_id") >= arrays.STEP)
+    own = pl.when(col("task_id") // arrays.STEP == col("slurm_id")).then("task_id").otherwise("slurm_id")
+
+    def named(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.join(tasks, on="id", how="left", maintain_order="left").with_columns(slurm_id=own).drop("task_id")
+
+    return replace(recorded, records=named(recorded.records), pauses=named(recorded.pauses), sizes=named(recorded.sizes))
 
 
 def recorded_executions(records: pl.DataFrame) -> pl.DataFrame:

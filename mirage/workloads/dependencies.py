@@ -274,7 +274,7 @@ def _following(window: pl.DataFrame, factor: float) -> tuple[pl.DataFrame, dict[
 
 
 def arrays(window: pl.DataFrame) -> dict[str, int]:
-    """Number of array tasks, and of arrays. Tasks are submitted as jobs of their own."""
+    """Number of tasks of job arrays, and of arrays."""
     if "array_task" not in window.columns:
         return {}
     tasks = window.filter(pl.col("array_task").is_not_null())

@@ -13,11 +13,12 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from ..base.errors import WrongUse
 from ..base.files import write_atomically
+from .arrays import MOST_TASKS
 from .malleable import Malleable
 
 
@@ -114,6 +115,14 @@ class PlanRow:
     """Seconds from that end to this job's submission."""
     malleable: str = ""
     """The words of a malleable job (`malleable.Malleable`), which has whole nodes; empty: the job keeps its size."""
+    array: int | None = None
+    """The trace's number of task 0 of the job array that the job is a task of; None: it is a job of its own. The number of a task
+    is the distance of its number in the trace from that."""
+
+    @property
+    def task(self) -> int:
+        """The number of the task in its array; 0 for a job of its own."""
+        return self.id - self.array if self.array is not None else 0
 
 
 NEVER = "never"
@@ -195,6 +204,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         follows=int(cells["follows"]) if cells.get("follows") else None,
         think=float(cells.get("think", 0)),
         malleable=cells.get("malleable", ""),
+        array=int(cells["array"]) if cells.get("array") else None,
     )
 
 
@@ -238,9 +248,40 @@ def _check_others(row: PlanRow, above: Mapping[int, PlanRow]) -> None:
         raise ValueError(f"dependency {row.dependency!r}: empty, {NEVER}, or like afterany:12:14,after:15+2")
     if row.follows is not None and row.follows not in above:
         raise ValueError(f"follows job {row.follows}, which is not above")
+    if row.array is not None and row.array != row.id and not (row.array in above and are_alike(above[row.array], row)):
+        raise ValueError(f"task of the array of job {row.array}, which is not above, or not like it")
     for number in targets(row.dependency):
         if number not in above or above[number].follows is not None:
             raise ValueError(f"waits for job {number}, which is not above, or follows another itself")
+
+
+ALIKE = ("due", "processors", "nodes", "limit_minutes", "partition", "account", "qos", "memory")
+"""What the tasks of an array have in common."""
+
+
+def are_alike(first: PlanRow, row: PlanRow) -> bool:
+    """Whether two jobs can be tasks of an array, of which the first is task 0."""
+    is_single = any(one.dependency or one.follows is not None or one.malleable for one in (first, row))
+    same = all(getattr(first, name) == getattr(row, name) for name in ALIKE)
+    return same and not is_single and 0 < row.id - first.id < MOST_TASKS
+
+
+def with_arrays(rows: Sequence[PlanRow], arrays: Sequence[int | None]) -> list[PlanRow]:
+    """The rows with `array`, by the numbers of the jobs' arrays in the trace (None: the job is in none).
+
+    Jobs of an array of the trace are in one array as far as they are alike; one that is like no other stays a job of its own.
+    """
+    firsts: dict[int, PlanRow] = {}
+    found: dict[int, int] = {}
+    for row, array in zip(rows, arrays):
+        if array is None:
+            continue
+        first = firsts.get(array)
+        if first is not None and are_alike(first, row):
+            found[first.id] = found[row.id] = first.id
+        else:
+            firsts[array] = row
+    return [replace(row, array=found.get(row.id)) for row in rows]
 
 
 def targets(dependency: str) -> list[int]:

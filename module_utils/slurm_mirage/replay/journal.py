@@ -9,12 +9,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..base import user_folders
 from ..base.errors import WrongUse
+from ..jobs import arrays
 
 Event = dict[str, Any]
 
@@ -79,7 +81,7 @@ class History:
             self.retries += event["retries"]
             self.resubmitted += kind == "resubmitted"
             self.cancelled.discard(index)
-            self.highest_id = max(self.highest_id, event["slurm_id"])
+            self.highest_id = max(self.highest_id, arrays.number(event["slurm_id"]))
         elif kind == "ended":
             self.ended.setdefault(event["index"], event["real"] - self.shift)
         elif kind == "cancelled":
@@ -166,14 +168,18 @@ class Journal:
 
     def append(self, event: str, **values: Any) -> None:
         """Add an event; on return it is on disk and part of the history. Raises OSError, as on a full disk, with nothing added."""
-        line = {"event": event, **values}
-        text = (json.dumps(line) + "\n").encode()
+        self.append_all([{"event": event, **values}])
+
+    def append_all(self, events: Sequence[Event]) -> None:
+        """As `append`, of several events: a process that is killed meanwhile leaves the first of them."""
+        text = "".join(json.dumps(event) + "\n" for event in events).encode()
         size = os.fstat(self._descriptor).st_size
         if os.write(self._descriptor, text) != len(text):
             os.ftruncate(self._descriptor, size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         os.fsync(self._descriptor)
-        self.history.apply(line)
+        for event in events:
+            self.history.apply(event)
 
     def close(self) -> None:
         """Close the file."""

@@ -221,6 +221,8 @@ class Monitor(threading.Thread):
         self._gone: dict[int, float] = {}
         """When a round found first that a job was in neither, by index."""
         self.released = 0
+        self.highest_number = 0
+        """The highest number that the manager gave to a job, as far as was seen: tasks of arrays get theirs when they start."""
         self.failure: Exception | None = None
         """What ended the monitor before its time."""
 
@@ -274,6 +276,7 @@ class Monitor(threading.Thread):
         self._answered[self.controller.boot_time] = now
         active = [job for job in self._halts.ask("queue", self._manager.queue) if job.name in self._indices]
         self._read_completions()
+        self.highest_number = max([self.highest_number, *(job.number for job in active)])
         queued = {self._indices[job.name] for job in active}
         self.ended = frozenset(self._seen.keys() - queued)
         self._note_gone(known - self._seen.keys() - queued, now)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..jobs import arrays
 from ..jobs.kinds import JobKind
 from ..rm.api import NOT_ENDED, CompletedJob, JobState, QueuedJob
 from .details import keep_details, kept_details
@@ -312,15 +313,19 @@ class Recovery:
         submitter = self._all
         history = submitter.history
         for index, job_id in unjournalled.items():
-            if index != submitter.next_index() and index not in history.job_ids:
+            is_of_known_array = submitter.is_of_known_array(job_id)
+            if index != submitter.next_index() and index not in history.job_ids and not is_of_known_array:
                 name = submitter.plan[index].name
                 raise Failed(f"the resource manager knows {name}, which this run has not come to: is RUN used twice?")
-            if job_id <= history.highest_id and self._give_up(index, job_id):
+            is_reused = arrays.number(job_id) <= history.highest_id and not is_of_known_array
+            if is_reused and self._give_up(index, job_id):
                 continue  # it is submitted anew, as the next one or as a missing one
             # It was accepted at about the last instant at which the replay is known to have been alive.
             real = history.submitted_at.get(index, history.last_sign)
             submitter.record("submitted", index, job_id, real, real, 0, found=True)
 
     def _give_up(self, index: int, job_id: int) -> bool:
-        name = self._all.plan[index].name
+        row = self._all.plan[index]
+        is_task = arrays.array_and_task(job_id) is not None
+        name = arrays.array_name(f"{self._all.settings.run}.{row.array}") if is_task else row.name
         return self._all.retry_until_answered(lambda: self._all.give_up(job_id, name))

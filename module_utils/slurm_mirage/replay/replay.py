@@ -288,7 +288,7 @@ class Replay:
         return looked and len(ended) == len(self.plan) and self.recovery.again_at == math.inf
 
     def _monitor(self) -> Monitor:
-        return Monitor(
+        monitor = Monitor(
             self.folder,
             self.manager,
             self.submitter.completion_log(),
@@ -302,6 +302,9 @@ class Replay:
             self.submitter.halts,
             self.waker.wake,
         )
+        others = self.submitter.other_ids
+        self.submitter.other_ids = lambda: max(others(), monitor.highest_number)
+        return monitor
 
     # ---- the outcome ----
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..clock.clock import Clock
+from ..jobs import arrays
 from ..jobs.kinds import JobKind
 from ..jobs.plan import NEVER, PlanRow, targets, with_ids
 from ..rm.api import (
@@ -88,6 +89,12 @@ class Submitter:
         """Jobs that follow one that has ended, (real instant without the shift, index), as a heap."""
         self._looked_at = 0
         self._launch_cost: LaunchCost | None = None
+        self._most_tasks: int | None = None
+        self._arrays: dict[int, list[int]] = {}
+        """Indices of the tasks of each array, by the trace's number of its first task."""
+        for row in self.plan:
+            if row.array is not None:
+                self._arrays.setdefault(row.array, []).append(row.index)
         for row in self.plan:
             if row.follows is not None:
                 self._followers.setdefault(self._numbers[row.follows], []).append(row.index)
@@ -218,12 +225,40 @@ class Submitter:
 
     def submit(self, row: PlanRow, event: str) -> None:
         """Submit a job and journal it. Raises Failed or Stopped."""
+        if event == "submitted" and len(tasks := self._array_of(row)) > 1:
+            self._submit_array(tasks)
+            return
         if event == "submitted":
             self.manager.expect(self._expected(row))
         began = time.time()
-        job_id, retries, found = self._until_accepted(row)
+        job_id, retries, found = self._until_accepted(row, row.name, lambda: self._submit(row))
         self.doubtful = self.doubtful or retries > 0
         self.record(event, row.index, job_id, began, time.time(), retries, found)
+
+    def _array_of(self, row: PlanRow) -> list[PlanRow]:
+        """The tasks of the job's array that are to be submitted; empty for a job of its own, and without arrays."""
+        if row.array is None:
+            return []
+        if self._most_tasks is None:
+            self._most_tasks = self.retry_until_answered(self.manager.most_tasks)
+        tasks = [self.plan[index] for index in self._arrays[row.array] if index not in self.history.job_ids]
+        return tasks if max(task.task for task in tasks) < self._most_tasks else []
+
+    def _submit_array(self, tasks: Sequence[PlanRow]) -> None:
+        """Submit an array, and journal its tasks at once. Raises Failed or Stopped."""
+        first = self.plan[self._numbers[tasks[0].array or 0]]
+        name = arrays.array_name(first.name)
+
+        def submit() -> Submitted:
+            submissions = {row.task: self._submission(row) for row in tasks}
+            return self.halts.ask("submission", lambda: self.manager.submit_array(name, submissions))
+
+        self.manager.expect(())
+        began = time.time()
+        array, retries, found = self._until_accepted(tasks[0], name, submit)
+        self.doubtful = self.doubtful or retries > 0
+        real = time.time()
+        self._record([(row.index, arrays.task_id(array, row.task)) for row in tasks], "submitted", began, real, retries, found)
 
     def _expected(self, row: PlanRow) -> Iterator[Submission]:
         """The submissions of a job, and of those that are due next and soon, up to the first that depends on others: ids may
@@ -234,16 +269,27 @@ class Submitter:
             if index == row.index or index in known:
                 continue
             following = self.plan[index]
-            if following.dependency or self.due(index) > soon:
+            if following.dependency or following.array is not None or self.due(index) > soon:
                 return
             yield self._submission(following)
 
     def record(self, event: str, index: int, job_id: int, began: float, real: float, retries: int, found: bool) -> None:
         """Journal that the manager has a job; `found`: its id comes from a search by name, not from a submission's answer."""
+        self._record([(index, job_id)], event, began, real, retries, found)
+
+    def _record(self, jobs: Sequence[tuple[int, int]], event: str, began: float, real: float, retries: int, found: bool) -> None:
+        """As `record`, of jobs that were submitted together, by index and id. The retries count once."""
         extra = {"found": True} if found else {}
-        due = self.due(index)
-        self.journal.append(event, index=index, slurm_id=job_id, due=due, began=began, real=real, retries=retries, **extra)
-        self.plan_cancel(index)
+        due = self.due(jobs[0][0])
+        common = {"event": event, "due": due, "began": began, "real": real, **extra}
+        self.journal.append_all(
+            [
+                {**common, "index": index, "slurm_id": job_id, "retries": 0 if place else retries}
+                for place, (index, job_id) in enumerate(jobs)
+            ]
+        )
+        for index, _ in jobs:
+            self.plan_cancel(index)
         self.count()
         if event == "submitted":
             self.status.lag = round(max(0.0, real - due), 6)
@@ -253,8 +299,9 @@ class Submitter:
         self.status.submitted = len(self.history.job_ids)
         self.status.retries, self.status.resubmitted = self.history.retries, self.history.resubmitted
 
-    def _until_accepted(self, row: PlanRow) -> tuple[int, int, bool]:
-        """Submit a job: (id, number of retries, whether an attempt that seemed to fail had been accepted).
+    def _until_accepted(self, row: PlanRow, name: str, submit: Callable[[], Submitted]) -> tuple[int, int, bool]:
+        """Submit the job `row`, or the array with this first task: (number, number of retries, whether an attempt that seemed to
+        fail had been accepted). `name` is that of the job or array.
 
         After a failed attempt the job is first looked for by its name: the controller may have taken it all the same.
         Ids only grow, unless the controller was killed: then the job is submitted again under an id that nobody had.
@@ -264,14 +311,14 @@ class Submitter:
         def attempt() -> tuple[int, int, bool]:
             nonlocal failed
             failed += 1
-            known = self._look_up(row.name) if failed else None
-            job = Submitted(known) if known is not None else self._submit(row)
+            known = self._look_up(name, row.name) if failed else None
+            job = Submitted(known) if known is not None else submit()
             if job.job_id <= self.history.highest_id:
                 self.doubtful = True
                 self.manager.expect(())
-                if self.give_up(job.job_id, row.name):
+                if self.give_up(job.job_id, name):
                     self.skip_ids(job.job_id + 1)
-                    job, known = self._submit(row), None
+                    job, known = submit(), None
             return job.job_id, failed + job.retries, known is not None
 
         return self.retry_until_answered(attempt, f"job {row.id} (number {row.index + 1} of the plan): ")
@@ -281,12 +328,12 @@ class Submitter:
         return self.halts.ask("submission", lambda: self.manager.submit(submission))
 
     def give_up(self, job_id: int, name: str) -> bool:
-        """Make a job whose id another job had before a placeholder, if it still waits; returns whether it did.
+        """Make a job, array or task whose number another job had before a placeholder, if all of it waits; returns whether it did.
 
         A node that has seen the id would refuse the job, and be drained. Raises ResourceManagerError.
         """
-        queue = self.manager.queue([name])
-        if not any(job.job_id == job_id and job.state is JobState.PENDING for job in queue):
+        found = [job.state for job in self.manager.queue([name]) if job_id in (job.job_id, arrays.number(job.job_id))]
+        if not found or any(state is not JobState.PENDING for state in found):
             return False
         self.manager.make_placeholder(job_id, self.placeholder)
         return True
@@ -300,13 +347,13 @@ class Submitter:
         while next_id <= max(self.history.highest_id, self.other_ids()):
             next_id = self.manager.use_up_id(self.placeholder) + 1
 
-    def _look_up(self, name: str) -> int | None:
-        """Id of the job of this name, if the manager knows it."""
+    def _look_up(self, name: str, row_name: str) -> int | None:
+        """Number of the job or array of this name, if the manager knows it; `row_name`: of the job, or of a task of the array."""
         earlier = self.earlier_ids()
-        queued = [job.job_id for job in self.manager.queue([name], ended=True) if job.job_id not in earlier]
+        queued = [arrays.number(job.job_id) for job in self.manager.queue([name], ended=True) if job.job_id not in earlier]
         if queued:
             return min(queued)
-        return next((job.job_id for job in self.read_completed() if job.name == name), None)
+        return next((arrays.number(job.job_id) for job in self.read_completed() if job.name == row_name), None)
 
     def dependency(self, row: PlanRow) -> str:
         """The dependency of a job, with the ids that the other jobs have now."""
@@ -337,6 +384,12 @@ class Submitter:
             dependency="" if never else self.dependency(row),
             delay=math.ceil(row.cancel_after or 0.0) + NEVER_BEGINS if never else 0,
         )
+
+    def is_of_known_array(self, job_id: int) -> bool:
+        """Whether another task of the array of this task is journalled."""
+        known = self.history.job_ids.values()
+        task = arrays.array_and_task(job_id)
+        return task is not None and any(other >= arrays.task_id(task[0], 0) and arrays.number(other) == task[0] for other in known)
 
     # ---- what a launch costs ----
 
@@ -402,5 +455,8 @@ class Submitter:
         row = self.plan[index]
         if self._cancel_instant(row) > instant or index in ended:
             return  # it was submitted again after this was planned, or there is nothing left to cancel
-        self.retry_until_answered(lambda: self.manager.cancel_named(row.name), f"cancelling job {row.id}: ")
+        job_id = self.history.job_ids[index]
+        is_task = arrays.array_and_task(job_id) is not None
+        cancel = (lambda: self.manager.cancel([job_id])) if is_task else (lambda: self.manager.cancel_named(row.name))
+        self.retry_until_answered(cancel, f"cancelling job {row.id}: ")
         self.journal.append("cancelled", index=index, real=time.time())

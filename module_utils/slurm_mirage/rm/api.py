@@ -99,6 +99,8 @@ class QueuedJob:
     """Whether the job waits until it is released."""
     processors: int = 0
     """Processors that the job has, or waits for."""
+    number: int = 0
+    """The manager's own number for the job, which `job_id` of the task of an array does not have; 0: it is `job_id`."""
 
     @property
     def active(self) -> bool:
@@ -388,6 +390,17 @@ class ResourceManager(Protocol):
     def submit_many(self, jobs: Iterable[Submission]) -> list[Submitted]:
         """Submit jobs in this order; by default one after the other. On an error the jobs before it are submitted."""
         return [self.submit(job) for job in jobs]
+
+    def most_tasks(self) -> int:
+        """Below how much the numbers of the tasks of an array have to be; 0, the default: there are no arrays."""
+        return 0
+
+    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+        """Submit an array of this name; its jobs, by the numbers of the tasks, differ in their names and commands only.
+
+        The number in the answer is the array's. The ids and names of its tasks are those of `jobs.arrays`.
+        """
+        raise Refused("there are no arrays")
 
     def use_up_id(self, name: str) -> int:
         """Use up one job id by a held job of this name that never starts, until `cancel_named` removes it; the id.

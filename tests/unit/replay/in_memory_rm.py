@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from slurm_mirage.jobs import sigsleep_log
+from slurm_mirage.jobs import arrays, sigsleep_log
 from slurm_mirage.rm.api import (
     NODE_GROUPS,
     CompletedJob,
@@ -51,6 +51,10 @@ class Job:
     end: float | None = None
     held: bool = False
     state: str = "waits"
+    array: str = ""
+    """Name of the array that the job is a task of."""
+    number: int = 0
+    """The number that it got at its submission, or a task at its start."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -152,6 +156,8 @@ class InMemory(ResourceManager):
         self.placeholders = 0
         """How many jobs were made placeholders."""
         self.is_open = True
+        self.most = 0
+        """Below how much numbers of tasks have to be."""
         self.boot_time, self._next_id = 1, 1
         self._registered_at = 0.0
         self._lock = threading.RLock()
@@ -171,7 +177,7 @@ class InMemory(ResourceManager):
             kept = len(self.jobs) - forget
             self.forgotten += [job for job in self.jobs[kept:] if job.state == "plays"]
             del self.jobs[kept:]
-            self._next_id = max((job.id for job in self.jobs), default=0) + 1
+            self._next_id = max((job.number for job in self.jobs), default=0) + 1
             self.boot_time += 1
             self._registered_at = time.time() + registration
 
@@ -230,6 +236,8 @@ class InMemory(ResourceManager):
                 job.held = True
             else:
                 job.state, job.start = "plays", max(at, job.submitted)
+                if job.array and arrays.number(job.id) == job.number:
+                    job.number, self._next_id = self._next_id, self._next_id + 1
 
     def _finish(self, job: Job, state: str, at: float) -> None:
         if job.start is not None and job.submission.name not in self.silent:
@@ -258,7 +266,7 @@ class InMemory(ResourceManager):
             runtime_ns=round(float(options["--runtime"]) * 1e9),
             executed_ns=round((end - job.start) * 1e9),
             completed=completed,
-            slurm_job_id=job.id,
+            slurm_job_id=arrays.number(job.id),
         )
         with Path(options["--log"]).open("ab") as stream:
             stream.write(sigsleep_log.pack(record))
@@ -299,11 +307,29 @@ class InMemory(ResourceManager):
             return Submitted(number)
 
     def _accept(self, job: Submission, held: bool = False) -> int:
-        self.jobs.append(Job(self._next_id, job, time.time(), held=held))
+        self.jobs.append(Job(self._next_id, job, time.time(), held=held, number=self._next_id))
         self.accepted.append(job.name)
         self._next_id += 1
         self._advance()
         return self._next_id - 1
+
+    def most_tasks(self) -> int:
+        return self.most
+
+    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+        with self._lock:
+            self._call()
+            array, self._next_id = self._next_id, self._next_id + 1
+            for task, job in tasks.items():
+                self.jobs.append(Job(arrays.task_id(array, task), job, time.time(), array=name, number=array))
+                self.accepted.append(job.name)
+            self._advance()
+            if (action := self.after.pop(len(self.accepted), None)) is not None:
+                action()
+            if name in self.unanswered:
+                self.unanswered.remove(name)
+                raise Unavailable("the answer was lost")
+            return Submitted(array)
 
     def use_up_id(self, name: str) -> int:
         with self._lock:
@@ -315,7 +341,7 @@ class InMemory(ResourceManager):
             self._call()
             for job in self._of([job_id]):
                 self.placeholders += 1
-                job.submission, job.held = Submission(name, "exec true", 1, None, 1, "", ""), True
+                job.submission, job.held, job.array = Submission(name, "exec true", 1, None, 1, "", ""), True, ""
 
     def cancel(self, job_ids: Iterable[int]) -> None:
         with self._lock:
@@ -354,7 +380,7 @@ class InMemory(ResourceManager):
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
         with self._lock:
             self._call()
-            chosen = (job for job in self.jobs if not names or job.submission.name in names)
+            chosen = (job for job in self.jobs if not names or (job.array or job.submission.name) in names)
             return [_queued(job) for job in chosen if ended or job.active]
 
     def jobs_by_state(self) -> dict[str, int]:
@@ -395,10 +421,10 @@ class InMemory(ResourceManager):
 
     def _of(self, job_ids: Iterable[int]) -> list[Job]:
         wanted = set(job_ids)
-        return [job for job in self.jobs if job.id in wanted]
+        return [job for job in self.jobs if job.id in wanted or arrays.number(job.id) in wanted]
 
 
 def _queued(job: Job) -> QueuedJob:
     state = {"waits": JobState.PENDING, "plays": JobState.RUNNING}.get(job.state, JobState.ENDED)
     start = None if job.start is None else int(job.start)
-    return QueuedJob(job.id, state, start, job.submission.name, "?", job.held, job.submission.processors)
+    return QueuedJob(job.id, state, start, job.submission.name, "?", job.held, job.submission.processors, job.number)

@@ -59,7 +59,6 @@ def test_of_several_runs_of_a_job_the_last_one_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ended", "freed"),
     [
-        ("TRACE_JOBS: deallocate_nodes: JobId=12_3(7)", "TRACE_JOBS: cleanup_completing: JobId=12_3(7)"),
         ("TRACE_JOBS: deallocate_nodes: JobId=6+1(7)", "TRACE_JOBS: cleanup_completing: JobId=6+1(7)"),
         ("deallocate_nodes:  JobId=7", "cleanup_completing:  JobId=7"),  # 20.02
         ("deallocate_nodes:  JobID=7 State=0x8003 NodeCnt=2", "cleanup_completing:  JobID=7 State=0x8003 NodeCnt=0"),  # 17.11
@@ -68,6 +67,12 @@ def test_of_several_runs_of_a_job_the_last_one_counts(tmp_path: Path) -> None:
 def test_other_kinds_of_jobs_and_other_releases(tmp_path: Path, ended: str, freed: str) -> None:
     text = f"[2026-11-22T10:17:36.000] {ended}\n[2026-11-22T10:17:36.500] {freed}\n"
     assert of_log(tmp_path, text) == {7: (BEGAN, BEGAN + 0.5)}
+
+
+def test_a_task_of_a_job_array(tmp_path: Path) -> None:
+    ended, freed = "TRACE_JOBS: deallocate_nodes: JobId=12_3(7)", "TRACE_JOBS: cleanup_completing: JobId=12_3(7)"
+    text = f"[2026-11-22T10:17:36.000] {ended}\n[2026-11-22T10:17:36.500] {freed}\n"
+    assert of_log(tmp_path, text) == {12_00000_00003: (BEGAN, BEGAN + 0.5)}
 
 
 @settings(max_examples=50, deadline=None)

@@ -138,18 +138,24 @@ def test_a_run_time_below_0_is_unknown() -> None:
 
 
 def test_queue() -> None:
-    text = "2|PD|N/A|PartitionConfig|8|r.2\n4|R|1795199569|None|2|r|3\n5|TO|1795199569|TimeLimit|1|r.4\n"
+    text = (
+        "2|2|N/A|PD|N/A|PartitionConfig|8|r.2\n4|4|N/A|R|1795199569|None|2|r|3\n5|5|N/A|TO|1795199569|TimeLimit|1|r.4\n"
+        "9|7|3|R|1795199569|None|1|r.20.array\n7|7|4|PD|N/A|Resources|1|r.20.array\n7|7|N/A|PD|N/A|Resources|1|r.20.array\n"
+    )
     jobs = slurm_commands.parse_queue(text)
     assert jobs == [
-        QueuedJob(2, JobState.PENDING, None, "r.2", "PartitionConfig", processors=8),
-        QueuedJob(4, JobState.RUNNING, 1795199569, "r|3", "None", processors=2),
-        QueuedJob(5, JobState.ENDED, 1795199569, "r.4", "TimeLimit", processors=1),
+        QueuedJob(2, JobState.PENDING, None, "r.2", "PartitionConfig", processors=8, number=2),
+        QueuedJob(4, JobState.RUNNING, 1795199569, "r|3", "None", processors=2, number=4),
+        QueuedJob(5, JobState.ENDED, 1795199569, "r.4", "TimeLimit", processors=1, number=5),
+        QueuedJob(7_00000_00003, JobState.RUNNING, 1795199569, "r.23", "None", processors=1, number=9),
+        QueuedJob(7_00000_00004, JobState.PENDING, None, "r.24", "Resources", processors=1, number=7),
+        QueuedJob(7, JobState.PENDING, None, "r.20.array", "Resources", processors=1, number=7),
     ]
-    assert [job.active for job in jobs] == [True, True, False]
+    assert [job.active for job in jobs] == [True, True, False, True, True, True]
 
 
 def test_owners_of_jobs_in_the_queue() -> None:
-    assert slurm_commands.parse_queue_owners("12|1795199569|slurm-c|a|b\n13|N/A|nobody|wrap\n") == [
+    assert slurm_commands.parse_queue_owners("12|12|N/A|1795199569|slurm-c|a|b\n13|13|N/A|N/A|nobody|wrap\n") == [
         {"job_id": 12, "name": "a|b", "user": "slurm-c", "submit": 1795199569},
         {"job_id": 13, "name": "wrap", "user": "nobody", "submit": None},
     ]
@@ -169,7 +175,7 @@ def test_owners_of_jobs_in_the_queue() -> None:
     ],
 )
 def test_states_of_jobs(code: str, reason: str, state: JobState, held: bool) -> None:
-    [job] = slurm_commands.parse_queue(f"7|{code}|N/A|{reason}|8|r.2\n")
+    [job] = slurm_commands.parse_queue(f"7|7|N/A|{code}|N/A|{reason}|8|r.2\n")
     assert (job.state, job.held, job.active) == (state, held, state is not JobState.ENDED)
 
 
@@ -370,12 +376,18 @@ def test_of_a_line_that_was_cut_off_the_last_word_is_not_known() -> None:
 
 
 ACCOUNTED = (
-    "7|r.7|TIMEOUT|1795201391|1795201392|1795201450\n8|r.8|CANCELLED by 994|1795201391|None|1795201400\n9|r.9|RUNNING|5|6|Unknown\n"
+    "7|7|r.7|TIMEOUT|1795201391|1795201392|1795201450\n8|8|r.8|CANCELLED by 994|1795201391|None|1795201400\n"
+    "9|9|r.9|RUNNING|5|6|Unknown\n5_2|12|r.20.array|COMPLETED|1795201391|1795201392|1795201450\n"
+    "5_[3-4]|5|r.20.array|CANCELLED by 994|1795201391|None|1795201400\n"
 )
 
 
 @pytest.mark.parametrize(
-    ("accounting", "known"), [(True, {2409: "COMPLETED", 7: "TIMEOUT", 8: "CANCELLED"}), (False, {2409: "COMPLETED"})]
+    ("accounting", "known"),
+    [
+        (True, {2409: "COMPLETED", 7: "TIMEOUT", 8: "CANCELLED", 5_00000_00002: "COMPLETED", 5: "CANCELLED"}),
+        (False, {2409: "COMPLETED"}),
+    ],
 )
 def test_ends_that_slurmctld_has_forgotten_are_asked_of_slurmdbd(tmp_path: Path, accounting: bool, known: dict[int, str]) -> None:
     """As far as there is one; jobs that have not ended are left out."""
@@ -388,6 +400,7 @@ def test_ends_that_slurmctld_has_forgotten_are_asked_of_slurmdbd(tmp_path: Path,
         (tmp_path / program).chmod(0o755)
     found = Slurm("/etc/slurm.conf", str(tmp_path), "/srv").ended([3, 7, 8, 9, 2409])
     assert {job.job_id: job.state for job in found} == known
+    assert {job.name for job in found if job.job_id >= 10**10} <= {"r.22"}
     assert "--jobs=3,7,8,9" in (tmp_path / "sacct.words").read_text()
     if accounting:
         late = next(job for job in found if job.job_id == 7)

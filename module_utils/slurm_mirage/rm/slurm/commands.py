@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -37,6 +38,7 @@ from ..api import (
     Unclear,
 )
 from . import daemon_log
+from .array_words import id_of, name_of, word_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
 from .records import (
@@ -92,16 +94,17 @@ _WORKING_DIRECTORY = "-D"
 
 def parse_queue(text: str) -> list[QueuedJob]:
     """Answer of squeue in QUEUE_FORMAT."""
-    return [_queued_job(*line.split("|", 5)) for line in text.splitlines()]
+    return [_queued_job(*line.split("|", 7)) for line in text.splitlines()]
 
 
-def _queued_job(job_id: str, code: str, start: str, reason: str, processors: str, name: str) -> QueuedJob:
+def _queued_job(job_id: str, array: str, task: str, code: str, start: str, reason: str, processors: str, name: str) -> QueuedJob:
     state = JOB_STATES.get(code, JobState.ENDED)
     return QueuedJob(
-        job_id=int(job_id),
+        job_id=id_of(job_id, array, task),
+        number=int(job_id),
         state=state,
         start=int(start) if start.isdigit() else None,
-        name=name,
+        name=name_of(name, task),
         reason=reason,
         held=state is JobState.PENDING and reason in HELD_REASONS,
         processors=int(processors),
@@ -109,19 +112,26 @@ def _queued_job(job_id: str, code: str, start: str, reason: str, processors: str
 
 
 # %i of a job array's element (12_3) or of a part of a heterogeneous job (12+0) is no number.
-QUEUE_FORMAT = "%A|%t|%S|%r|%C|%j"
+QUEUE_FORMAT = "%A|%F|%K|%t|%S|%r|%C|%j"
 
 
 def parse_queue_owners(text: str) -> list[dict[str, str | int | None]]:
     """Answer of squeue in OWNERS_FORMAT: job_id, user, submit and name of each job."""
     found: list[dict[str, str | int | None]] = []
     for line in text.splitlines():
-        job_id, submit, user, name = line.split("|", 3)
-        found.append({"job_id": int(job_id), "name": name, "user": user, "submit": int(submit) if submit.isdigit() else None})
+        job_id, array, task, submit, user, name = line.split("|", 5)
+        found.append(
+            {
+                "job_id": id_of(job_id, array, task),
+                "name": name_of(name, task),
+                "user": user,
+                "submit": int(submit) if submit.isdigit() else None,
+            }
+        )
     return found
 
 
-OWNERS_FORMAT = "%A|%V|%u|%j"
+OWNERS_FORMAT = "%A|%F|%K|%V|%u|%j"
 
 
 def parse_controller(text: str) -> Controller:
@@ -164,7 +174,7 @@ def submit_options(job: Submission) -> list[str]:
         "account": job.account,
         "qos": job.qos,
         "mem-per-cpu": f"{job.memory}M" if job.memory else "",
-        "dependency": job.dependency,
+        "dependency": dependency_words(job.dependency),
         "begin": f"now+{job.delay}" if job.delay else "",
     }
     return [
@@ -181,6 +191,20 @@ def submit_options(job: Submission) -> list[str]:
 def submit_arguments(job: Submission) -> list[str]:
     """The words after `sbatch`."""
     return [*submit_options(job), f"--wrap={job.command}"]
+
+
+def array_script(tasks: Mapping[int, Submission]) -> str:
+    """The script of an array. Its programs see the array's id as that of their job."""
+    cases = "".join(f"{task}) {job.command} ;;\n" for task, job in tasks.items())
+    return (
+        "#!/bin/sh\nSLURM_JOB_ID=$SLURM_ARRAY_JOB_ID\nexport SLURM_JOB_ID\n"
+        f"case $SLURM_ARRAY_TASK_ID in\n{cases}*) exit 1 ;;\nesac\n"
+    )
+
+
+def dependency_words(dependency: str) -> str:
+    """A dependency with ids as Slurm writes them: afterany:12:13_4."""
+    return re.sub(r":(\d+)", lambda match: f":{word_of(int(match[1]))}", dependency)
 
 
 def failure(program: str, complaint: str) -> ResourceManagerError:
@@ -296,15 +320,28 @@ class Slurm(ResourceManager):
             self._prepared.expect(())
             raise
 
+    def most_tasks(self) -> int:
+        """As `ResourceManager.most_tasks`: MaxArraySize. Before 17.11 jobcomp/filetxt does not say which task a record is of."""
+        answer = self._ask("scontrol", "show", "config")
+        words = dict(re.findall(r"^(MaxArraySize|SLURM_VERSION)\s*=\s*(\d+(?:\.\d+)?)", answer, re.MULTILINE))
+        release = tuple(int(word) for word in words.get("SLURM_VERSION", "0").split("."))
+        return int(words.get("MaxArraySize", 0)) if release >= (17, 11) else 0
+
+    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+        alike = replace(next(iter(tasks.values())), name=name)
+        options = [*submit_options(alike), f"--array={','.join(map(str, tasks))}"]
+        environment = self._submit_environment
+        return self._submitted(self._run("sbatch", options, environment, SUBMIT_TIMEOUT, array_script(tasks), keep_open=True))
+
     def use_up_id(self, name: str) -> int:
         arguments = ["--parsable", "--hold", f"--job-name={name}", "--ntasks=1", "--time=1", "--output=/dev/null"]
         return self._sbatch([*arguments, f"{_WORKING_DIRECTORY}{self._instance}", "--wrap=exit 0"]).job_id
 
     def make_placeholder(self, job_id: int, name: str) -> None:
-        self._ask("scontrol", "update", f"JobId={job_id}", f"JobName={name}", "Priority=0")
+        self._ask("scontrol", "update", f"JobId={word_of(job_id)}", f"JobName={name}", "Priority=0")
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        words = [str(job_id) for job_id in job_ids]
+        words = [word_of(job_id) for job_id in job_ids]
         for first in range(0, len(words), 1000):
             self._ask("scancel", "--quiet", *words[first : first + 1000])
 
@@ -329,7 +366,7 @@ class Slurm(ResourceManager):
         self._ask("scontrol", "update", f"JobId={job_id}", f"NumNodes={nodes}")
 
     def set_dependency(self, job_id: int, dependency: str) -> None:
-        self._ask("scontrol", "update", f"JobId={job_id}", f"Dependency={dependency}")
+        self._ask("scontrol", "update", f"JobId={word_of(job_id)}", f"Dependency={dependency_words(dependency)}")
 
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
         """As `ResourceManager.queue`; a job that has ended is known for MinJobAge."""
@@ -339,7 +376,7 @@ class Slurm(ResourceManager):
 
     def queue_owners(self) -> list[dict[str, str | int | None]]:
         """The jobs that have not ended: job_id, user, submit (virtual seconds) and name of each."""
-        return parse_queue_owners(self._ask("squeue", "--noheader", "--all", f"--format={OWNERS_FORMAT}"))
+        return parse_queue_owners(self._ask("squeue", "--noheader", "--all", "--array", f"--format={OWNERS_FORMAT}"))
 
     def jobs_by_state(self) -> dict[str, int]:
         return count_states(self._ask("squeue", "--noheader", "--all", "--array", "--format=%T"))
@@ -350,7 +387,7 @@ class Slurm(ResourceManager):
         if everything:
             wanted = set(job_ids)
             return [job for job in parse_details(self._ask("scontrol", "--oneliner", "show", "jobs")) if job.job_id in wanted]
-        requests = "".join(f"show job {job_id}\n" for job_id in job_ids)
+        requests = "".join(f"show job {word_of(job_id)}\n" for job_id in job_ids)
         result = self._run("scontrol", ("--oneliner", "--quiet"), self._environment, self._query_timeout, requests)
         # An id that is gone makes its exit code 1, so only an answer without any job is looked at.
         jobs = parse_details(result.stdout)
@@ -489,4 +526,4 @@ class Slurm(ResourceManager):
 
 
 def _list_of(job_ids: Iterable[int]) -> str:
-    return ",".join(str(job_id) for job_id in job_ids)
+    return ",".join(word_of(job_id) for job_id in job_ids)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from ...base import user_folders
 from ..api import Freed
+from .array_words import id_of
 from .daemon_log import raw_lines
 
 FREED_FILE = "freed.csv"
@@ -32,7 +33,8 @@ COLUMNS = ("job_id", "ended", "freed")
 _ENDED, _FREED = b"deallocate_nodes", b"cleanup_completing"
 # 22.05: `TRACE_JOBS: cleanup_completing: JobId=2`; 17.11: `cleanup_completing:  JobID=2 State=0x3 NodeCnt=1`. The number of a task
 # of an array, or of a part of a heterogeneous job, is in parentheses.
-_LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?JobI[dD]=(?:\d+[_+][^ (]*\()?(\d+)")
+_JOB = rb"JobI[dD]=(?:(\d+)_(\d+)\(|\d+[_+][^ (]*\()?(\d+)"
+_LINE = re.compile(rb"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (?:TRACE_JOBS: )?(\w+):  ?" + _JOB)
 
 
 def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]:
@@ -48,7 +50,8 @@ def instants_in_log(folder: Path, offset: int) -> dict[int, tuple[float, float]]
         for line in raw_lines(logs, "slurmctld.log", offset):
             if not (_ENDED in line or _FREED in line) or (match := _LINE.match(line)) is None:
                 continue
-            job_id, instant = int(match[3]), _seconds(match[1])
+            array, task, own_id = (word.decode() if word else "" for word in match.groups()[2:])
+            job_id, instant = id_of(own_id, array, task), _seconds(match[1])
             if match[2] == _ENDED and instant is not None:
                 ended[job_id] = instant
                 found.pop(job_id, None)

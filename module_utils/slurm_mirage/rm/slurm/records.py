@@ -18,6 +18,7 @@ from ..api import BACKFILL_DIAGNOSTICS, NOT_ENDED, CompletedJob, DiagnosticMetri
 from ..evidence import Layout, Names, Scheduling
 from . import clock_settings, freed_processors
 from . import layout as conf_layout
+from .array_words import id_of, name_of
 
 COMPLETIONS_FILE = "jobcomp.log"
 DIAGNOSTICS_FILE = "sdiag.csv"
@@ -173,9 +174,10 @@ def parse_completed(line: str) -> CompletedJob | None:
 def _completed(words: Mapping[str, str]) -> CompletedJob | None:
     if not {"JobId", "Name", "JobState"} <= words.keys() or not words["JobId"].isdigit():
         return None
+    array, task = words.get("ArrayJobId", ""), words.get("ArrayTaskId", "")
     return CompletedJob(
-        job_id=int(words["JobId"]),
-        name=words["Name"],
+        job_id=id_of(words["JobId"], array, task),
+        name=name_of(words["Name"], task),
         state=words["JobState"],
         ended_for_good=words["JobState"] in ENDED_FOR_GOOD,
         # Of a job that was cancelled while it waited Slurm prints a start that was none.
@@ -246,9 +248,10 @@ def parse_details(text: str) -> list[JobDetails]:
 
 def _record(words: Mapping[str, str]) -> dict[str, str | int | None]:
     """A line of suspended.jsonl; instants are seconds since the epoch or None."""
+    task = words.get("ArrayTaskId", "")
     return {
-        "slurm_id": int(words["JobId"]),
-        "name": words["JobName"],
+        "slurm_id": id_of(words["JobId"], words.get("ArrayJobId", ""), task),
+        "name": name_of(words["JobName"], task),
         "state": words["JobState"].split(",")[0],
         "reason": words.get("Reason", ""),
         "restarts": int(words.get("Restarts", "0")),
@@ -291,7 +294,7 @@ def details_of(record: Mapping[str, Any]) -> JobDetails:
     )
 
 
-ACCOUNTED_FORMAT = "JobIDRaw,JobName,State,Eligible,Start,End"
+ACCOUNTED_FORMAT = "JobID,JobIDRaw,JobName,State,Eligible,Start,End"
 
 
 def parse_accounted(text: str) -> list[JobDetails]:
@@ -299,11 +302,11 @@ def parse_accounted(text: str) -> list[JobDetails]:
     jobs = []
     for line in text.splitlines():
         words = line.split("|")
-        if len(words) == 6 and words[0].isdigit() and (state := words[2].split(" ")[0]) not in NOT_ENDED:
-            instants = (_number(word) for word in words[3:])
-            record = dict(
-                zip(("slurm_id", "name", "state", "eligible", "start", "end"), (int(words[0]), words[1], state, *instants))
-            )
+        if len(words) == 7 and words[1].isdigit() and (state := words[3].split(" ")[0]) not in NOT_ENDED:
+            array, _, task = words[0].partition("_")
+            eligible, start, end = (_number(word) for word in words[4:])
+            job_id, name = id_of(words[1], array, task), name_of(words[2], task)
+            record = {"slurm_id": job_id, "name": name, "state": state, "eligible": eligible, "start": start, "end": end}
             jobs.append(details_of(record))
     return jobs
 
