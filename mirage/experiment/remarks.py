@@ -143,11 +143,13 @@ def _extensions(run: Prepared) -> str:
 
 
 def _arrays(run: Prepared) -> str:
-    """Remark on job arrays, of which those tasks are submitted as single jobs that are like no other."""
+    """Remark on job arrays. A task that is like no other of its array is submitted as a single job, as are all where that is so."""
     notes = run.workload.notes
     rows = [row.array for row in run.plan("") if row.array is not None]
     words = f"arrays: {notes['array_tasks']} tasks of {notes['arrays']} in the log"
-    return f"{words}, {len(rows)} as tasks of {len(set(rows))} arrays, the others as single jobs"
+    single = notes["array_tasks"] - len(rows)
+    parts = [f"{len(rows)} as tasks of {len(set(rows))}"] * bool(rows) + [f"{single} as single jobs"] * bool(single)
+    return f"{words}; played: {', '.join(parts)}"
 
 
 def _malleable(run: Prepared) -> list[str]:

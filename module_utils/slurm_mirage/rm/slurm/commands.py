@@ -342,8 +342,21 @@ class Slurm(ResourceManager):
 
     def cancel(self, job_ids: Iterable[int]) -> None:
         words = [word_of(job_id) for job_id in job_ids]
+        for word in words:
+            if "_" in word:
+                self._split_off(word)
         for first in range(0, len(words), 1000):
             self._ask("scancel", "--quiet", *words[first : first + 1000])
+
+    def _split_off(self, task: str) -> None:
+        """Make slurmctld keep a waiting task apart from its array, as any change of it does: else no record has its cancellation.
+
+        A task that has ended or is not known stays as it is.
+        """
+        arguments = ("update", f"JobId={task}", "Comment=cancelled")
+        result = self._run("scontrol", arguments, self._environment, self._query_timeout)
+        if result.returncode and _TRANSIENT.search(result.stderr):
+            raise failure("scontrol", result.stderr)
 
     def cancel_named(self, name: str) -> None:
         self._ask("scancel", "--quiet", f"--name={name}")
