@@ -78,6 +78,7 @@ memory:
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,11 @@ def jobs_of(manager: Commands) -> dict[str, int]:
 
 
 class NodeQueries(threading.Thread):
-    """Queries the nodes again and again. Without the controller, a query takes up to a minute."""
+    """Queries the nodes again and again. Without the controller, a query takes up to a minute.
+
+    It returns nodes to service that a controller which was killed and restored has drained because of a job id that came twice. A
+    replay does so otherwise, but it may have been killed, too.
+    """
 
     def __init__(self, manager: Commands) -> None:
         super().__init__(daemon=True)
@@ -123,6 +128,9 @@ class NodeQueries(threading.Thread):
         while True:
             began = time.monotonic()
             self.nodes = registered_of(self._manager)
+            if any(state.startswith("drain") for state in self.nodes.states):
+                with suppress(ResourceManagerError, WrongUse):
+                    self._manager.resume_nodes()
             # A query about many nodes takes processor time, which the controller and this host need for the start.
             time.sleep(max(0.5, 4 * (time.monotonic() - began)))
 

@@ -245,7 +245,11 @@ class Prepared:
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """The jobs of workload.csv: those of the workload, with all kinds of requests that this run does not play."""
-        return self.workload.jobs.with_columns(not_played.with_requests(self.workload.jobs, self.requests, *self.routed))
+        chosen = self.workload.jobs
+        if "array_limit" in chosen.columns:
+            limited = [row.id for row in self.plan("") if row.at_once is not None]
+            chosen = chosen.with_columns(not_played.without_array_limit(pl.col("id").is_in(limited)))
+        return chosen.with_columns(not_played.with_requests(chosen, self.requests, *self.routed))
 
     def plan(self, run: str) -> list[submissions.PlanRow]:
         """Rows of plan.csv for a run with the given name."""
@@ -277,14 +281,10 @@ class Prepared:
                 zip(jobs, self.dues, asked.partitions, asked.qos, asked.memory, asked.limits, strict=True)
             )
         ]
-        return submissions.with_arrays(rows, self.arrays)
-
-    @property
-    def arrays(self) -> list[int | None]:
-        """The number of the job array in the log of each submission; None for all where tasks are submitted as single jobs."""
-        jobs = self.workload.jobs
-        is_possible = configuration.of(self.knobs).rm == SLURM and self.knobs["FILLER"] == NO
-        return jobs["array_job"].to_list() if is_possible and "array_job" in jobs.columns else [None] * jobs.height
+        logged = self.workload.jobs
+        if "array_job" not in logged.columns or configuration.of(self.knobs).rm != SLURM or self.knobs["FILLER"] != NO:
+            return rows
+        return submissions.with_arrays(rows, logged["array_job"].to_list(), logged["array_limit"].to_list())
 
     def write(self, folder: Path, experiment: dict[str, Any], run: str = "") -> None:
         """Create results/RUN with its inputs in one step. run: name of the run on the head, by default that of the folder."""

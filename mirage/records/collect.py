@@ -76,6 +76,7 @@ _PLAN: Schema = {
     "think": pl.Float64,
     "malleable": pl.String,
     "array": pl.Int64,
+    "at_once": pl.Int64,
 }
 
 

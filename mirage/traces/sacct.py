@@ -38,7 +38,7 @@ _ADDED = {
     "nodes": ("AllocNodes", "NNodes", "AllocTRES"),
     "held": ("Eligible", "Reason"),
 }
-_ARRAYS = ("array_job", "array_task")
+_ARRAYS = ("array_job", "array_task", "array_limit")
 # sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
 # it may be an option of the job script.
 _DEPENDENCY = r"""(?:^|\s)(?:--dep[a-z]*[=\s]\s*['"]?([A-Za-z0-9][^\s'"]*)|-d\s*['"]?((?:after|singleton|expand)[^\s'"]*))"""
@@ -57,6 +57,7 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     suspended: seconds; not part of `run_time`, like sacct's Elapsed
     nodes: allocated nodes; -1 if none or unknown
     array_job, array_task: 7 and 3 for JobID 7_3; null for other jobs
+    array_limit: the most tasks of the job's array that may run at once; null if not limited
     dependency: the value of sbatch's --dependency; null for other jobs
     held: whether the job was cancelled while it waited and never could start (`sacct_requests.held`)
     not_played: kinds of requests that a replay does not play (`sacct_requests.KINDS`), a list; only if a job has one
@@ -170,6 +171,7 @@ def _facts(rows: pl.DataFrame) -> pl.DataFrame:
             # The components of a heterogeneous job (7+0) can be referred to by its number too.
             array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
             array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
+            array_limit=array_limit,
             dependency=dependency,
             not_played=sacct_requests.not_played(there, array_limit, waits),
             submit=date("Submit"),

@@ -63,6 +63,12 @@ def of_log(jobs: pl.DataFrame) -> pl.Expr:
     return _joined(own, signs)
 
 
+def without_array_limit(is_played: pl.Expr) -> pl.Expr:
+    """The column `not_played` without the limit of array tasks at once, of those jobs whose array is submitted with it."""
+    others = pl.col("not_played").str.split(" ").list.set_difference(["array_limit"]).list.join(" ")
+    return pl.when(is_played).then(others).otherwise("not_played").alias("not_played")
+
+
 def with_requests(jobs: pl.DataFrame, asked: Requests, routed: pl.Series, qos: pl.Series) -> pl.Series:
     """The column `not_played` of the jobs with the kinds that the configuration does not play.
 

@@ -152,7 +152,7 @@ def prepare(
         "id", "submit", "processors", nodes.alias("nodes_wanted"), "runtime", "requested", "submit_virtual",
         "runtime_virtual", "limit_minutes", "limit_extended", "cancel_after_virtual", "ran", "preset", "status", "user",
         "group", "executable", "queue", "partition", "dependency", "follows", "think_virtual", "memory", "partition_name",
-        "qos_name", "not_played", *(name for name in ("array_job",) if name in limited.columns),
+        "qos_name", "not_played", *(name for name in ("array_job", "array_limit") if name in limited.columns),
     )  # fmt: skip
     notes = {
         "preset_running": submitted.filter(pl.col("preset") == RUNNING).height,

@@ -119,6 +119,9 @@ class PlanRow:
     """The trace's number of task 0 of the job array that the job is a task of; None: it is a job of its own. The number of a task
     is the distance of its number in the trace from that."""
 
+    at_once: int | None = None
+    """Most tasks of the array that may run at once; None: all."""
+
     @property
     def task(self) -> int:
         """The number of the task in its array; 0 for a job of its own."""
@@ -205,6 +208,7 @@ def _row(cells: Mapping[str, str]) -> PlanRow:
         think=float(cells.get("think", 0)),
         malleable=cells.get("malleable", ""),
         array=int(cells["array"]) if cells.get("array") else None,
+        at_once=int(cells["at_once"]) if cells.get("at_once") else None,
     )
 
 
@@ -224,6 +228,8 @@ def _check_row(row: PlanRow, before: PlanRow | None) -> None:
     for column in ("account", "qos"):
         if any(letter.isspace() or letter in ",|" for letter in getattr(row, column)):
             raise ValueError(f"{column} {getattr(row, column)!r}: one word, or empty")
+    if row.at_once is not None and (row.at_once < 1 or row.array is None):
+        raise ValueError(f"at_once {row.at_once}: 1 or more tasks of an array, or empty")
     if row.memory is not None and row.memory < 1:
         raise ValueError(f"memory {row.memory}: 1 MiB or more, or empty")
     if not (math.isfinite(row.think) and row.think >= 0):
@@ -266,10 +272,11 @@ def are_alike(first: PlanRow, row: PlanRow) -> bool:
     return same and not is_single and 0 < row.id - first.id < MOST_TASKS
 
 
-def with_arrays(rows: Sequence[PlanRow], arrays: Sequence[int | None]) -> list[PlanRow]:
-    """The rows with `array`, by the numbers of the jobs' arrays in the trace (None: the job is in none).
+def with_arrays(rows: Sequence[PlanRow], arrays: Sequence[int | None], limits: Sequence[int | None]) -> list[PlanRow]:
+    """The rows with `array` and `at_once`, by the numbers and limits of the jobs' arrays in the trace (None: the job is in none).
 
-    Jobs of an array of the trace are in one array as far as they are alike; one that is like no other stays a job of its own.
+    Jobs of an array of the trace are in one array as far as they are alike; one that is like no other stays a job of its own. A
+    limit is that of an array whose jobs are all in one.
     """
     firsts: dict[int, PlanRow] = {}
     found: dict[int, int] = {}
@@ -281,7 +288,15 @@ def with_arrays(rows: Sequence[PlanRow], arrays: Sequence[int | None]) -> list[P
             found[first.id] = found[row.id] = first.id
         else:
             firsts[array] = row
-    return [replace(row, array=found.get(row.id)) for row in rows]
+    groups: dict[int, set[int | None]] = {}
+    for row, array in zip(rows, arrays):
+        if array is not None:
+            groups.setdefault(array, set()).add(found.get(row.id))
+    whole = {array for array, firsts_in in groups.items() if len(firsts_in) == 1 and None not in firsts_in}
+    return [
+        replace(row, array=found.get(row.id), at_once=limit if array in whole else None)
+        for row, array, limit in zip(rows, arrays, limits)
+    ]
 
 
 def targets(dependency: str) -> list[int]:

@@ -251,7 +251,7 @@ class Submitter:
 
         def submit() -> Submitted:
             submissions = {row.task: self._submission(row) for row in tasks}
-            return self.halts.ask("submission", lambda: self.manager.submit_array(name, submissions))
+            return self.halts.ask("submission", lambda: self.manager.submit_array(name, submissions, tasks[0].at_once))
 
         self.manager.expect(())
         began = time.time()

@@ -395,10 +395,11 @@ class ResourceManager(Protocol):
         """Below how much the numbers of the tasks of an array have to be; 0, the default: there are no arrays."""
         return 0
 
-    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+    def submit_array(self, name: str, tasks: Mapping[int, Submission], at_once: int | None = None) -> Submitted:
         """Submit an array of this name; its jobs, by the numbers of the tasks, differ in their names and commands only.
 
-        The number in the answer is the array's. The ids and names of its tasks are those of `jobs.arrays`.
+        at_once: the most of them that may run at a time, None for all. The number in the answer is the array's. The ids and names
+        of its tasks are those of `jobs.arrays`.
         """
         raise Refused("there are no arrays")
 

@@ -316,7 +316,7 @@ class InMemory(ResourceManager):
     def most_tasks(self) -> int:
         return self.most
 
-    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+    def submit_array(self, name: str, tasks: Mapping[int, Submission], at_once: int | None = None) -> Submitted:
         with self._lock:
             self._call()
             array, self._next_id = self._next_id, self._next_id + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.jobs import arrays
 from slurm_mirage.rm.api import (
     NODE_GROUPS,
     CompletedJob,
@@ -478,6 +480,73 @@ def test_what_is_done_to_jobs(logging_slurm: tuple[Slurm, Path]) -> None:
         "scontrol update PartitionName=b State=DOWN",
         "scontrol update PartitionName=a State=UP",
     ]
+
+
+def test_what_is_done_to_tasks_of_arrays(logging_slurm: tuple[Slurm, Path]) -> None:
+    """A waiting task is changed before it is cancelled: no record has the end of one that was never apart from its array."""
+    slurm, calls = logging_slurm
+    task = arrays.task_id(7, 3)
+    slurm.release([task, 9])
+    slurm.set_dependency(9, f"afterany:8:{task},after:{task}+2")
+    slurm.make_placeholder(task, "r.skip")
+    slurm.cancel([task, 9])
+    assert calls.read_text().splitlines() == [
+        "scontrol release 7_3,9",
+        "scontrol update JobId=9 Dependency=afterany:8:7_3,after:7_3+2",
+        "scontrol update JobId=7_3 JobName=r.skip Priority=0",
+        "scontrol update JobId=7_3 Comment=cancelled",
+        "scancel --quiet 7_3 9",
+    ]
+
+
+def test_a_task_that_has_ended_is_cancelled_without_an_error(tmp_path: Path) -> None:
+    for program, complaint in (("scontrol", "7_3: Job has already finished"), ("scancel", "")):
+        path = tmp_path / program
+        path.write_text(f"#!/bin/sh\necho '{complaint}' >&2\n" + ("exit 1\n" if complaint else ""))
+        path.chmod(0o755)
+    slurm = Slurm("/etc/slurm.conf", str(tmp_path), "/srv")
+    slurm.cancel([arrays.task_id(7, 3)])
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+    with pytest.raises(Unavailable):
+        slurm.cancel([arrays.task_id(7, 3)])
+
+
+def test_the_submission_of_an_array(tmp_path: Path) -> None:
+    """One sbatch, whose script runs the program of each task as a job of the array's number."""
+    program = tmp_path / "sbatch"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\ncat > {tmp_path}/script\necho 12\n')
+    program.chmod(0o755)
+    tasks = {
+        task: Submission(f"r.{20 + task}", f"echo {task} $SLURM_JOB_ID", 4, None, 5, "p", "/srv", dependency="after:3")
+        for task in (0, 2)
+    }
+    assert Slurm("/etc/slurm.conf", str(tmp_path), "/srv").submit_array("r.20.array", tasks, at_once=1) == Submitted(12)
+    words = (tmp_path / "words").read_text()
+    assert words.startswith("--parsable --job-name=r.20.array --ntasks=4 --time=5 --partition=p --dependency=after:3 ")
+    assert words.endswith("--array=0,2%1\n")
+    for task, output in ((0, "0 12\n"), (2, "2 12\n"), (1, "")):
+        environment = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_JOB_ID": "12", "SLURM_JOB_ID": "15"}
+        result = subprocess.run(["sh", tmp_path / "script"], env=environment, capture_output=True, text=True, check=False)
+        assert (result.stdout, result.returncode) == (output, 0 if output else 1)
+
+
+@pytest.mark.parametrize(("version", "most"), [("22.05.8", 1001), ("17.11.2", 1001), ("17.02.11", 0), ("16.05.6", 0)])
+def test_how_large_arrays_may_be(tmp_path: Path, version: str, most: int) -> None:
+    """Before 17.11 the record of ended jobs does not say which task a line is of."""
+    program = tmp_path / "scontrol"
+    program.write_text(f"#!/bin/sh\necho 'MaxArraySize            = 1001'\necho 'SLURM_VERSION           = {version}'\n")
+    program.chmod(0o755)
+    assert Slurm("/etc/slurm.conf", str(tmp_path), "/srv").most_tasks() == most
+
+
+def test_records_of_tasks() -> None:
+    line = COMPLETED.rstrip("\n").replace("JobId=721 ", "JobId=725 ").replace("Name=k4.169 ", "Name=k4.160.array ")
+    job = records.parse_completed(line.replace(" DerivedExitCode=", " ArrayJobId=720 ArrayTaskId=9 DerivedExitCode="))
+    assert job is not None and (job.job_id, job.name) == (arrays.task_id(720, 9), "k4.169")
+    [known] = records.parse_details(
+        DETAILS.splitlines()[1].replace("JobName=", "ArrayJobId=720 ArrayTaskId=9 JobName=x.5.array OldName=") + "\n"
+    )
+    assert (known.job_id, known.name) == (arrays.task_id(720, 9), "x.14")
 
 
 def test_several_submissions_go_in_order(logging_slurm: tuple[Slurm, Path]) -> None:

@@ -327,9 +327,10 @@ class Slurm(ResourceManager):
         release = tuple(int(word) for word in words.get("SLURM_VERSION", "0").split("."))
         return int(words.get("MaxArraySize", 0)) if release >= (17, 11) else 0
 
-    def submit_array(self, name: str, tasks: Mapping[int, Submission]) -> Submitted:
+    def submit_array(self, name: str, tasks: Mapping[int, Submission], at_once: int | None = None) -> Submitted:
         alike = replace(next(iter(tasks.values())), name=name)
-        options = [*submit_options(alike), f"--array={','.join(map(str, tasks))}"]
+        limit = "" if at_once is None else f"%{at_once}"
+        options = [*submit_options(alike), f"--array={','.join(map(str, tasks))}{limit}"]
         environment = self._submit_environment
         return self._submitted(self._run("sbatch", options, environment, SUBMIT_TIMEOUT, array_script(tasks), keep_open=True))
 
