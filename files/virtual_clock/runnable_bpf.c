@@ -133,6 +133,9 @@ static void leave(void)
     emit(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
+/* States of threads in the map. IS_WOKEN: works, and its wake-up has begun, which may be before it has been taken from its processor. */
+enum { WAITS = 0, WORKS = 1, IS_WOKEN = 3 };
+
 #define COUNTER(name) ((int16_t)offsetof(struct counters, name))
 enum { KEY = -4, VALUE = -16 }; /* places on the stack */
 
@@ -170,10 +173,13 @@ static int find_or_add(int counters_map)
     return no_room;
 }
 
-/* Sets the state at R7 to working. Returns the jump that is taken if it was; otherwise R2 = the former number of working threads. */
-static int begin_work(int counters_map)
+/*
+ * Sets the state at R7 to WORKS or IS_WOKEN. Returns the jump that is taken if it worked already; otherwise R2 = the former number of
+ * working threads.
+ */
+static int begin_work(int counters_map, int state)
 {
-    set(R1, 1);
+    set(R1, state);
     atomic(R7, 0, R1, BPF_XCHG);
     int already = jump(BPF_JNE, R1, 0);
     load_counters(R1, counters_map);
@@ -186,7 +192,7 @@ static int begin_work(int counters_map)
  * sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's, and the parent
  * works, which was not known yet if it has not waited since its process became the user's.
  */
-static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
+static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool is_beginning)
 {
     int other_user = 0;
     int unknown;
@@ -207,7 +213,7 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
         unknown = jump(BPF_JEQ, R0, 0);
         copy(R7, R0);
     }
-    int already = begin_work(counters_map);
+    int already = begin_work(counters_map, is_beginning ? IS_WOKEN : WORKS);
     int not_first = jump(BPF_JNE, R2, 0);
     call(BPF_FUNC_get_current_pid_tgid);
     emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
@@ -232,7 +238,7 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new)
         call(BPF_FUNC_get_current_pid_tgid); /* the lower half: the thread */
         store(BPF_W, FRAME, KEY, R0);
         int no_room = find_or_add(counters_map);
-        int known = begin_work(counters_map);
+        int known = begin_work(counters_map, WORKS);
         land(no_room);
         land(known);
         land(other_user);
@@ -276,9 +282,14 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     land(not_stopped);
     land(sleeps);
     land(other_name);
-    set(R1, 0);
+    set(R1, WAITS);
     atomic(R7, 0, R1, BPF_XCHG);
     copy(R9, R1);
+    int not_woken = jump(BPF_JNE, R9, IS_WOKEN);
+    set(R1, IS_WOKEN); /* nobody else writes it before the wake-up goes on */
+    store(BPF_DW, R7, 0, R1);
+    int woken = always();
+    land(not_woken);
     int dead = jump(BPF_JSET, R8, IS_DEAD);
     int alive = always();
     land(dead);
@@ -304,13 +315,14 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     int done = always();
     land(works);
     land(stopped_daemon);
-    int already = begin_work(counters_map);
+    int already = begin_work(counters_map, WORKS);
     land(already);
     land(waited_before);
     land(not_last);
     land(not_awaited);
     land(done);
     land(no_room);
+    land(woken);
     land(unknown);
     land(coordinator);
     leave();
@@ -472,7 +484,7 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     if (!attach(ids[0]))
         return "no BPF program at sched_switch";
     for (int i = 1; i < 4; i++) {
-        write_wakeup(counters_map, at[2 * i + 1], at[2 * i + 2], i == 3);
+        write_wakeup(counters_map, at[2 * i + 1], at[2 * i + 2], i == 3, i == 1);
         if (!attach(ids[i]))
             return "no BPF program at sched_wakeup";
     }
