@@ -15,6 +15,7 @@ from mirage.records.disagreements import STRUCTURAL, in_record_only
 from mirage.records.thresholds import Thresholds
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
+from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
 from slurm_mirage.rm.evidence import OTHER_COMPLAINT
@@ -64,7 +65,8 @@ def foreign(collected: Collected) -> list[str]:
     if collected.foreign.is_empty():
         return []
     count = collected.foreign.height
-    named = [" ".join(map(str, row)) for row in collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()]
+    first = collected.foreign.select("name", "slurm_id", "user").head(_NAMED).iter_rows()
+    named = [f"{name} {arrays.word(job_id)} {user}" for name, job_id, user in first]
     more = ["..."] if count > _NAMED else []
     words = f"{counted(count, 'job')} that this run did not submit ran or waited in the cluster ({', '.join([*named, *more])})"
     return [f"{words}: cancel what is left of them, and repeat the run"]

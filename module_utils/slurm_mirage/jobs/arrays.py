@@ -30,6 +30,12 @@ def number(job_id: int) -> int:
     return job_id // STEP if job_id >= STEP else job_id
 
 
+def word(job_id: int) -> str:
+    """The id as Slurm writes it: 12, or 12_3 for the task of an array."""
+    task = array_and_task(job_id)
+    return str(job_id) if task is None else f"{task[0]}_{task[1]}"
+
+
 def array_name(name: str) -> str:
     """The name of the array whose task 0 is the job with this name in the plan."""
     return f"{name}{SUFFIX}"

@@ -209,8 +209,13 @@ def test_the_record_of_a_run() -> None:
     def line(of: str) -> str:
         return "|".join(of if number == name else "" for number in range(len(accounting.RECORD)))
 
-    answer = [heading, *map(line, ("kth.7", "kth.launch", "kth.skip", "wrap", "kth.2.8", "xkth.1", "kth.12"))]
-    assert accounting.lines_of_run("\n".join(answer) + "\n", "kth") == [heading, line("kth.7"), line("kth.12")]
+    answer = [
+        heading,
+        *map(line, ("kth.7", "kth.launch", "kth.skip", "wrap", "kth.2.8", "xkth.1", "kth.12", "kth.20.array", "kth.array")),
+    ]
+    assert accounting.lines_of_run("\n".join(answer) + "\n", "kth") == [
+        *(heading, line("kth.7"), line("kth.12"), line("kth.20.array"))
+    ]
 
 
 def test_a_run_that_has_not_begun_has_no_record(call: Caller, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...base.errors import WrongUse
+from ...jobs import arrays
 from .conf import value_of
 
 DEFAULT_ACCOUNT = "default"
@@ -165,8 +166,8 @@ def record_command(programs: str, since: float) -> list[str]:
 
 
 def lines_of_run(text: str, run: str) -> list[str]:
-    """The heading of sacct's answer, and the lines of jobs that have names of the run: RUN.NUMBER."""
+    """The heading of sacct's answer, and the lines of jobs and array tasks that have names of the run: RUN.NUMBER."""
     heading, *lines = text.splitlines()
     name = heading.split("|").index("JobName")
-    pattern = re.compile(rf"{re.escape(run)}\.\d+\Z")
+    pattern = re.compile(rf"{re.escape(run)}\.\d+({re.escape(arrays.SUFFIX)})?\Z")
     return [heading, *(line for line in lines if pattern.match(line.split("|")[name]))]

@@ -16,9 +16,3 @@ def id_of(job_id: str, array: str, task: str) -> int:
 def name_of(name: str, task: str) -> str:
     """The name in the plan of a job or of the task of an array, by Slurm's words for its name and its number in the array."""
     return arrays.task_name(name, int(task)) if task.isdigit() else name
-
-
-def word_of(job_id: int) -> str:
-    """What Slurm's commands call a job: 12, or 12_3 for the task of an array."""
-    task = arrays.array_and_task(job_id)
-    return str(job_id) if task is None else f"{task[0]}_{task[1]}"

@@ -20,6 +20,7 @@ from ...base.errors import WrongUse
 from ...base.processes import INSTANCE_VARIABLE
 from ...base.run_settings import RunSettings
 from ...clock import instance_clock
+from ...jobs import arrays
 from ..api import (
     NODE_GROUPS,
     SUBMIT_TIMEOUT,
@@ -38,7 +39,7 @@ from ..api import (
     Unclear,
 )
 from . import daemon_log
-from .array_words import id_of, name_of, word_of
+from .array_words import id_of, name_of
 from .node_states import READY, all_ready, count_states, ready
 from .prepared import Prepared, Process, end, script_of
 from .records import (
@@ -204,7 +205,7 @@ def array_script(tasks: Mapping[int, Submission]) -> str:
 
 def dependency_words(dependency: str) -> str:
     """A dependency with ids as Slurm writes them: afterany:12:13_4."""
-    return re.sub(r":(\d+)", lambda match: f":{word_of(int(match[1]))}", dependency)
+    return re.sub(r":(\d+)", lambda match: f":{arrays.word(int(match[1]))}", dependency)
 
 
 def failure(program: str, complaint: str) -> ResourceManagerError:
@@ -339,10 +340,10 @@ class Slurm(ResourceManager):
         return self._sbatch([*arguments, f"{_WORKING_DIRECTORY}{self._instance}", "--wrap=exit 0"]).job_id
 
     def make_placeholder(self, job_id: int, name: str) -> None:
-        self._ask("scontrol", "update", f"JobId={word_of(job_id)}", f"JobName={name}", "Priority=0")
+        self._ask("scontrol", "update", f"JobId={arrays.word(job_id)}", f"JobName={name}", "Priority=0")
 
     def cancel(self, job_ids: Iterable[int]) -> None:
-        words = [word_of(job_id) for job_id in job_ids]
+        words = [arrays.word(job_id) for job_id in job_ids]
         for word in words:
             if "_" in word:
                 self._split_off(word)
@@ -380,7 +381,7 @@ class Slurm(ResourceManager):
         self._ask("scontrol", "update", f"JobId={job_id}", f"NumNodes={nodes}")
 
     def set_dependency(self, job_id: int, dependency: str) -> None:
-        self._ask("scontrol", "update", f"JobId={word_of(job_id)}", f"Dependency={dependency_words(dependency)}")
+        self._ask("scontrol", "update", f"JobId={arrays.word(job_id)}", f"Dependency={dependency_words(dependency)}")
 
     def queue(self, names: Sequence[str] = (), ended: bool = False) -> list[QueuedJob]:
         """As `ResourceManager.queue`; a job that has ended is known for MinJobAge."""
@@ -401,7 +402,7 @@ class Slurm(ResourceManager):
         if everything:
             wanted = set(job_ids)
             return [job for job in parse_details(self._ask("scontrol", "--oneliner", "show", "jobs")) if job.job_id in wanted]
-        requests = "".join(f"show job {word_of(job_id)}\n" for job_id in job_ids)
+        requests = "".join(f"show job {arrays.word(job_id)}\n" for job_id in job_ids)
         result = self._run("scontrol", ("--oneliner", "--quiet"), self._environment, self._query_timeout, requests)
         # An id that is gone makes its exit code 1, so only an answer without any job is looked at.
         jobs = parse_details(result.stdout)
@@ -540,4 +541,4 @@ class Slurm(ResourceManager):
 
 
 def _list_of(job_ids: Iterable[int]) -> str:
-    return ",".join(word_of(job_id) for job_id in job_ids)
+    return ",".join(arrays.word(job_id) for job_id in job_ids)
