@@ -100,19 +100,22 @@ static bool shows_preempted = true;
 
 /*
  * Whether a thread in the state of a sleep still has its processor or waits for one: the state is set before the thread looks for the
- * last time whether it has to sleep at all, and it may be preempted there. The kernel then shows no function in which it waits.
+ * last time whether it has to sleep at all, and it may be preempted there. The kernel then shows no function in which it waits. It never
+ * shows one of a process that this user may not trace, such as the farm, whose files in /proc are root's: that one counts as asleep.
  */
 static bool is_preempted(pid_t thread)
 {
     char path[64];
     char text[2];
+    struct stat status;
     (void)snprintf(path, sizeof path, "/proc/%d/wchan", thread);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return false;
+    bool is_shown = fstat(file, &status) == 0 && status.st_uid == scanned_user;
     ssize_t size = read(file, text, sizeof text);
     close(file);
-    return size == 1 && text[0] == '0';
+    return is_shown && size == 1 && text[0] == '0';
 }
 
 static bool look_at(pid_t thread, char state, const char *name)
@@ -151,7 +154,7 @@ static void verify(bool stopped)
 {
     const struct timespec pause = {.tv_nsec = 20 * MILLISECOND};
     counts_stopped = !stopped;
-    /* The kernel may keep to itself where a thread waits, as of a program that this user may run but not read. */
+    /* The kernel may keep to itself where any thread waits. */
     for (int looks = 0; looks < 5; looks++) {
         if (!shows_preempted || look(false) || !look(true))
             return;

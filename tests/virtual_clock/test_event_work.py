@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -175,6 +176,22 @@ def test_threads_that_are_preempted_on_their_way_to_sleep(driven: Instance) -> N
         busy.wait()
     assert {int(seconds) for seconds in took} <= {86_400, 86_401, 86_402}
     assert len(took) == 100
+
+
+def test_a_process_that_may_not_be_traced_holds_nothing_up(driven: Instance) -> None:
+    """The kernel does not show where it waits: its user may run its program, but not read it."""
+    program = driven.folder / "unreadable"
+    shutil.copy("/usr/bin/sleep", program)
+    program.chmod(0o711)
+    sleeper = driven.start(program, "9000000000")
+    driven.await_slots(1)
+    wait_until(lambda: Path(f"/proc/{sleeper.pid}/wchan").stat().st_uid == 0, "its files to be root's")
+    took = []
+    for _ in range(3):
+        driven.kill_coordinator()
+        driven.start_coordinator()
+        took.append(driven.timed("sleep", "1000")[1])
+    assert min(took) < 0.5
 
 
 # ---- processes ----
