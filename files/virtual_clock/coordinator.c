@@ -392,6 +392,7 @@ static void coordinate(void)
             page->figures.jumps++;
             page->figures.jumped += jump;
             publish(jumps_at, earliest, CRAWL);
+            (void)serve_all(earliest, jumps_at); /* the next look sees who is woken up */
             continue;
         }
         works = works || (is_driven && runnable.any());

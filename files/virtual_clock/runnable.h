@@ -28,19 +28,7 @@ struct runnable {
  */
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints);
 
-/* By reading the states of all threads in /proc, which takes some 15 us for each of them when none works. */
+/* By reading the states of all threads in /proc, which takes some 10 us for each of them when none works. */
 void runnable_by_scan(struct runnable *runnable, uid_t user);
-
-/* Calls found(thread, state, name) for each thread of the user's processes but this one; stops when it returns false. */
-void for_each_thread(uid_t user, bool (*found)(pid_t thread, char state, const char *name));
-
-/* Calls found(thread, state, name) for the kernel's threads that carry packets when its processors are busy (ksoftirqd). */
-void for_each_softirq_thread(bool (*found)(pid_t thread, char state, const char *name));
-
-/* The state of a thread (proc_pid_stat(5)), and its name in `name` of 16 bytes; 0 if there is none. */
-char thread_state(pid_t process, pid_t thread, char *name);
-
-/* Whether a thread of this state and name works; `with_stopped`: also a stopped one of a daemon. */
-bool is_work(char state, const char *name, bool with_stopped);
 
 #endif

@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "runnable.h"
+#include "threads.h"
 
 #include <errno.h>
 #include <linux/bpf.h>
@@ -432,7 +433,8 @@ static bool is_stopped_ignored;
 static bool waits(pid_t thread)
 {
     char name[16] = "";
-    char state = thread_state(thread, thread, name);
+    long threads;
+    char state = thread_state(thread, thread, name, &threads);
     return !is_work(state, name, !is_stopped_ignored);
 }
 
@@ -488,7 +490,7 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
         if (!attach(ids[i]))
             return "no BPF program at sched_wakeup";
     }
-    for_each_thread(user, enter);
+    for_each_thread(user, thread_state, enter);
     for_each_softirq_thread(enter);
     *runnable = (struct runnable){BY_BPF, any, surprises, wait_for_quiet, verify};
     return NULL;

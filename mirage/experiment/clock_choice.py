@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirage.experiment import preflight
 from mirage.experiment.hosts import host_count
 from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import AUTO, Value
@@ -29,6 +30,10 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
         return AUTO
     hosts = host_count(knobs)
     if hosts == 1:
+        if speed == AUTO and not charges and preflight.is_here(knobs) and not preflight.may_count_threads():
+            why = "this machine keeps CAP_BPF or CAP_PERFMON from root"
+            screen.say(f"SPEED=auto: a constant speed, because {why}: without them the event clock is slow, and inconclusive")
+            return AUTO
         if speed == AUTO:
             screen.say("SPEED=auto: the event clock (SPEED=event), because the cluster is on one host")
         return EVENT

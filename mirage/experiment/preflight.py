@@ -22,6 +22,7 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
 from slurm_mirage.clock import instance_clock
+from slurm_mirage.farm import isolation
 from slurm_mirage.instance import capacity, sizing
 from slurm_mirage.instance.instance import active_run, nodes_in, read_instance
 from slurm_mirage.instance.instance_lock import Work, busy, work_in
@@ -58,6 +59,15 @@ def inventory(knobs: dict[str, Value]) -> Path:
 def is_here(knobs: dict[str, Value]) -> bool:
     """Whether the inventory is the default one: the whole cluster is on this machine."""
     return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
+
+
+def may_count_threads() -> bool:
+    """Whether root's programs may have CAP_BPF and CAP_PERFMON here, by which the event clock counts the threads that work."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "CapBnd":
+            return all(int(value, 16) >> capability & 1 for capability in isolation.COUNTING_CAPABILITIES)
+    return False
 
 
 def config(knobs: dict[str, Value]) -> Path:

@@ -347,8 +347,8 @@ TABLE = (
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
         "how many times faster all of Slurm sees time pass; event: time waits while the host works and jumps while nothing does; "
-        "auto: event on one host, else (experiment) the largest valid number; without TRACE and MODEL 20 (with SHRINK below 100 "
-        "that much less)",
+        "auto: event on one host with BPF, else (experiment) the largest valid number; without TRACE and MODEL 20 (with SHRINK "
+        "below 100 that much less)",
         _BUILD,
         is_input=True,
         group=TIME,

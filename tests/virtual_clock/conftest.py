@@ -121,6 +121,15 @@ def bpf_instance(event_builds: EventBuilds, event_user: int) -> Iterator[Instanc
 
 
 @pytest.fixture
+def scan_instance(event_builds: EventBuilds, event_user: int) -> Iterator[Instance]:
+    """As `instance`, by scans of /proc only: for the files that they keep open."""
+    one = _instance(event_builds, event_user, SCAN)
+    one.start_coordinator()
+    yield one
+    one.close()
+
+
+@pytest.fixture
 def driven(instance: Instance) -> Instance:
     """An instance with a driver: its time jumps."""
     instance.drive()

@@ -31,6 +31,7 @@ BPF, SCAN = "bpf", "scan"
 CRAWL = 20  # real seconds of work for a virtual one
 ROUNDING = 1000  # ns: setitimer and select know microseconds
 NEVER = 2**63 - 1
+SIGNALLED = 2  # a value of Slot.wake (page.h)
 FIRST_USER, USERS = 62_100, 200
 SLOT = struct.Struct("<QqIIQ")  # token, deadline, wake, kind, spare
 CAPABILITIES = "+cap_38,+cap_39"  # CAP_PERFMON and CAP_BPF, which have no names in older setpriv
@@ -178,9 +179,12 @@ class Instance:
         return found
 
     def pending(self) -> list[Slot]:
-        """The slots whose deadline has not been reached."""
+        """The slots whose deadline has not been reached, and whose owner sleeps.
+
+        One that is woken up before gives its slot back, unless its process ends first.
+        """
         now = self.now()
-        return [slot for slot in self.slots() if slot.deadline > now]
+        return [slot for slot in self.slots() if slot.deadline > now and slot.wake != SIGNALLED]
 
     def await_slots(self, count: int) -> list[Slot]:
         """Wait until so many slots have an owner and a deadline."""

@@ -161,8 +161,17 @@ def test_a_stopped_thread_holds_time_up_if_it_is_slurms(driven: Instance, name: 
     assert stopped.wait(timeout=PATIENCE) == 0
 
 
-def test_threads_that_are_preempted_on_their_way_to_sleep(driven: Instance) -> None:
-    """They work, although the kernel shows them as sleeping.
+def limit_files(instance: Instance) -> None:
+    """Start a coordinator again that may keep the files of six threads open (threads.c)."""
+    limited = instance.folder / "limited"
+    limited.write_text(f'#!/bin/sh\nulimit -n 76\nexec {instance.builds.coordinator} "$@"\n')
+    limited.chmod(0o755)
+    instance.kill_coordinator()
+    instance.start_coordinator(limited)
+
+
+def time_limits_on_a_busy_processor(instance: Instance) -> list[int]:
+    """How long 100 programs ran, one after the other, each of which ends at a time limit of 86400 s.
 
     The first processor is kept busy by a program that has precedence, so the kernel preempts the others wherever they wake it up.
     """
@@ -170,12 +179,30 @@ def test_threads_that_are_preempted_on_their_way_to_sleep(driven: Instance) -> N
     busy = subprocess.Popen(["taskset", "-c", first, "sh", "-c", "while :; do :; done"])
     try:
         code = "for i in $(seq 100); do b=$EPOCHSECONDS; timeout 86400 sleep 1000000; echo $((EPOCHSECONDS - b)); done"
-        took = driven.run("taskset", "-c", first, "nice", "-n4", "bash", "-c", code).split()
+        took = instance.run("taskset", "-c", first, "nice", "-n4", "bash", "-c", code).split()
     finally:
         busy.kill()
         busy.wait()
-    assert {int(seconds) for seconds in took} <= {86_400, 86_401, 86_402}
-    assert len(took) == 100
+    return [int(seconds) for seconds in took]
+
+
+def test_threads_that_are_preempted_on_their_way_to_sleep(driven: Instance) -> None:
+    """They work, although the kernel shows them as sleeping."""
+    took = time_limits_on_a_busy_processor(driven)
+    assert set(took) <= {86_400, 86_401, 86_402} and len(took) == 100
+
+
+def test_preempted_threads_beside_a_process_that_may_be_traced_no_more(scan_instance: Instance) -> None:
+    """The kernel says no more where that one waits, whose file is kept open. Looks take long, because the others' files are not."""
+    limit_files(scan_instance)
+    scan_instance.drive()
+    code = "import ctypes, time; time.sleep(1000); ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(9e9)"  # PR_SET_DUMPABLE
+    other = scan_instance.start(PYTHON, "-c", code)
+    wait_until(lambda: Path(f"/proc/{other.pid}/wchan").stat().st_uid == 0, "its files to be root's")
+    others = [scan_instance.start("sleep", "9000000000") for _ in range(20)]
+    scan_instance.await_slots(1 + len(others))
+    took = time_limits_on_a_busy_processor(scan_instance)
+    assert set(took) <= {86_400, 86_401, 86_402} and len(took) == 100
 
 
 def test_a_process_that_may_not_be_traced_holds_nothing_up(driven: Instance) -> None:
@@ -192,6 +219,31 @@ def test_a_process_that_may_not_be_traced_holds_nothing_up(driven: Instance) -> 
         driven.start_coordinator()
         took.append(driven.timed("sleep", "1000")[1])
     assert min(took) < 0.5
+
+
+def files_of(coordinator: subprocess.Popen[str] | None) -> int:
+    """The number of files that are open in the coordinator."""
+    assert coordinator is not None
+    return sum(1 for _ in Path(f"/proc/{coordinator.pid}/fd").iterdir())
+
+
+def test_files_of_threads_that_have_ended_are_closed(scan_instance: Instance) -> None:
+    """At twice as many threads as at the last time and 256; each has two files."""
+    scan_instance.drive()
+    scan_instance.run("sh", "-c", "for i in $(seq 2000); do /bin/true; done")
+    assert files_of(scan_instance.coordinator) < 2 * (256 + 2 * 10) + 20
+
+
+def test_more_threads_than_files_may_be_open(scan_instance: Instance) -> None:
+    """Those of six threads; the others are opened for each look."""
+    limit_files(scan_instance)
+    sleepers = [scan_instance.start("sleep", "9000000000") for _ in range(20)]
+    scan_instance.await_slots(len(sleepers))
+    scan_instance.drive()
+    code = "for i in $(seq 20); do b=$EPOCHSECONDS; timeout 86400 sleep 1000000; echo $((EPOCHSECONDS - b)); done"
+    took = [int(seconds) for seconds in scan_instance.run("bash", "-c", code).split()]
+    assert set(took) <= {86_400, 86_401} and len(took) == 20
+    assert 64 > files_of(scan_instance.coordinator) >= 2 * 6
 
 
 # ---- processes ----

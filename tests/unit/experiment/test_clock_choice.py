@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from mirage.experiment import clock_choice, hosts, run_length
+from mirage import ROOT
+from mirage.experiment import clock_choice, hosts, preflight, run_length
 from mirage.experiment.prepare import Prepared, source
 from mirage.experiment.remarks import remarks
 from mirage.experiment.variables import cluster_variables, replay_variables
@@ -29,11 +32,31 @@ def refused(**given: str) -> str:
     return user_message(error.value)
 
 
+counts_threads = pytest.mark.skipif(not preflight.may_count_threads(), reason="needs CAP_BPF and CAP_PERFMON")
+
+
+@counts_threads
 def test_auto_is_the_event_clock_on_one_host(tmp_path: Path) -> None:
     assert chosen(SPEED="auto") == ("event", "SPEED=auto: the event clock (SPEED=event), because the cluster is on one host\n")
     assert chosen(SPEED="auto", CHARGE="yes")[0] == "event"
     (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nh1\n")
     assert chosen(SPEED="auto", INVENTORY=str(tmp_path))[0] == "event", "another machine that is both head and compute host"
+
+
+@counts_threads
+@pytest.mark.parametrize("capability", ["+cap_38", "+cap_39", ""])
+def test_auto_is_a_constant_speed_where_threads_cannot_be_counted(capability: str) -> None:
+    """A container, for example, that has only one of CAP_PERFMON and CAP_BPF. CHARGE is for the event clock in any case."""
+    program = (
+        "import sys; sys.path.insert(0, 'tests/unit/experiment'); from test_clock_choice import chosen\n"
+        "print(*chosen(SPEED='auto'), *chosen(SPEED='event'), *chosen(SPEED='auto', CHARGE='yes'), sep='|')"
+    )
+    kept = ",".join(("-all", capability)) if capability else "-all"
+    command = ["setpriv", f"--bounding-set={kept}", "--inh-caps=-all", sys.executable, "-c", program]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    clock, said, event, _, charged, _ = answer.stdout.split("|")
+    assert (clock, event, charged) == ("auto", "event", "event")
+    assert said.startswith("SPEED=auto: a constant speed, because this machine keeps CAP_BPF or CAP_PERFMON from root: ")
 
 
 def test_auto_is_a_constant_speed_on_several_hosts() -> None:
