@@ -179,7 +179,21 @@ def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresh
         return "the scheduler's own processor time counts; CHARGE=no leaves it out"
     if collected.on_event_clock:
         return remedy(collected)
-    return f"{remedy(collected, too_large)}{_of_cpu(figures, thresholds)}"
+    pause = _shorter_pause(collected, figures, name) if name.startswith("submit_lag") else ""
+    return f"{remedy(collected, too_large)}{pause}{_of_cpu(figures, thresholds)}"
+
+
+def _shorter_pause(collected: Collected, figures: Mapping[str, Any], lag: str) -> str:
+    """Advice to let submissions in during a scheduling cycle, where a cycle took as long as the submit lag; else "".
+
+    At a higher SPEED a lower one has the same effect, and is advised alone.
+    """
+    setting, cycle = collected.names.cycle_pause, figures["backfill_cycle_max"]
+    if not setting or collected.time.clock.speed > 1 or cycle is None or cycle < figures[lag]:
+        return ""
+    return (
+        f", or lower {setting} in CONFIG: submissions wait for it, and the longest {collected.names.cycle} took {cycle:.3g} trace s"
+    )
 
 
 def _of_cpu(figures: Mapping[str, Any], thresholds: Thresholds) -> str:

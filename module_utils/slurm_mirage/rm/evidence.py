@@ -24,6 +24,8 @@ class Names:
     """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
     diagnostics: str = "its diagnostics"
     """where they are from."""
+    cycle_pause: str = ""
+    """Setting of the time after which a cycle pauses and lets the controller accept submissions; "" if there is none."""
 
 
 @dataclass(frozen=True)

@@ -292,6 +292,26 @@ def test_submit_lag_is_measured_by_the_waits(tmp_path: Path, lags: list[float], 
     assert [reason.split(" is ")[0] for reason in found["reasons"]] == names
 
 
+@pytest.mark.parametrize(
+    ("speed", "cycle", "is_named"),
+    [
+        (1.0, 11.0, True),
+        (1.0, 10.0, False),  # a cycle that was shorter than the lag did not cause it
+        (20.0, 11.0, False),  # a lower SPEED is enough
+    ],
+)
+def test_a_late_submission_may_have_waited_for_a_long_cycle(tmp_path: Path, speed: float, cycle: float, is_named: bool) -> None:
+    """All jobs start within 1 s, so a lag of 10.6 s is too long."""
+    made = RunFolder(tmp_path, speed)
+    for due in range(0, 1000, 50):
+        made.played(made.job(due=float(due), lag=10.6), start=due + 10.7)
+    found = judge(made.collect(), samples(), diagnostics([cycle * 1e6], [cycle * 1e6]), FINISHED, LAYOUT)["reasons"]
+    words = "or lower bf_yield_interval in CONFIG: submissions wait for it, and the longest backfill cycle took 11 trace s"
+    of_lag = [reason for reason in found if "submit lag" in reason]
+    assert len(of_lag) == 2
+    assert all(reason.endswith(words) == is_named for reason in of_lag)
+
+
 def test_the_remedy_names_speed_where_there_is_one(tmp_path: Path) -> None:
     made = RunFolder(tmp_path, speed=20.0)
     for job in range(20):

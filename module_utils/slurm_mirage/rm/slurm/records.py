@@ -66,6 +66,7 @@ NAMES = Names(
     hosts="NodeList in jobcomp.log",
     cycle="backfill cycle",
     diagnostics="sdiag",
+    cycle_pause="bf_yield_interval",
 )
 LIMIT_CHECK = 60.0
 """Virtual seconds that Slurm may need to kill a job at its limit: limits are checked every 30 s, and a job that does not end by
