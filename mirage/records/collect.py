@@ -45,6 +45,7 @@ from mirage.records.run_records import (
     split_aftermath,
     with_task_ids,
 )
+from mirage.records.run_samples import longest_cycle, read_diagnostics
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
@@ -196,6 +197,8 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     runs = slurm_executions(lines)
     answers, costs = resizes.read_answers(run_dir / resizes.JOURNAL, submitted, clock.virtual_ns - NS)
     freed = manager.freed(run_dir)
+    configuration = manager.configuration(run_dir)
+    held = min(manager.scheduling(configuration).longest_hold, longest_cycle(read_diagnostics(run_dir)) or 0.0)
     joined = submitted.join(_freed(freed), on="slurm_id", how="left", maintain_order="left")
     for record in (
         last_executions(runs),
@@ -212,7 +215,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     filled = fillers.collect(run_dir, settings, log, ahead, time)
     own_names = [*_own_names(plan, settings), *resizes.helpers(submitted["slurm_id"])]
     foreign = foreign_jobs(log, ahead, run_dir / "queue.json", own_names, time.virtual_ns(journal.last_sign))
-    evidence = _evidence(joined, time, manager.over_limit(manager.configuration(run_dir), clock.speed))
+    evidence = _evidence(joined, time, manager.over_limit(configuration, clock.speed))
     jobs = _jobs(joined, time)
     starts = pl.concat([jobs.select("id", "start", "end"), evidence.select("slurm_id")], how="horizontal")
     evidence = evidence.join(fillers.vacated(filled, starts, log, time.second), on="id", how="left", maintain_order="left")
@@ -223,7 +226,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         evidence=evidence,
         disagreements=pl.concat(
             [
-                disagreements.contradictions(joined, time, manager),
+                disagreements.contradictions(joined, time, manager, held),
                 disagreements.strays(submitted, lines, aftermath, records),
                 pl.DataFrame({"kind": damage}, schema_overrides=disagreements.SCHEMA).select(
                     id=pl.lit(None, pl.Int64), kind="kind", seconds=pl.lit(None, pl.Float64)

@@ -58,13 +58,15 @@ def in_record_only(manager: str) -> str:
     return f"in {manager}'s record only"
 
 
-def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records) -> pl.DataFrame:
+def contradictions(joined: pl.DataFrame, time: TimeMap, manager: Records, held: float = 0.0) -> pl.DataFrame:
     """Disagreements between the records of a job beyond their resolution: id, kind, seconds.
+
+    held: virtual seconds for which a scheduling cycle of this run may have kept a launch or an end waiting
 
     An end may be as late as a launch; where the record ends a job when its processors are free, as late as the ends of the run. A
     program may begin before the record's start by as much as a launch takes where that is written when the node has taken the job.
     """
-    late = time.clock.real_to_virtual(_longest(col("r_start") - col("s_start"), joined, time)) * NS
+    late = (time.clock.real_to_virtual(_longest(col("r_start") - col("s_start"), joined, time)) + held) * NS
     late_end = late
     if manager.frees_at_end:
         late_end = time.clock.real_to_virtual(_longest(col("s_end") - col("r_end"), joined, time)) * NS

@@ -13,11 +13,10 @@ from mirage.records import allocated, clock_speed, event_clock, filler_figures, 
 from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
+from mirage.records.run_samples import longest_cycle
 from mirage.records.start_latency import start_latencies
 from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
 from mirage.records.thresholds import Thresholds
-
-_MICROSECOND = 1e-6
 
 
 def measure(
@@ -68,7 +67,7 @@ def measure(
         ],
         **_of_launches(collected),
         "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
-        "backfill_cycle_max": _backfill_cycle(diagnostics, collected.time.second),
+        "backfill_cycle_max": None if (cycle := longest_cycle(diagnostics)) is None else rounded(cycle * collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
         "foreign_jobs": collected.foreign.height,
@@ -178,20 +177,6 @@ def _quantile(values: pl.Series, share: float) -> float | None:
 def _largest_count(samples: pl.DataFrame, column: str) -> int | None:
     largest = samples.select(col(column).max()).item() if column in samples.columns else None
     return None if largest is None else int(largest)
-
-
-def _backfill_cycle(diagnostics: pl.DataFrame, second: float) -> float | None:
-    """Trace seconds of the longest backfill cycle of the run. The controller measures it by its virtual clock.
-
-    The maximum counts from the start of the controller's statistics: the value in the first sample may belong to an earlier run,
-    but larger values in later samples belong to this one.
-    """
-    if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
-        return None
-    largest = col("backfill_max_cycle_us")
-    grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
-    longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
-    return None if longest is None else rounded(longest * _MICROSECOND * second)
 
 
 def _messages(of_head: Mapping[str, int] | None, complaints: Mapping[str, Any]) -> dict[str, int] | None:

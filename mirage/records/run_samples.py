@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import col
 
 from slurm_mirage.base.files import read_json
 from slurm_mirage.rm.registry import records_of
+
+_MICROSECOND = 1e-6
 
 
 def read_figures(path: Path) -> pl.DataFrame:
@@ -23,6 +26,20 @@ def read_diagnostics(folder: Path) -> pl.DataFrame:
     """The resource manager's diagnostics during the run in `folder`; those of the backfill scheduler as in BACKFILL_DIAGNOSTICS."""
     records = records_of(folder)
     return read_figures(folder / records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
+
+
+def longest_cycle(diagnostics: pl.DataFrame) -> float | None:
+    """Virtual seconds of the longest backfill cycle of the run; None if it is not known. The controller measures it by its clock.
+
+    The maximum counts from the start of the controller's statistics: the value in the first sample may belong to an earlier run,
+    but larger values in later samples belong to this one.
+    """
+    if diagnostics.is_empty() or not {"backfill_last_cycle_us", "backfill_max_cycle_us"} <= set(diagnostics.columns):
+        return None
+    largest = col("backfill_max_cycle_us")
+    grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
+    longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
+    return None if longest is None else float(longest) * _MICROSECOND
 
 
 def read_offsets(folder: Path) -> dict[str, Any]:

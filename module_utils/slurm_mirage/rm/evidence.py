@@ -40,6 +40,8 @@ class Scheduling:
     """Whether the lengths of its scheduling cycles have to be known."""
     start_delay: float = 0.0
     """By how much it may put off a start that is possible."""
+    longest_hold: float = 0.0
+    """For how long one of its cycles may go on without letting any job start or end."""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """Bounds of a valid run (mirage/records/thresholds.py) that follow from its settings, by name."""
 

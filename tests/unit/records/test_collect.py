@@ -22,6 +22,7 @@ from mirage.traces import swf
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.rm.slurm.commands import Slurm
+from slurm_mirage.rm.slurm.records import CONFIGURATION_FILE
 
 
 def near(value: float) -> object:
@@ -531,6 +532,30 @@ def test_how_slow_a_launch_may_be_follows_from_the_launches_of_the_run(
     made.slurm(number, start=150_010.0, end=151_020.0 + 500 * launch)
     made.record(number, 150_010.0 + 500 * launch, 151_010.0 + 500 * launch)
     assert kinds(made.collect()) == found
+
+
+@pytest.mark.parametrize(
+    ("shift", "cycle", "interval", "found"),
+    [
+        (2.5, 17.7, "", []),  # of a cycle of 17.7 s, which pauses after 2 s
+        (4.5, 17.7, "", ["start", "end"]),  # a second later than a launch may take after these 2 s
+        (2.5, 0.4, "", ["start", "end"]),  # the whole cycle was shorter
+        (2.5, 17.7, "bf_yield_interval=250000", ["start", "end"]),
+        (5.5, 17.7, "bf_yield_interval=4000000", []),
+    ],
+)
+def test_a_launch_may_wait_for_a_backfill_cycle_that_holds_the_locks(
+    tmp_path: Path, shift: float, cycle: float, interval: str, found: list[str]
+) -> None:
+    """Seen with CHARGE=yes on 5,544 nodes: nine jobs began 2.0 to 2.2 s after Slurm's start."""
+    made = RunFolder(tmp_path)
+    number = made.job(due=0.0, runtime=100.0, lag=0.001)
+    made.record(number, 10.5 + shift, 110.5 + shift)
+    made.slurm(number, start=10.5, end=110.6)
+    longest = round(cycle * 1e6)
+    (tmp_path / "sdiag.csv").write_text(f"bf_last_cycle_us,bf_max_cycle_us,bf_queue_length\n{longest},{longest},1\n")
+    (tmp_path / CONFIGURATION_FILE).write_text(f"SchedulerType = sched/backfill\nSchedulerParameters = bf_continue,{interval}\n")
+    assert [kind for _, kind in kinds(made.collect())] == found
 
 
 def test_clock_of_slurm_that_is_behind_is_found(tmp_path: Path) -> None:

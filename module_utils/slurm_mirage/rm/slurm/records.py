@@ -123,6 +123,7 @@ class SlurmRecords(Records):
             backfills=does_backfill,
             has_cycles=bool(configuration) and does_backfill,
             start_delay=batch_delay(configuration),
+            longest_hold=backfill_hold(configuration) if does_backfill else 0.0,
             # A cycle may take as long as the pause between two cycles.
             bounds={} if interval is None else {"backfill_cycle_seconds": interval},
         )
@@ -349,6 +350,13 @@ def backfills(configuration: str) -> bool:
     """Whether the scheduler backfills, as a slurm.conf or an answer of `scontrol show config` has it (SchedulerType)."""
     found = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
     return not found or found[-1].lower() != "sched/builtin"
+
+
+def backfill_hold(configuration: str) -> float:
+    """Seconds after which a backfill cycle pauses, as a slurm.conf or `scontrol show config` has them (bf_yield_interval, in
+    microseconds; Slurm's default is 2 s). Until then it holds slurmctld's locks: no message of a launch or an end is handled."""
+    found = re.findall(r"^SchedulerParameters\s*=.*\bbf_yield_interval=(\d+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return float(found[-1]) / 1_000_000 if found else 2.0
 
 
 def batch_delay(configuration: str) -> float:
