@@ -114,8 +114,8 @@ def jobs_of(manager: Commands) -> dict[str, int]:
 class NodeQueries(threading.Thread):
     """Queries the nodes again and again. Without the controller, a query takes up to a minute.
 
-    It returns nodes to service that a controller which was killed and restored has drained because of a job id that came twice. A
-    replay does so otherwise, but it may have been killed, too.
+    It returns nodes to service that the resource manager has drained by itself: a controller which was killed and restored, or
+    whose host was held up. A replay does so otherwise, but it may have been killed, too.
     """
 
     def __init__(self, manager: Commands) -> None:

@@ -45,6 +45,7 @@
 #define HISTORY_STEP (50 * MILLISECOND)
 #define VERIFY_AFTER SECOND           /* real time of work without a pause after which the count of threads is compared with /proc */
 #define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
+#define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
 #define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
 #ifndef FORGET_AFTER
 #define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
@@ -244,7 +245,7 @@ static bool read_block(int block, int64_t now, int64_t mono)
         if (token == 0)
             continue;
         if (deadline > now) {
-            if (deadline - now < NEVER_AFTER)
+            if (deadline - now < NEVER_AFTER && deadline < END_OF_TIME)
                 blocks[block].earliest = earlier(blocks[block].earliest, deadline);
             continue;
         }

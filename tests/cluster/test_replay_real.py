@@ -32,6 +32,7 @@ from typing import Any
 import pytest
 
 from slurm_mirage.base import processes
+from slurm_mirage.base.hostlist import expand
 from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
@@ -177,6 +178,33 @@ def make(instance: Path) -> Iterator[Any]:
         slurm.cancel([job.job_id for job in slurm.queue() if job.name in names])
         shutil.rmtree(run.folder)
     shutil.rmtree(library)
+
+
+def test_nodes_that_slurm_has_drained_by_itself_return_to_service(instance: Path) -> None:
+    """A node that somebody has drained for a reason of their own does not."""
+    slurm = Slurm(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    command = ["/usr/bin/scontrol", "update"]
+    environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(instance / "etc" / "slurm.conf")}
+    owner = (instance / "run").stat()
+    account: dict[str, Any] = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+
+    def update(node: str, *changes: str) -> None:
+        subprocess.run([*command, f"NodeName={node}", *changes], env=environment, check=True, timeout=60, **account)
+
+    def drained() -> int:
+        return slurm.nodes().groups["drained"]
+
+    names = [node.name for node in slurm.present_nodes()][:3]
+    for name, reason in zip(names, ("Kill task failed", "Duplicate jobid", "Kill task failed again?"), strict=True):
+        update(name, "State=DRAIN", f"Reason={reason}")
+    try:
+        assert drained() == 3
+        assert expand(slurm.resume_nodes()) == names[:2]
+        assert drained() == 1
+        assert slurm.resume_nodes() == ""
+    finally:
+        update(names[2], "State=RESUME")
+    assert drained() == 0
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -242,16 +242,14 @@ class Instance:
     # ---- the end ----
 
     def end_programs(self) -> None:
-        """Kill the programs that still run."""
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-        self.started.clear()
+        """Kill the programs that still run, and those that they have started, which may hold their output."""
         for pid in processes_of(self.user):
             if self.coordinator is None or pid != self.coordinator.pid:
                 with suppress(ProcessLookupError):
                     os.kill(pid, 9)
+        for process in self.started:
+            process.communicate(timeout=PATIENCE)
+        self.started.clear()
 
     def close(self) -> None:
         """End all processes; the coordinator must not have ended by itself, nor complained."""

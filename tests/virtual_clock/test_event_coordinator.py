@@ -225,6 +225,17 @@ def test_a_page_whose_deadlines_are_garbage(bpf_instance: Instance) -> None:
     assert 60 * SECOND <= bpf_instance.timed("sleep", "60")[0] < 62 * SECOND
 
 
+def test_the_end_of_time(bpf_instance: Instance) -> None:
+    """Time jumps from nap to nap of 24 days, which is how coreutils' sleep waits, and ends a year before its numbers do."""
+    bpf_instance.drive()
+    bpf_instance.start("sleep", "9000000000")
+    end = 2**63 - 366 * 86400 * SECOND
+    wait_until(lambda: bpf_instance.now() > end - 25 * 86400 * SECOND, "the end of time")
+    time.sleep(0.5)
+    assert bpf_instance.ended() is None
+    assert bpf_instance.now() < 2**63 - 364 * 86400 * SECOND
+
+
 def test_a_history_whose_last_point_was_cut_off(bpf_instance: Instance) -> None:
     """The next points are read as they were written."""
     bpf_instance.kill_coordinator()

@@ -374,7 +374,7 @@ class Monitor(threading.Thread):
         virtual = self._clock.virtual_at(int(now * 1e9)) / 1e9
         nodes = self._manager.nodes()
         if nodes.groups["drained"] and (resumed := self._manager.resume_nodes()):
-            log.warning("resumed nodes that the resource manager had drained because of a job id that came twice: %s", resumed)
+            log.warning("resumed nodes that the resource manager had drained by itself: %s", resumed)
         self._status.nodes_not_responding = nodes.not_responding
         self._status.nodes, self._status.processors = nodes.states, nodes.processors
         self._status.cpu_busy = round(self._processor.busy(), 3)

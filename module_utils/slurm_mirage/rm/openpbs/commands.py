@@ -268,7 +268,7 @@ class OpenPbs(Commands):
         return dict(self.nodes().states)
 
     def resume_nodes(self) -> str:
-        """Nothing: no node is taken out because a job id came twice."""
+        """Nothing: OpenPBS takes out no node by itself."""
         return ""
 
     def open_partitions(self) -> list[str]:

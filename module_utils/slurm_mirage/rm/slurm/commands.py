@@ -65,8 +65,9 @@ JOB_STATES = {
 """Compact states of jobs that have not ended (squeue(1), JOB STATE CODES)."""
 HELD_REASONS = frozenset({"launch failed requeued held", "JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue"})
 """Reasons of waiting jobs that only `scontrol release` lets start."""
-DUPLICATE_JOB = "Duplicate jobid"
-"""The controller's reason for draining a node that was given a job id which it had seen (agent.c)."""
+DRAIN_REASONS = ("Duplicate jobid", "Kill task failed")
+"""Slurm's own reasons for draining a node: it was given a job id that it had seen (agent.c), or a job's processes had not ended
+UnkillableStepTimeout after SIGKILL (slurmstepd), which here means that the host was held up."""
 
 _TRANSIENT = re.compile(
     r"unable to contact slurm|connection refused|connection (timed out|reset)|socket timed out|zero bytes|munge"
@@ -453,7 +454,7 @@ class Slurm(ResourceManager):
 
     def resume_nodes(self) -> str:
         lines = self._ask("sinfo", "--noheader", "--list-reasons", "--format=%N|%E").splitlines()
-        nodes = ",".join(line.split("|")[0] for line in lines if line.endswith(f"|{DUPLICATE_JOB}"))
+        nodes = ",".join(line.partition("|")[0] for line in lines if line.partition("|")[2] in DRAIN_REASONS)
         if nodes:
             self._ask("scontrol", "update", f"NodeName={nodes}", "State=RESUME")
         return nodes
