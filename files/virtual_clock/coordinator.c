@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "page.h"
+#include "processor.h"
 #include "runnable.h"
 
 #define SECOND INT64_C(1000000000)
@@ -346,10 +347,13 @@ static void coordinate(void)
     bool was_driven = false;
     publish(last_mono, last_calendar, AT_REST);
     note_history(last_calendar);
+    share_processor(page->scheduler, last_mono); /* a killed coordinator may have left it bound */
     while (!is_ending) {
         bool is_driven = has(DRIVER);
         uint64_t surprises = runnable.surprises();
         bool works = is_driven && runnable.any();
+        /* A coordinator that reads /proc computes while slurmctld works. */
+        share_processor(is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, last_mono);
         int64_t mono = read_clock(CLOCK_MONOTONIC); /* after what may take long */
         int64_t now = calendar_at(mono);
         int64_t charged = scheduler_time();
@@ -403,6 +407,7 @@ static void coordinate(void)
         if (is_driven && works)
             page->figures.busy += read_clock(CLOCK_MONOTONIC) - mono;
     }
+    share_processor(0, last_mono);
     note_history(calendar_at(read_clock(CLOCK_MONOTONIC)));
 }
 
