@@ -48,6 +48,8 @@
 #define SECOND INT64_C(1000000000)
 #define EXPORT __attribute__((visibility("default")))
 #define VARIABLE "SLURM_MIRAGE_CLOCK"
+#define SAVES "SLURM_MIRAGE_SAVES"
+#define SCRIPT_MODE "SLURMSCRIPTD_MODE" /* slurmctld's child slurmscriptd has it, and slurmctld's name, from Slurm 24.11 on */
 
 enum { MAX_SPEED = 1000000, EXIT_NO_CLOCK = 127 };
 
@@ -86,7 +88,7 @@ int __fxstatat(int version, int directory, const char *path, struct stat *status
     X(clock_gettime) X(gettimeofday) X(timespec_get) X(clock_nanosleep) X(ppoll) X(__ppoll_chk) X(pselect) X(epoll_pwait)      \
     X(epoll_pwait2) X(sigtimedwait) X(pthread_cond_timedwait) X(pthread_cond_clockwait) X(pthread_mutex_timedlock)             \
     X(pthread_cond_signal) X(pthread_cond_broadcast) X(sem_timedwait) X(sem_clockwait) X(setitimer) X(getitimer)               \
-    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo) X(socket)
+    X(timer_settime) X(timer_gettime) X(timer_delete) X(fstatat) X(__fxstatat) X(sysinfo) X(socket) X(fsync)
 
 #define DECLARE(name) static __typeof__(name) *real_##name;
 REPLACED(DECLARE)
@@ -105,6 +107,8 @@ static atomic_bool is_ready; /* `clocks` and the pointers above are initialised 
 
 static bool is_controller; /* this program is slurmctld */
 static bool is_step;       /* slurmstepd */
+
+static bool saves_to_memory; /* fsync returns at once */
 
 /* Set while this thread is inside libmunge, or has asked for real time. */
 static _Thread_local bool in_real_time __attribute__((tls_model("initial-exec")));
@@ -408,8 +412,10 @@ __attribute__((constructor)) static void set_up(void)
         die(getenv(VARIABLE), trouble);
     is_controller = strcmp(program_invocation_short_name, "slurmctld") == 0;
     is_step = strcmp(program_invocation_short_name, "slurmstepd") == 0;
-    if (event_page && is_controller)
+    if (event_page && is_controller && !getenv(SCRIPT_MODE))
         event_page->scheduler = (int32_t)getpid();
+    const char *saves = getenv(SAVES);
+    saves_to_memory = is_controller && saves && strcmp(saves, "memory") == 0;
     atomic_store_explicit(&is_ready, true, memory_order_release);
 }
 
@@ -1137,6 +1143,18 @@ EXPORT int socket(int domain, int type, int protocol)
         errno = error;
     }
     return file;
+}
+
+/* ---- files ---- */
+
+/*
+ * slurmctld writes its state every 5 s of its time when it has changed, and waits until each of its files is on the disk, while jobs
+ * can neither start nor end. With SLURM_MIRAGE_SAVES=memory they are with the kernel, which a killed slurmctld does not lose.
+ */
+EXPORT int fsync(int file)
+{
+    is_real();
+    return saves_to_memory ? (fcntl(file, F_GETFD) < 0 ? -1 : 0) : real_fsync(file);
 }
 
 /* ---- munge, in real time ---- */

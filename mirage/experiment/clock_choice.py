@@ -15,8 +15,10 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
     """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
 
     Of SPEED=auto a line on the screen says which, and why. Raises WrongUse for the event clock on several hosts or with OpenPBS,
-    and for CHARGE on a constant one.
+    for CHARGE on a constant one, and for SAVES=memory in real time or with OpenPBS.
     """
+    if knobs["SAVES"] == "memory":
+        _check_saves(knobs)
     speed, charges = knobs["SPEED"], knobs["CHARGE"] == "yes"
     if speed not in (EVENT, AUTO):
         if charges:
@@ -42,3 +44,12 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
         raise WrongUse(what, parameter="speed", value=str(speed))
     screen.say(f"SPEED=auto: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
     return AUTO
+
+
+def _check_saves(knobs: dict[str, Value]) -> None:
+    """Raises WrongUse where slurmctld does not have the library of the virtual clock, which lets it go on without the disk."""
+    if OPENPBS in values_of(knobs):
+        raise WrongUse("is for Slurm; OpenPBS's database never waits for the disk", parameter="saves", value="memory")
+    if knobs["SPEED"] == 1:
+        what = "is for a virtual clock; in real time (SPEED=1) a save holds nothing up"
+        raise WrongUse(what, parameter="saves", value="memory")

@@ -366,6 +366,17 @@ TABLE = (
         variable="mirage_charge",
     ),
     Knob(
+        "SAVES",
+        "disk",
+        one_of("disk", "memory"),
+        "disk or memory",
+        "where slurmctld's saved state has to be before it goes on; memory: with the kernel, which is quicker, but a host that "
+        "crashes may lose jobs (not with SPEED=1)",
+        _BUILD,
+        group=TIME,
+        variable="mirage_saves",
+    ),
+    Knob(
         "WARMUP",
         "0",
         at_least(0),

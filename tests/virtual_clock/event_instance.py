@@ -202,8 +202,9 @@ class Instance:
     # ---- programs under the clock ----
 
     def start(self, *command: str | Path, **popen: Any) -> subprocess.Popen[str]:
-        """Start a program as the instance's user."""
+        """Start a program as the instance's user; `environment`: further variables."""
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", VARIABLE: str(self.file), "LD_PRELOAD": str(self.builds.library)}
+        environment |= popen.pop("environment", {})
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": self.folder, **popen}
         process: subprocess.Popen[str] = subprocess.Popen(
             list(map(str, command)), env=environment, user=self.user, group=self.user, extra_groups=[], **options
@@ -221,8 +222,8 @@ class Instance:
         """Wait for the end of a probe; returns its parsed lines."""
         return lines(self.finish(process))
 
-    def run(self, *command: str | Path) -> str:
-        return self.finish(self.start(*command))
+    def run(self, *command: str | Path, **popen: Any) -> str:
+        return self.finish(self.start(*command, **popen))
 
     def probe(self, *arguments: object) -> list[Line]:
         return lines(self.run(self.builds.probe, *map(str, arguments)))

@@ -11,11 +11,13 @@
  *   event_probe timers TIMES              create, set, and delete timers
  *   event_probe spin NS                   read the clock until so much time has passed
  *   event_probe burn NS                   use so much processor time
+ *   event_probe workers THREADS NS        threads that use so much processor time each, at the same time
  *   event_probe naps TIMES                usleep(100000) so often, by the main thread and by another one
  *   event_probe polls TIMES FILES MS      poll standard input, and pipes beside it: FILES in all, for so long, so often
  *   event_probe real NAME NS              a thread of this name waits in real time
  *   event_probe kernel_timer NS           wait for a timer that the library does not know
  *   event_probe errno                     what successful waits leave in errno
+ *   event_probe save                      what fsync answers for a pipe, which has no disk, and for no file
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -394,6 +396,26 @@ static void burn(long long length)
     printf("burn virtual=%lld real=%lld burnt=%lld used=%lld charged=%lld\n", virtual, real, ns(used) - ns(used_before), ns(used), now() - begin);
 }
 
+static void *work(void *given)
+{
+    struct timespec used;
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    while (ns(used) < *(long long *)given);
+    return NULL;
+}
+
+enum { MOST_WORKERS = 16 };
+
+static void workers(int count, long long length)
+{
+    pthread_t threads[MOST_WORKERS];
+    for (int i = 0; i < count && i < MOST_WORKERS; i++)
+        pthread_create(&threads[i], NULL, work, &length);
+    for (int i = 0; i < count && i < MOST_WORKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
 static void *take_naps(void *given)
 {
     int times = *(int *)given;
@@ -484,6 +506,19 @@ static void polls(long long times, long long files, int limit)
     printf("polls ready=%d virtual=%lld\n", ready, now() - before);
 }
 
+static void save(void)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        _exit(1);
+    errno = 0;
+    int result = fsync(ends[0]);
+    printf("pipe result=%d errno=%d\n", result, errno);
+    errno = 0;
+    result = fsync(-1);
+    printf("none result=%d errno=%d\n", result, errno);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -510,6 +545,8 @@ int main(int argc, char **argv)
         spin(value);
     else if (strcmp(what, "burn") == 0)
         burn(value);
+    else if (strcmp(what, "workers") == 0)
+        workers((int)first, value);
     else if (strcmp(what, "naps") == 0)
         naps((int)value);
     else if (strcmp(what, "polls") == 0)
@@ -520,6 +557,8 @@ int main(int argc, char **argv)
         kernel_timer(value);
     else if (strcmp(what, "errno") == 0)
         keep_errno();
+    else if (strcmp(what, "save") == 0)
+        save();
     else
         return 2;
     return 0;

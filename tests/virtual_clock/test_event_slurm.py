@@ -1,12 +1,16 @@
-"""Waits of Slurm without a purpose do not hold the event-driven clock up."""
+"""The event-driven clock and Slurm's daemons: waits without a purpose, saves, and the processor of slurmctld."""
 
 from __future__ import annotations
 
+import errno
+import os
+import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from .clocked import SECOND
+from .clocked import SECOND, lines
 from .event_instance import Instance, wait_until
 from .test_event_waits import copy_of_probe
 
@@ -58,3 +62,92 @@ def test_other_polls_end_at_their_limit(driven: Instance, name: str, files: int,
     ready, virtual = driven.finish(process).split()[1:]
     assert ready == "ready=0"
     assert 0 <= int(virtual.removeprefix("virtual=")) - limit * SECOND // 1000 < SECOND
+
+
+@pytest.mark.parametrize(
+    ("name", "saves", "answers"),
+    [
+        ("slurmctld", "memory", [(0, 0), (-1, errno.EBADF)]),
+        ("slurmctld", "disk", [(-1, errno.EINVAL), (-1, errno.EBADF)]),
+        ("slurmctld", None, [(-1, errno.EINVAL), (-1, errno.EBADF)]),
+        ("slurmdbd", "memory", [(-1, errno.EINVAL), (-1, errno.EBADF)]),
+    ],
+)
+def test_slurmctld_does_not_wait_for_the_disk_where_it_need_not(
+    instance: Instance, name: str, saves: str | None, answers: list[tuple[int, int]]
+) -> None:
+    """fsync fails for a pipe (EINVAL), unless it does nothing. Only slurmctld's."""
+    environment = {} if saves is None else {"SLURM_MIRAGE_SAVES": saves}
+    found = lines(instance.run(copy_of_probe(instance, name), "save", environment=environment))
+    assert [(answer["result"], answer["errno"]) for _, answer in found] == answers
+
+
+def scheduler(instance: Instance) -> int:
+    """The process that the page names as slurmctld."""
+    pid: int = struct.unpack_from("<i", instance.page, 256)[0]
+    return pid
+
+
+def test_the_child_that_runs_scripts_is_not_taken_for_slurmctld(driven: Instance) -> None:
+    """From 24.11 on it is slurmctld's program too."""
+    program = copy_of_probe(driven, "slurmctld")
+    controller = driven.start(program, "real", "slurmctld", str(1000 * SECOND))
+    wait_until(lambda: scheduler(driven) == controller.pid, "slurmctld")
+    driven.run(program, "save", environment={"SLURMSCRIPTD_MODE": "1"})
+    assert scheduler(driven) == controller.pid
+
+
+several = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="skipped: this machine has one processor")
+
+
+def processors(process: subprocess.Popen[str]) -> list[set[int]]:
+    """The processors on which each thread of a process may run."""
+    return [os.sched_getaffinity(int(thread.name)) for thread in Path(f"/proc/{process.pid}/task").iterdir()]
+
+
+@several
+def test_slurmctld_and_the_coordinator_have_one_processor_while_there_is_a_driver(bpf_instance: Instance) -> None:
+    """All threads of it, and nothing else of the instance; also with the next coordinator, when one is killed."""
+    everywhere = os.sched_getaffinity(0)
+    controller = bpf_instance.start(copy_of_probe(bpf_instance, "slurmctld"), "naps", "1000000000")
+    other = bpf_instance.start(bpf_instance.builds.event_probe, "naps", "1000000000")
+
+    def are_together() -> bool:
+        assert bpf_instance.coordinator is not None
+        given = [*processors(controller), *processors(bpf_instance.coordinator)]
+        return len(given[0]) == 1 and all(one == given[0] for one in given)
+
+    def are_free() -> bool:
+        assert bpf_instance.coordinator is not None
+        return all(one == everywhere for one in [*processors(controller), *processors(bpf_instance.coordinator)])
+
+    wait_until(are_free, "no driver")
+    bpf_instance.drive()
+    wait_until(are_together, "one processor")
+    assert processors(other) == [everywhere]
+    bpf_instance.drive(False)
+    wait_until(are_free, "no driver")
+    bpf_instance.drive()
+    wait_until(are_together, "one processor")
+    bpf_instance.kill_coordinator()
+    assert len(processors(controller)[0]) == 1
+    bpf_instance.drive(False)
+    bpf_instance.start_coordinator()
+    wait_until(are_free, "the next coordinator")
+
+
+@several
+def test_a_slurmctld_whose_threads_work_at_once_has_more_processors(bpf_instance: Instance) -> None:
+    """From time to time, as long as they do."""
+    controller = bpf_instance.start(copy_of_probe(bpf_instance, "slurmctld"), "workers", "3", str(20 * SECOND))
+    bpf_instance.drive()
+    wait_until(lambda: len(processors(controller)[0]) == 1, "one processor")
+    wait_until(lambda: len(processors(controller)[0]) > 1, "several processors")
+
+
+@several
+def test_a_coordinator_that_reads_proc_leaves_slurmctld_alone(scan_instance: Instance) -> None:
+    scan_instance.drive()
+    controller = scan_instance.start(copy_of_probe(scan_instance, "slurmctld"), "naps", "1000000000")
+    scan_instance.run("sleep", "1000")
+    assert set(map(len, processors(controller))) == {len(os.sched_getaffinity(0))}

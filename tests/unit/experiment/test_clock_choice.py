@@ -78,6 +78,13 @@ def test_charging_is_for_the_event_clock() -> None:
     assert chosen(SPEED="20")[0] == 20
 
 
+def test_saves_to_memory_need_a_virtual_clock_and_slurm() -> None:
+    assert chosen(SPEED="event", SAVES="memory") == ("event", "")
+    assert chosen(SPEED="20", SAVES="memory") == (20, "")
+    assert refused(SPEED="1", SAVES="memory").startswith("SAVES=memory: is for a virtual clock; ")
+    assert refused(SPEED="20", RM="openpbs", SAVES="memory").startswith("SAVES=memory: is for Slurm; ")
+
+
 def prepared(**given: str) -> Prepared:
     values = resolve({GIVEN: " ".join(given), "NODES": "4", "CPUS": "4", "JOBS": "30", **given}, "experiment")
     shrinks = values["SHRINK"]

@@ -41,6 +41,7 @@ from slurm_mirage.base.errors import WrongUse
         ("SPEED", "auto", "auto"),
         ("SPEED", "event", "event"),
         ("CHARGE", "yes", "yes"),
+        ("SAVES", "memory", "memory"),
         ("DRIFT", "-0.5", Decimal("-0.5")),
         ("OVERRUN", "kill", "kill"),
         ("TRACE", "a b'$c\"d.swf", "a b'$c\"d.swf"),
