@@ -37,6 +37,7 @@ from slurm_mirage.base.processes import INSTANCE_VARIABLE
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.jobs.sigsleep_log import read_log
 from slurm_mirage.rm.slurm.commands import Slurm
+from slurm_mirage.rm.slurm.node_commands import NodeCommands
 
 pytestmark = pytest.mark.cluster
 
@@ -182,7 +183,7 @@ def make(instance: Path) -> Iterator[Any]:
 
 def test_nodes_that_slurm_has_drained_by_itself_return_to_service(instance: Path) -> None:
     """A node that somebody has drained for a reason of their own does not."""
-    slurm = Slurm(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
+    slurm = NodeCommands(str(instance / "etc" / "slurm.conf"), "/usr/bin", str(instance))
     command = ["/usr/bin/scontrol", "update"]
     environment = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(instance / "etc" / "slurm.conf")}
     owner = (instance / "run").stat()
