@@ -36,7 +36,8 @@ $(STAMP):
 	@echo 'installing the locked packages into .venv, once (about a minute)'
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.txt
+	@# Python compiles what is imported: all of Ansible's collections would take half a minute.
+	@$(BIN)/python -m pip install --quiet --no-compile --no-deps --disable-pip-version-check -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check --editable .
 	@touch $@
 
