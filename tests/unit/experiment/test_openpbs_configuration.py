@@ -110,7 +110,7 @@ def test_jobs_can_ask_for_one_queue_with_its_limit_and_for_no_memory(configs: Pa
 
 
 def test_the_event_clock_is_refused_and_auto_is_a_constant_speed() -> None:
-    knobs: dict[str, Value] = {"RM": "slurm openpbs", "CHARGE": "no", "SPEED": "event"}
+    knobs: dict[str, Value] = {"RM": "slurm openpbs", "CHARGE": "no", "SAVES": "disk", "SPEED": "event"}
     with pytest.raises(WrongUse, match="speed=event: the event clock does not see the daemons of OpenPBS"):
         clock_choice.chosen(knobs, Screen())
     assert clock_choice.chosen(knobs | {"SPEED": "auto"}, Screen()) == "auto"
