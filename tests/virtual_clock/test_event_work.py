@@ -91,7 +91,7 @@ def test_a_program_that_waits_by_reading_the_time_ends(driven: Instance) -> None
 
 
 def test_killed_waiters_hold_nothing_up(driven: Instance) -> None:
-    """Killed at any instant of their start and their waits. Time may jump to their deadlines until the program that measures works."""
+    """Killed at any instant of their start and their waits. Time may jump to their deadlines before the measurement."""
     waits = ("sleep 1000", "read -t 1000 < <(sleep 2000)", "timeout 1000 sleep 3000")
     for number in range(30):
         process = driven.start("bash", "-c", waits[number % 3], start_new_session=True)
