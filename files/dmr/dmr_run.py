@@ -36,6 +36,7 @@ from dmr import Broker, Connection
 MEMORY = Path("/dev/shm")
 ASK_AGAIN, ASK_FOR = 5.0, 1800.0
 """Seconds between two questions to a Slurm that does not answer, and after which it is given up."""
+MPIRUN_PATIENCE = 10.0  # seconds for the end of mpirun, which ends its processes, at the end of the job
 STEP_PATIENCE = 120.0  # seconds for the end of a step; Slurm itself gives its processes 60 s (UnkillableStepTimeout)
 
 
@@ -106,14 +107,45 @@ def released(broker: Broker, to: int, job: str) -> tuple[str, ...]:
     return nodes_of_job(job) if done.lost else ()
 
 
-def run(command: list[str], folder: Path, environment: dict[str, str], connection: Connection) -> int:
+class EndOfJob:
+    """SIGTERM, the end of the job, which ends this program and mpirun. While mpirun is being started it is put off."""
+
+    def __init__(self) -> None:
+        self._puts_off = False
+        self._number = 0
+        signal.signal(signal.SIGTERM, self._end)
+
+    def _end(self, number: int, frame: object) -> None:
+        if not self._puts_off:
+            sys.exit(128 + number)
+        self._number = number
+
+    def run(self, words: list[str], environment: dict[str, str]) -> int:
+        """Run mpirun; returns its exit code, negative for a signal. It has ended also when this raises SystemExit."""
+        self._puts_off = True
+        program = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL)
+        try:
+            self._puts_off = False
+            if self._number:
+                sys.exit(128 + self._number)
+            return program.wait()
+        except BaseException:
+            program.terminate()
+            try:
+                program.wait(timeout=MPIRUN_PATIENCE)
+            except subprocess.TimeoutExpired:
+                program.kill()
+            raise
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str], connection: Connection, end_of_job: EndOfJob) -> int:
     """Run the program to its end; returns its exit code."""
     count = environment["SLURM_JOB_NUM_NODES"]
     environment |= {"DMR_STATE": str(folder), "DMR_NODES": count, "SLURM_TASKS_PER_NODE": f"1(x{count})"}
     resize = folder / "resize"
     while True:
         words = ["mpirun", "-np", environment["DMR_NODES"], *command]
-        code = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+        code = end_of_job.run(words, environment)
         if code or not resize.exists():
             return code if code >= 0 else 128 - code
         action, to, names, still_since, checked = resize.read_text().split()
@@ -142,8 +174,7 @@ def main() -> int:
     if missing:
         print(f"dmr_run: wrong use: {missing[0]} is not set: call it in the batch script of a job", file=sys.stderr)
         return 2
-    # The end of the job: the folder is removed, and mpirun ended.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_of_job = EndOfJob()
     environment = dict(os.environ)
     connection = Connection(environment.get("DMR_BROKER", ""))
     folder = Path(tempfile.mkdtemp(prefix=f"dmr-{os.environ['SLURM_JOB_ID']}-", dir=MEMORY))
@@ -154,7 +185,7 @@ def main() -> int:
             listener.bind(environment["DMR_BROKER"])
             listener.listen()
             threading.Thread(target=relay, args=(listener, connection), daemon=True).start()
-        return run(sys.argv[1:], folder, environment, connection)
+        return run(sys.argv[1:], folder, environment, connection, end_of_job)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"dmr_run: failed: {error}", file=sys.stderr)
         return 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,19 @@ def test_the_starter_ends_with_the_exit_code_of_the_program_and_says_what_it_lac
     assert "SLURM_JOB_ID is not set" in answer.stderr
 
 
-def test_the_end_of_the_job_leaves_nothing_in_memory(applications: Path) -> None:
+def running(program: Path) -> list[str]:
+    """The processes that have the path of a program in their command."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(program).encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.005, 0.02, 1.0])
+def test_the_end_of_the_job_leaves_nothing(applications: Path, pause: float) -> None:
+    """Neither in memory nor of mpirun's processes, also while mpirun is being started."""
     words = [sys.executable, str(SOURCE / "dmr_run.py"), str(applications / "cg"), "--rows=64", "--iterations=1000000000"]
     with subprocess.Popen(words, env=HERE | {"SLURM_JOB_ID": JOB, "SLURM_JOB_NUM_NODES": "2"}) as starter:
         children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
@@ -173,6 +186,11 @@ def test_the_end_of_the_job_leaves_nothing_in_memory(applications: Path) -> None
             assert starter.poll() is None
             time.sleep(0.01)
         assert list(Path("/dev/shm").glob(f"dmr-{JOB}-*"))
+        time.sleep(pause)
         starter.terminate()
         assert starter.wait(timeout=60) == 143
     assert not list(Path("/dev/shm").glob(f"dmr-{JOB}-*"))
+    deadline = time.monotonic() + 30
+    while left := running(applications / "cg"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
