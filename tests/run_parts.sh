@@ -20,6 +20,7 @@ result=0
 began=$SECONDS
 run unit || result=$?
 wait "$lint" || result=$?
+trap 'rm -f "$log"' EXIT # the number of a process that has ended may be another one's
 cat "$log"
 echo "make lint and make unit took $((SECONDS - began)) s"
 ((result == 0)) || exit "$result"

@@ -96,10 +96,12 @@ void share_processor(pid_t slurmctld, int64_t mono)
     if (!bound || mono < looks_at)
         return;
     looks_at = mono + PERIOD;
-    int64_t delay = visit_threads(bound, NULL);
-    if (!is_together)
+    if (!is_together) {
         put_together();
-    else if (delay - delay_before > LONGEST_DELAY)
+        return;
+    }
+    int64_t delay = visit_threads(bound, NULL);
+    if (delay - delay_before > LONGEST_DELAY)
         release();
     else
         delay_before = delay;

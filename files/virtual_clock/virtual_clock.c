@@ -1154,7 +1154,9 @@ EXPORT int socket(int domain, int type, int protocol)
 EXPORT int fsync(int file)
 {
     is_real();
-    return saves_to_memory ? (fcntl(file, F_GETFD) < 0 ? -1 : 0) : real_fsync(file);
+    if (!saves_to_memory)
+        return real_fsync(file);
+    return fcntl(file, F_GETFD) < 0 ? -1 : 0;
 }
 
 /* ---- munge, in real time ---- */

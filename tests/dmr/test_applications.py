@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from slurm_mirage.base import processes
 
 SOURCE = Path(__file__).parents[2] / "files" / "dmr"
 SIZES = {"cg": 150, "jacobi": 150, "nbody": 200}  # rows, no multiple of the number of blocks
@@ -166,14 +167,9 @@ def test_the_starter_ends_with_the_exit_code_of_the_program_and_says_what_it_lac
     assert "SLURM_JOB_ID is not set" in answer.stderr
 
 
-def running(program: Path) -> list[str]:
-    """The processes that have the path of a program in their command."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if str(program).encode() in (process / "cmdline").read_bytes():
-                found.append(process.name)
-    return found
+def running(program: Path) -> list[int]:
+    """Ids of the processes that have this path on their command line."""
+    return [pid for pid in processes.parents() if str(program) in processes.command_line(pid)]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.005, 0.02, 1.0])

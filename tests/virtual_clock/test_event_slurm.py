@@ -78,8 +78,8 @@ def test_slurmctld_does_not_wait_for_the_disk_where_it_need_not(
 ) -> None:
     """fsync fails for a pipe (EINVAL), unless it does nothing. Only slurmctld's."""
     environment = {} if saves is None else {"SLURM_MIRAGE_SAVES": saves}
-    found = lines(instance.run(copy_of_probe(instance, name), "save", environment=environment))
-    assert [(answer["result"], answer["errno"]) for _, answer in found] == answers
+    printed = lines(instance.run(copy_of_probe(instance, name), "save", environment=environment))
+    assert [(answer["result"], answer["errno"]) for _, answer in printed] == answers
 
 
 def scheduler(instance: Instance) -> int:

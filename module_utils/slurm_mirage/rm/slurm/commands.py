@@ -454,7 +454,8 @@ class Slurm(ResourceManager):
 
     def resume_nodes(self) -> str:
         lines = self._ask("sinfo", "--noheader", "--list-reasons", "--format=%N|%E").splitlines()
-        nodes = ",".join(line.partition("|")[0] for line in lines if line.partition("|")[2] in DRAIN_REASONS)
+        parts = (line.partition("|") for line in lines)
+        nodes = ",".join(names for names, _, reason in parts if reason in DRAIN_REASONS)
         if nodes:
             self._ask("scontrol", "update", f"NodeName={nodes}", "State=RESUME")
         return nodes
