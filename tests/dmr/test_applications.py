@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage.base import processes
+from slurm_mirage.base.processes import command_line, parents
 
 SOURCE = Path(__file__).parents[2] / "files" / "dmr"
 SIZES = {"cg": 150, "jacobi": 150, "nbody": 200}  # rows, no multiple of the number of blocks
@@ -169,7 +169,7 @@ def test_the_starter_ends_with_the_exit_code_of_the_program_and_says_what_it_lac
 
 def running(program: Path) -> list[int]:
     """Ids of the processes that have this path on their command line."""
-    return [pid for pid in processes.parents() if str(program) in processes.command_line(pid)]
+    return [pid for pid in parents() if str(program) in command_line(pid)]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.005, 0.02, 1.0])
