@@ -75,6 +75,8 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
     choice = speed_choice.choose(demand_of(prepared), measurement.cost, _thresholds(calibration))
     for line in [*measurement.lines(), *choice.lines()]:
         screen.say(line)
+    if choice.speed == 1 and prepared.knobs["SAVES"] == "memory":
+        screen.say("SAVES=memory changes nothing at SPEED=1: slurmctld saves to the disk")
     return _store(folder, measurement, choice)
 
 

@@ -34,10 +34,15 @@ def cluster_variables(knobs: dict[str, Value], shrink: Decimal = Decimal(100)) -
 def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) -> dict[str, Any]:
     """Variables of a run and of its cluster.
 
+    speed: the clock's. At 1, which SPEED=auto may pick, slurmctld saves to the disk whatever SAVES says: the library that could
+    let it go on is that of virtual clocks.
     run: name of the run on the head. results: folder that its records are written to.
     """
+    knobs = {**prepared.knobs, "SPEED": speed}
+    if speed == 1:
+        knobs["SAVES"] = "disk"
     return {
-        **cluster_variables({**prepared.knobs, "SPEED": speed}, prepared.shrink),
+        **cluster_variables(knobs, prepared.shrink),
         "experiment_run": run,
         "experiment_results_dir": str(results),
         "experiment_shrink": float(prepared.shrink),

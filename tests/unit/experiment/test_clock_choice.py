@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,14 @@ def test_the_roles_are_told_of_the_event_clock() -> None:
     assert (found["mirage_speed"], found["mirage_charge"]) == ("event", "yes")
     with pytest.raises(WrongUse, match="a number or event; auto is for make experiment"):
         cluster_variables(run.knobs | {"SPEED": "auto"})
+
+
+def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:
+    run = prepared(SPEED="auto", SAVES="memory")
+    saves = [
+        replay_variables(run, speed, "first", Path("results/first"))["mirage_saves"] for speed in (Decimal(1), Decimal(2), "event")
+    ]
+    assert saves == ["disk", "memory", "memory"]
 
 
 def test_shrinking_is_no_gain_on_the_event_clock() -> None:

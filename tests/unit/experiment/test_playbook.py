@@ -12,7 +12,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from mirage.experiment.endings import Ending, Failed
 from mirage.terminal import status
 from mirage.terminal.progress import local_progress
 from mirage.terminal.screen import Screen, about, progress_line, start_line, time_left
+from slurm_mirage.base import processes
 from slurm_mirage.base.errors import WrongUse
 
 ROOT = Path(__file__).parents[3]
@@ -336,16 +336,6 @@ def test_a_failure_tells_the_tasks_own_message(project: Path, name: str, words: 
     assert "Traceback" not in str(failure.value)
 
 
-def processes_that_name(path: Path) -> list[str]:
-    """Ids of the processes with this word on their command line."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if str(path).encode() in (process / "cmdline").read_bytes().split(b"\0"):
-                found.append(process.name)
-    return found
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Signals) -> None:
     code = (
@@ -362,7 +352,8 @@ def test_an_interrupted_playbook_ends_cleanly(project: Path, number: signal.Sign
         process.send_signal(number)
         assert process.stdout.read() == "interrupted\n"
         assert process.wait() == 7
-    assert not processes_that_name(project / "inventories/local")
+    inventory = str(project / "inventories/local")
+    assert not [pid for pid in processes.parents() if inventory in processes.command_line(pid)]
 
 
 def test_what_a_killed_program_left_of_ansible_is_ended(tmp_path: Path) -> None:
