@@ -130,7 +130,7 @@ deprovision: $(STAMP) ## delete these servers and all that is on them, and nothi
 ##@ Tests
 
 # What the tests need that .venv cannot hold, as program:package.
-LINT_TOOLS := shellcheck:shellcheck clang-tidy:clang-tidy cppcheck:cppcheck
+LINT_TOOLS := shellcheck:shellcheck clang-tidy:clang-tidy
 UNIT_TOOLS := cc:gcc cc:libc6-dev chromium:chromium
 MOLECULE_TOOLS := debootstrap:debootstrap ip:iproute2 nft:nftables ssh:openssh-client systemd-nspawn:systemd-container
 # All Debian packages of `make test`. ufw stays off: its rules are tested in network namespaces. OpenMPI is for the malleable applications,
