@@ -216,7 +216,8 @@ class Prepared:
     def announcement(self) -> str:
         """The line that announces the run: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
 
-        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`, or `on the event clock`.
+        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`. On the event
+        clock that holds for jobs that do not wait for others, and the line says so.
         """
         presets = self.workload.presets()
         count = self.workload.jobs.height - presets

@@ -9,7 +9,8 @@ from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about
 
 # What the event clock takes: real seconds for each job, whose submission, launch and end the host works for, and for each second of
-# the cluster's time, in which slurmctld's timers fire. Of runs on 4 processors.
+# the cluster's time, in which slurmctld's timers fire. Of runs on 4 processors. Backfilling of a queue takes more time, that grows with
+# the numbers of waiting jobs and of nodes.
 JOB, VIRTUAL_SECOND = 0.09, 0.0001
 
 
@@ -27,5 +28,5 @@ def in_words(speed: Value, virtual: float, jobs: int) -> str:
     told, real = f"{about(virtual)} of the cluster's time", real_seconds(speed, virtual, jobs)
     if real is None:
         return f"{told}, at a SPEED to be picked"
-    clock = f"at SPEED={float(speed):g}" if isinstance(speed, Decimal) else "on the event clock"
+    clock = f"at SPEED={float(speed):g}" if isinstance(speed, Decimal) else "on the event clock if no job waits for others"
     return f"{told}: about {about(real)} {clock}"

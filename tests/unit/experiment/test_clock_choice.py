@@ -96,7 +96,7 @@ def prepared(**given: str) -> Prepared:
 def test_a_run_on_the_event_clock_takes_time_for_its_jobs_and_for_its_length() -> None:
     run = prepared(SPEED="event")
     assert run.real_estimate() == pytest.approx(30 * run_length.JOB + run.estimate() * run_length.VIRTUAL_SECOND)
-    assert run.announcement().endswith(" of the cluster's time: about 3 s on the event clock")
+    assert run.announcement().endswith(" of the cluster's time: about 3 s on the event clock if no job waits for others")
     assert run.sample_interval() == 1.0
     assert run_length.in_words("auto", 7200.0, 30) == "2 h of the cluster's time, at a SPEED to be picked"
 
