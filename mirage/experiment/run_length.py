@@ -9,8 +9,8 @@ from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about
 
 # What the event clock takes: real seconds for each job, whose submission, launch and end the host works for, and for each second of
-# the cluster's time, in which slurmctld's timers fire. Of runs on 4 processors. Backfilling of a queue takes more time, that grows with
-# the numbers of waiting jobs and of nodes.
+# the cluster's time, in which slurmctld's timers fire. Of runs on 4 processors. Backfilling of a queue takes more time, which grows
+# with the numbers of waiting jobs and of nodes.
 JOB, VIRTUAL_SECOND = 0.09, 0.0001
 
 
