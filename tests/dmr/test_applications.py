@@ -168,8 +168,8 @@ def test_the_starter_ends_with_the_exit_code_of_the_program_and_says_what_it_lac
 
 
 def running(program: Path) -> list[int]:
-    """Ids of the processes that have this path on their command line."""
-    return [pid for pid in parents() if str(program) in command_line(pid)]
+    """Ids of the processes that have this path in a word of their command line."""
+    return [pid for pid in parents() if any(str(program) in word for word in command_line(pid))]
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.005, 0.02, 1.0])
