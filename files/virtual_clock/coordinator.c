@@ -34,6 +34,7 @@
 #include "page.h"
 #include "processor.h"
 #include "runnable.h"
+#include "threads.h"
 
 #define SECOND INT64_C(1000000000)
 #define MILLISECOND (SECOND / 1000)
@@ -132,6 +133,7 @@ static void note_history(int64_t calendar)
 static struct {
     uint32_t version;
     bool is_read;
+    bool has_lookers; /* a wait of the kind LOOKS_ITSELF was seen in it */
     int64_t earliest;
 } blocks[BLOCKS];
 
@@ -141,6 +143,7 @@ static struct {
  */
 static struct {
     uint64_t token;
+    uint64_t sleeper;
     int64_t deadline, since, seen, waited;
     bool is_told, is_given_up;
 } reached[SLOTS];
@@ -178,6 +181,7 @@ static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline
     uint32_t kind = slot->kind;
     pid_t process;
     has_told = true;
+    runnable.tells(true);
     switch (kind) {
     case WAITS_ON_FUTEX:
         /* The system call in any case: a former coordinator may have been killed before it. */
@@ -194,6 +198,7 @@ static void tell(struct slot *slot, int number, uint64_t token, int64_t deadline
     default:
         break;
     }
+    runnable.tells(false);
 }
 
 /* Handles a slot whose deadline is reached. */
@@ -210,6 +215,7 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     if (reached[number].token != token || reached[number].deadline != deadline) {
         reached[number].token = token;
         reached[number].deadline = deadline;
+        reached[number].sleeper = slot->kind == LOOKS_ITSELF ? slot->sleeper : 0;
         reached[number].since = reached[number].seen = mono;
         reached[number].waited = 0;
         reached[number].is_told = reached[number].is_given_up = false;
@@ -245,6 +251,7 @@ static bool read_block(int block, int64_t now, int64_t mono)
         int64_t deadline = slot->deadline;
         if (token == 0)
             continue;
+        blocks[block].has_lookers = blocks[block].has_lookers || slot->kind == LOOKS_ITSELF;
         if (deadline > now) {
             if (deadline - now < NEVER_AFTER && deadline < END_OF_TIME)
                 blocks[block].earliest = earlier(blocks[block].earliest, deadline);
@@ -297,23 +304,56 @@ static bool has(int which)
     return is_locked(driver_file, which, &process);
 }
 
-/*
- * Counts wake-ups that the last jump did not foresee, when nothing works any more: a waiter that looks itself has then counted its
- * look, which explains its wake-up.
- */
-static void count_false_quiets(uint64_t surprises, uint64_t looks, int64_t *last_jump)
+enum { ANY_THREAD = 0 };
+
+/* Whether this is a waiter of that thread whose wait had begun at a real instant. */
+static bool is_wait_of(uint64_t sleeper, pid_t thread, int64_t mono)
 {
-    static uint64_t surprises_before;
-    static uint64_t looks_before;
-    uint64_t expected = looks - looks_before;
-    uint64_t seen = surprises - surprises_before;
-    if (seen > expected && *last_jump > 0) {
-        page->figures.false_quiets += (int64_t)(seen - expected);
+    return sleeper != 0 && (thread == ANY_THREAD || sleeping_thread(sleeper) == thread) && sleeping_since(sleeper) <= mono;
+}
+
+/*
+ * Whether a thread that was woken up at a real instant is a waiter that looked at the clock: the wait in which it was then goes on, or its
+ * deadline was reached then. ANY_THREAD: whether there was one whose deadline was reached.
+ */
+static bool is_looker(pid_t thread, int64_t mono)
+{
+    for (int number = 0; number < SLOTS; number++) {
+        const struct slot *slot = &page->slots[number];
+        if (!blocks[number / SLOTS_OF_A_BLOCK].has_lookers) {
+            number += SLOTS_OF_A_BLOCK - 1;
+            continue;
+        }
+        bool goes_on = thread != ANY_THREAD && slot->token != 0 && slot->kind == LOOKS_ITSELF && is_wait_of(slot->sleeper, thread, mono);
+        bool was_due = reached[number].since <= mono && mono <= reached[number].seen + LONGEST_LOOK;
+        if (goes_on || (was_due && is_wait_of(reached[number].sleeper, thread, mono)))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Whether a thread that was woken up at a real instant has only looked at the clock; to be asked when nothing works. Emulated nodes are in
+ * process id namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended
+ * that id is not known.
+ */
+static bool was_a_look(pid_t thread, int64_t mono)
+{
+    if (is_looker(thread, mono))
+        return true;
+    pid_t innermost = innermost_id(thread);
+    return innermost != thread && is_looker(innermost ? innermost : ANY_THREAD, mono);
+}
+
+/* Counts wake-ups that the last jump did not foresee, when nothing works any more. */
+static void count_false_quiets(uint64_t surprises, int64_t *last_jump)
+{
+    uint64_t seen = runnable.unexplained(surprises, was_a_look);
+    if (seen > 0 && *last_jump > 0) {
+        page->figures.false_quiets += (int64_t)seen;
         page->figures.false_jumped += *last_jump;
         *last_jump = 0;
     }
-    surprises_before = surprises;
-    looks_before = looks;
 }
 
 /* Compares the count of working threads with /proc if it has not been 0 for long. */
@@ -375,7 +415,6 @@ static void coordinate(void)
             note_history(now);
             last_noted = mono;
         }
-        uint64_t looks = page->looks;
         last_mono = mono;
         last_calendar = now;
         was_driven = is_driven;
@@ -386,7 +425,7 @@ static void coordinate(void)
         if (!is_driven)
             last_jump = 0;
         if (is_quiet)
-            count_false_quiets(surprises, looks, &last_jump);
+            count_false_quiets(surprises, &last_jump);
         if (is_quiet && is_driven && !is_held && earliest != INT64_MAX) {
             /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
             int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
@@ -403,7 +442,7 @@ static void coordinate(void)
         works = works || (is_driven && runnable.any());
         verify(works, mono);
         int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
-        runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline));
+        runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
         if (is_driven && works)
             page->figures.busy += read_clock(CLOCK_MONOTONIC) - mono;
     }

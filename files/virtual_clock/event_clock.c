@@ -148,6 +148,8 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
         last = (last + tried) % SLOTS;
         wait->slot = slot;
         slot->wake = asleep(wait->token);
+        if (kind == LOOKS_ITSELF)
+            slot->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
         slot->kind = kind;
         slot->deadline = deadline;
         note_change(slot);
@@ -210,8 +212,11 @@ void event_hold_end(void *given)
     int error = errno;
     if (hold->file < 0)
         return;
-    event_end(&hold->slot);
+    /* The lock first: the slot's next owner locks the same byte. */
+    if (hold->slot.slot)
+        hold->slot.slot->deadline = INT64_MAX;
     close(hold->file);
+    event_end(&hold->slot);
     errno = error;
 }
 

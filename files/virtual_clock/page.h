@@ -35,6 +35,25 @@ static inline uint32_t asleep(uint64_t token)
     return (uint32_t)token | ASLEEP;
 }
 
+/* A thread, and the real instant (CLOCK_MONOTONIC, ns) at which its wait began, to a microsecond. */
+enum { THREAD_BITS = 22 }; /* PID_MAX_LIMIT of Linux */
+
+static inline uint64_t sleeper(int32_t thread, int64_t mono)
+{
+    return (uint64_t)(mono / 1000) << THREAD_BITS | (uint32_t)thread;
+}
+
+static inline int32_t sleeping_thread(uint64_t sleeper)
+{
+    return (int32_t)(sleeper & ((UINT64_C(1) << THREAD_BITS) - 1));
+}
+
+/* Not later than the wait began. */
+static inline int64_t sleeping_since(uint64_t sleeper)
+{
+    return (int64_t)(sleeper >> THREAD_BITS) * 1000;
+}
+
 #define LONGEST_LOOK (8 * INT64_C(1000000))
 
 /* At real instant `mono` (CLOCK_MONOTONIC) the virtual calendar shows `calendar`; it runs at speed / 10^9 and stops at `limit`. */
@@ -47,7 +66,7 @@ struct slot {
     _Atomic int64_t deadline; /* on the virtual calendar; INT64_MAX: none */
     _Atomic uint32_t wake;    /* a futex */
     _Atomic uint32_t kind;
-    uint64_t spare;
+    _Atomic uint64_t sleeper; /* of a waiter that looks itself: the thread, and when its wait began (`sleeper`) */
 };
 
 struct page {

@@ -15,8 +15,15 @@ struct runnable {
     bool (*any)(void);
     /* Number of wake-ups of an instance at rest by something other than this process. */
     uint64_t (*surprises)(void);
-    /* Waits until nothing works, or for this real time in ns; it may return earlier. */
-    void (*wait)(int64_t longest);
+    /*
+     * Number of those among the first `total` wake-ups of `surprises` that were not asked for before, and that `explains` does not explain
+     * from the thread and the real instant (CLOCK_MONOTONIC, ns). The oldest of very many are not explained.
+     */
+    uint64_t (*unexplained)(uint64_t total, bool (*explains)(pid_t thread, int64_t mono));
+    /* Called before and after system calls of this process that wake threads up: these wake-ups are no surprises. */
+    void (*tells)(bool begins);
+    /* Waits until nothing works, or for this real time in ns; it may return earlier. `works`: something worked just now. */
+    void (*wait)(int64_t longest, bool works);
     /* Compares with /proc, and forgets threads that wait. With `stopped`, stopped daemons do not work either. */
     void (*verify)(bool stopped);
 };

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +33,13 @@
 #define BPF_XCHG (0xe0 | BPF_FETCH)
 #endif
 
-enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 128 };
+enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 192, KEPT_SURPRISES = 1024 };
+
+/* A wake-up of an instance at rest: the thread, and the real instant (CLOCK_MONOTONIC, ns). */
+struct surprise {
+    _Atomic uint64_t thread;
+    _Atomic int64_t mono;
+};
 
 /* Shared with the BPF programs, mapped from an array with one element. */
 struct counters {
@@ -40,6 +47,8 @@ struct counters {
     _Atomic uint64_t surprises;
     _Atomic uint64_t is_awaited; /* 1: a wake-up of this process is wanted when `working` becomes 0 */
     _Atomic uint64_t overflows;  /* threads that the map had no room for */
+    _Atomic uint64_t is_telling; /* 1: this process wakes threads up */
+    struct surprise surprised[KEPT_SURPRISES]; /* the last ones: number N at N % KEPT_SURPRISES */
 };
 
 static struct counters *counters;
@@ -218,7 +227,11 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool 
     int not_first = jump(BPF_JNE, R2, 0);
     call(BPF_FUNC_get_current_pid_tgid);
     emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
-    int by_coordinator = jump(BPF_JEQ, R0, getpid());
+    int by_other = jump(BPF_JNE, R0, getpid());
+    load_counters(R1, counters_map); /* an interrupt may have come while the coordinator ran */
+    load(BPF_DW, R0, R1, COUNTER(is_telling));
+    int by_coordinator = jump(BPF_JNE, R0, 0);
+    land(by_other);
     load(BPF_W, R1, R6, (int16_t)comm);
     int softirq = jump(BPF_JEQ, R1, 0x666f736b); /* its name begins with "ksof": whom it wakes may be a surprise, it is none */
     /* an observer: its name begins with "mirage" */
@@ -229,6 +242,15 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool 
     load_counters(R1, counters_map);
     set(R2, 1);
     atomic(R1, COUNTER(surprises), R2, BPF_ADD | BPF_FETCH);
+    copy(R8, R2);
+    emit(BPF_ALU64 | BPF_AND | BPF_K, R8, 0, 0, KEPT_SURPRISES - 1);
+    emit(BPF_ALU64 | BPF_MUL | BPF_K, R8, 0, 0, sizeof(struct surprise));
+    call(BPF_FUNC_ktime_get_ns);
+    load_counters(R1, counters_map);
+    emit(BPF_ALU64 | BPF_ADD | BPF_X, R1, R8, 0, 0);
+    store(BPF_DW, R1, COUNTER(surprised) + (int16_t)offsetof(struct surprise, mono), R0);
+    load(BPF_W, R2, FRAME, KEY);
+    store(BPF_DW, R1, COUNTER(surprised) + (int16_t)offsetof(struct surprise, thread), R2);
     land(already);
     land(not_first);
     land(by_coordinator);
@@ -373,7 +395,7 @@ static bool attach(uint64_t tracepoint)
 static bool map_memory(int counters_map)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, counters_map, 0);
+    void *shared = mmap(NULL, sizeof *counters, PROT_READ | PROT_WRITE, MAP_SHARED, counters_map, 0);
     void *consumer = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, ring_map, 0);
     void *producer = mmap(NULL, page + 2 * (size_t)ring_data, PROT_READ, MAP_SHARED, ring_map, (off_t)page);
     counters = shared;
@@ -386,7 +408,11 @@ static bool map_memory(int counters_map)
 
 static bool any(void)
 {
-    return atomic_load(&counters->working) > 0;
+    int64_t working = atomic_load(&counters->working);
+    /* No thread can wait more often than it works: `verify` and the programs have both taken one away. */
+    if (working < 0)
+        atomic_compare_exchange_strong(&counters->working, &working, 0);
+    return working > 0;
 }
 
 static uint64_t surprises(void)
@@ -395,12 +421,34 @@ static uint64_t surprises(void)
     return atomic_load(&counters->surprises) + atomic_load(&counters->overflows);
 }
 
-static void wait_for_quiet(int64_t longest)
+static uint64_t unexplained(uint64_t total, bool (*explains)(pid_t, int64_t))
+{
+    static uint64_t asked;    /* wake-ups of an instance at rest that were asked for */
+    static uint64_t no_rooms; /* overflows */
+    uint64_t overflows = atomic_load(&counters->overflows);
+    uint64_t until = total - overflows;
+    uint64_t found = overflows - no_rooms;
+    for (; asked < until; asked++) {
+        const struct surprise *surprise = &counters->surprised[asked % KEPT_SURPRISES];
+        found += until - asked > KEPT_SURPRISES || !explains((pid_t)surprise->thread, surprise->mono);
+    }
+    no_rooms = overflows;
+    return found;
+}
+
+static void tells(bool begins)
+{
+    atomic_store(&counters->is_telling, begins);
+}
+
+static void wait_for_quiet(int64_t longest, bool works)
 {
     struct pollfd ring = {.fd = ring_map, .events = POLLIN};
     struct timespec limit = {.tv_sec = longest / 1000000000, .tv_nsec = longest % 1000000000};
     atomic_store(&counters->is_awaited, 1);
-    if (longest > 0)
+    /* What has ended before this is not told. */
+    bool has_ended = works && atomic_load(&counters->working) <= 0;
+    if (longest > 0 && !has_ended)
         (void)ppoll(&ring, 1, &limit, NULL);
     atomic_store(&counters->is_awaited, 0);
     /* What the ring contains says nothing more. */
@@ -435,7 +483,8 @@ static bool waits(pid_t thread)
     char name[16] = "";
     long threads;
     char state = thread_state(thread, thread, name, &threads);
-    return !is_work(state, name, !is_stopped_ignored);
+    bool is_going_to_sleep = state == 'S' && is_preempted(thread, counted_user);
+    return !is_going_to_sleep && !is_work(state, name, !is_stopped_ignored);
 }
 
 static void verify(bool stopped)
@@ -466,6 +515,14 @@ static void verify(bool stopped)
     }
 }
 
+/* The tracepoints have the kernel's process ids, which differ from those of a container. */
+static bool has_the_kernels_process_ids(void)
+{
+    enum { INITIAL_NAMESPACE = 0xEFFFFFFC }; /* PROC_PID_INIT_INO of Linux */
+    struct stat namespace;
+    return stat("/proc/self/ns/pid", &namespace) == 0 && namespace.st_ino == (ino_t)INITIAL_NAMESPACE;
+}
+
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints)
 {
     unsigned int ids[4];
@@ -473,6 +530,10 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     if (sscanf(tracepoints, "switch=%u:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d", &ids[0], &at[0], &at[1], &at[2],
                &ids[1], &at[3], &at[4], &ids[2], &at[5], &at[6], &ids[3], &at[7], &at[8]) != 13)
         return "the tracepoints are not known";
+    if (!has_the_kernels_process_ids()) {
+        errno = ENOTSUP;
+        return "this process is in a process id namespace";
+    }
     counted_user = user;
     ring_data = RING_SIZE;
     int counters_map = create_map(BPF_MAP_TYPE_ARRAY, 4, sizeof *counters, 1, BPF_F_MMAPABLE);
@@ -492,6 +553,6 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     }
     for_each_thread(user, thread_state, enter);
     for_each_softirq_thread(enter);
-    *runnable = (struct runnable){BY_BPF, any, surprises, wait_for_quiet, verify};
+    *runnable = (struct runnable){BY_BPF, any, surprises, unexplained, tells, wait_for_quiet, verify};
     return NULL;
 }

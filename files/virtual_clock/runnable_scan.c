@@ -38,8 +38,20 @@ static uint64_t surprises(void)
     return 0; /* they are not seen */
 }
 
-static void wait_a_little(int64_t longest)
+static uint64_t unexplained(uint64_t total, bool (*explains)(pid_t, int64_t))
 {
+    (void)explains;
+    return total;
+}
+
+static void tells(bool begins)
+{
+    (void)begins;
+}
+
+static void wait_a_little(int64_t longest, bool works)
+{
+    (void)works;
     struct timespec pause = {.tv_nsec = longest < MILLISECOND / 2 ? longest : MILLISECOND / 2};
     if (longest > 0)
         nanosleep(&pause, NULL);
@@ -61,5 +73,5 @@ static void verify(bool stopped)
 void runnable_by_scan(struct runnable *runnable, uid_t user)
 {
     scanned_user = user;
-    *runnable = (struct runnable){BY_SCAN, any, surprises, wait_a_little, verify};
+    *runnable = (struct runnable){BY_SCAN, any, surprises, unexplained, tells, wait_a_little, verify};
 }

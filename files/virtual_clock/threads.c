@@ -184,6 +184,23 @@ bool is_preempted(pid_t thread, uid_t user)
     return result;
 }
 
+pid_t innermost_id(pid_t thread)
+{
+    char path[64];
+    char line[256];
+    pid_t id = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", thread);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof line, status)) {
+        const char *last = strrchr(line, '\t'); /* the ids are separated by tabs */
+        if (strncmp(line, "NSpid:", 6) == 0 && last)
+            id = (pid_t)strtol(last, NULL, 10);
+    }
+    if (status)
+        (void)fclose(status);
+    return id;
+}
+
 bool is_work(char state, const char *name, bool with_stopped)
 {
     bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0;

@@ -26,6 +26,9 @@ char kept_thread_state(pid_t process, pid_t thread, char *name, long *threads);
  */
 bool is_preempted(pid_t thread, uid_t user);
 
+/* The id that a thread has in its own process id namespace; 0 if it has ended. */
+pid_t innermost_id(pid_t thread);
+
 /* Whether a thread of this state and name works; `with_stopped`: also a stopped one of a daemon. */
 bool is_work(char state, const char *name, bool with_stopped);
 

@@ -178,6 +178,22 @@ def test_a_second_coordinator_ends_with_one_line(driven: Instance) -> None:
     assert driven.timed("sleep", "60")[0] >= 60 * SECOND
 
 
+# ---- containers ----
+
+
+def test_a_coordinator_with_process_ids_of_its_own_reads_proc(bpf_instance: Instance) -> None:
+    """BPF programs see the kernel's process ids, which are not those of a process id namespace."""
+    bpf_instance.kill_coordinator()
+    command = ["unshare", "--pid", "--fork", "--mount-proc", *bpf_instance.command()]
+    inside = subprocess.Popen(command, text=True, stderr=subprocess.PIPE)
+    wait_until(lambda: bpf_instance.figures()["starts"] == 2 or inside.poll() is not None, "the coordinator's start")
+    mode = bpf_instance.figures()["mode"]
+    bpf_instance.end_programs()
+    _, said = inside.communicate(timeout=PATIENCE)
+    assert mode == 2, said
+    assert "reads /proc: this process is in a process id namespace" in said
+
+
 # ---- the page and the history ----
 
 
