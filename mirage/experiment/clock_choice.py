@@ -32,9 +32,8 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
         return AUTO
     hosts = host_count(knobs)
     if hosts == 1:
-        if speed == AUTO and not charges and preflight.is_here(knobs) and not preflight.may_count_threads():
-            why = "this machine keeps CAP_BPF or CAP_PERFMON from root"
-            screen.say(f"SPEED=auto: a constant speed, because {why}: without them the event clock is slow, and inconclusive")
+        if speed == AUTO and not charges and preflight.is_here(knobs) and (why := preflight.why_threads_are_not_counted()):
+            screen.say(f"SPEED=auto: a constant speed, because {why}: the event clock is slow there, and inconclusive")
             return AUTO
         if speed == AUTO:
             screen.say("SPEED=auto: the event clock (SPEED=event), because the cluster is on one host")

@@ -35,6 +35,7 @@ SHAPE = ("CLASSES", *(knob.name for knob in TABLE if knob.is_input and "cluster"
 _MOST_OF_INVENTORY, _LARGEST_OF_INVENTORY = 10_000, 16 << 20
 # Slurm keeps some instants in 32 bits, which end on 2038-01-19.
 LAST_INSTANT = datetime(2038, 1, 18, tzinfo=UTC).timestamp()
+_INITIAL_PIDS = 0xEFFFFFFC  # inode of the first process id namespace (PROC_PID_INIT_INO of Linux)
 STEPS_AUTO = 1000  # mirage_steps_auto of inventories/common
 
 
@@ -61,13 +62,18 @@ def is_here(knobs: dict[str, Value]) -> bool:
     return ROOT / str(knobs["INVENTORY"]) == ROOT / BY_NAME["INVENTORY"].default
 
 
-def may_count_threads() -> bool:
-    """Whether root's programs may have CAP_BPF and CAP_PERFMON here, by which the event clock counts the threads that work."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapBnd":
-            return all(int(value, 16) >> capability & 1 for capability in isolation.COUNTING_CAPABILITIES)
-    return False
+def why_threads_are_not_counted() -> str | None:
+    """What keeps BPF programs from counting threads here, as the event clock needs it; None: nothing known.
+
+    The kernel's version is not looked at.
+    """
+    limits = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapBnd:")]
+    allowed = int(limits[0].split()[1], 16) if limits else 0
+    if not all(allowed >> capability & 1 for capability in isolation.COUNTING_CAPABILITIES):
+        return "this machine keeps CAP_BPF or CAP_PERFMON from root"
+    if Path("/proc/self/ns/pid").stat().st_ino != _INITIAL_PIDS:
+        return "this container has process ids of its own"
+    return None
 
 
 def config(knobs: dict[str, Value]) -> Path:
