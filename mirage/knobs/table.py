@@ -336,7 +336,8 @@ TABLE = (
         "100",
         shrink,
         f"a percentage above 0 and up to {MAX_SHRINK} (50, 0.2), or a sweep FROM:TO:STEP (100:50:10)",
-        "per cent of the trace's times; FROM:TO:STEP is a sweep, one run each",
+        "per cent of the trace's times: 100 leaves them, 50 halves them, 1 makes them 100 times shorter; FROM:TO:STEP is a sweep, "
+        "one run each",
         (*_RUN, "workload"),
         is_input=True,
         group=TIME,
@@ -346,9 +347,9 @@ TABLE = (
         "1",
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
-        "how many times faster all of Slurm sees time pass; event: time waits while the host works and jumps while nothing does; "
-        "auto: event on one host with BPF, else (experiment) the largest valid number; without TRACE and MODEL 20 (with SHRINK "
-        "below 100 that much less)",
+        "how many times faster all of Slurm sees time pass; event: the cluster's time nearly stands while its processes compute, "
+        "and jumps to the next event when all of them wait (one host); auto: event on one host, else (not make cluster) the "
+        "largest valid number; without TRACE and MODEL 20 (with SHRINK below 100 that much less)",
         _BUILD,
         is_input=True,
         group=TIME,
@@ -587,7 +588,7 @@ TABLE = (
         "the name of a workload model",
         "workload model, where there is no TRACE: raijin, lublin and others (docs/models.md lists them)",
         _MODELLED,
-        shown="raijin; of a run: some 200 short jobs",
+        shown="raijin; of a run: 150 short jobs",
         is_input=True,
         group=MODELS,
     ),

@@ -1,7 +1,8 @@
 """Which clock a run was played on: one that runs SPEED times as fast as real time, or the event clock (SPEED=event).
 
-The event clock stands while the host works and jumps while nothing does. The replay lives on it as well, so all instants of its
-records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1, "clock_kind": "event".
+The event clock nearly stands while the cluster computes and jumps when all of it waits. The replay lives on it as well, so all
+instants of its records are those of the cluster: such a run is processed as one at SPEED=1, and its run.json has "speed": 1,
+"clock_kind": "event".
 """
 
 from __future__ import annotations

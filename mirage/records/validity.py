@@ -1,6 +1,6 @@
 """Decides whether a run is valid: whether its schedule is that of the scheduler, or was influenced by the emulation.
 
-The emulation's delays are in real time (about 5 ms per submission, 20 to 40 ms per launch at any speed), and Slurm's record has
+The emulation's delays are in real time (about 5 ms per submission, 15 to 40 ms per launch at any speed), and Slurm's record has
 whole virtual seconds. In trace seconds both grow, by SPEED * 100/SHRINK and by 100/SHRINK. Their effect is relative: a launch of 30
 trace seconds does not matter if jobs run and wait for hours. So bounds are shares of what the run itself measures.
 

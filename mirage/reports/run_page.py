@@ -84,7 +84,7 @@ def _clock_words(run: Run) -> str:
     speed = (run.experiment.get("clock") or {}).get("speed", 1)
     if speed != EVENT:
         return "in real time" if speed == 1 else f"{number(speed)} times faster than real time"
-    told, clock = "on a clock that waits while the host works", run.metrics["validity"].get("event_clock") or {}
+    told, clock = "on a clock that waits while the cluster computes", run.metrics["validity"].get("event_clock") or {}
     passed, took = clock.get("virtual_seconds"), clock.get("real_seconds")
     return told if passed is None or took is None else f"{told} ({duration(passed)} in {duration(took)} of real time)"
 

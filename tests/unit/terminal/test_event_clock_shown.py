@@ -96,13 +96,13 @@ def finished(folder: Path, clock: dict[str, Any] | None = CLOCK) -> Run:
 def test_the_page_of_a_run_on_the_event_clock(tmp_path: Path) -> None:
     run = finished(tmp_path / "one")
     [told, *_] = run_page.summary(run)
-    assert told.endswith(", on a clock that waits while the host works (2 h in 12 s of real time).")
+    assert told.endswith(", on a clock that waits while the cluster computes (2 h in 12 s of real time).")
     text = run_page.page(run)
     assert "how the clock learns who works" in text and "<td>BPF</td>" in text
     assert "Backfill cycles, seconds" in text and "times shorter" not in text
     assert "Slurm's computing takes nearly no time in them." in html.unescape(text)
     [told, *_] = run_page.summary(finished(tmp_path / "other", None))
-    assert told.endswith(", on a clock that waits while the host works.")
+    assert told.endswith(", on a clock that waits while the cluster computes.")
 
 
 def test_the_table_has_the_figures_of_the_clock(tmp_path: Path) -> None:
