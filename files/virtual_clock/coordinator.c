@@ -325,7 +325,7 @@ static bool is_looker(pid_t thread, int64_t mono)
             continue;
         }
         bool goes_on = thread != ANY_THREAD && slot->token != 0 && slot->kind == LOOKS_ITSELF && is_wait_of(slot->sleeper, thread, mono);
-        bool was_due = reached[number].since <= mono && mono <= reached[number].seen + LONGEST_LOOK;
+        bool was_due = reached[number].since <= mono && mono <= reached[number].seen + PATIENCE;
         if (goes_on || (was_due && is_wait_of(reached[number].sleeper, thread, mono)))
             return true;
     }
