@@ -424,15 +424,15 @@ static uint64_t surprises(void)
 static uint64_t unexplained(uint64_t total, bool (*explains)(pid_t, int64_t))
 {
     static uint64_t asked;    /* wake-ups of an instance at rest that were asked for */
-    static uint64_t no_rooms; /* overflows */
+    static uint64_t overflows_before;
     uint64_t overflows = atomic_load(&counters->overflows);
     uint64_t until = total - overflows;
-    uint64_t found = overflows - no_rooms;
+    uint64_t found = overflows - overflows_before;
     for (; asked < until; asked++) {
         const struct surprise *surprise = &counters->surprised[asked % KEPT_SURPRISES];
         found += until - asked > KEPT_SURPRISES || !explains((pid_t)surprise->thread, surprise->mono);
     }
-    no_rooms = overflows;
+    overflows_before = overflows;
     return found;
 }
 

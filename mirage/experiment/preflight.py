@@ -63,7 +63,7 @@ def is_here(knobs: dict[str, Value]) -> bool:
 
 
 def why_threads_are_not_counted() -> str | None:
-    """What keeps BPF programs from counting threads here, as the event clock needs it; None: nothing known.
+    """Why BPF programs cannot count an instance's threads on this machine, for the event clock; None if no reason is known.
 
     The kernel's version is not looked at.
     """

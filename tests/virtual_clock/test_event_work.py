@@ -343,12 +343,16 @@ def test_looks_of_waiters_are_no_false_quiets(bpf_instance: Instance, within: tu
 
     A node has process ids of its own.
     """
-    bpf_instance.drive()
     poll = f"{bpf_instance.builds.probe} wait poll 3600000000000 > /dev/null"
-    bpf_instance.run(*within, "bash", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {poll}; read -t 100 < <(sleep 300); done; wait")
-    assert bpf_instance.looks() >= 10
-    # Each of the ten polls has a look when nothing works. On a busy host the kernel may wake something up on its own account.
-    assert bpf_instance.figures()["false_quiets"] <= 2
+    found: list[int] = []
+    while 0 not in found and len(found) < 3:  # on a busy host the kernel may wake something up on its own account
+        before, looks = bpf_instance.figures()["false_quiets"], bpf_instance.looks()
+        bpf_instance.drive()  # forgets the last jump, so the start from outside is no false quiet
+        bpf_instance.run(*within, "bash", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do {poll}; read -t 100 < <(sleep 300); done; wait")
+        bpf_instance.drive(False)
+        assert bpf_instance.looks() >= looks + 10
+        found.append(bpf_instance.figures()["false_quiets"] - before)
+    assert found[-1] == 0, found
 
 
 # ---- times of files ----
