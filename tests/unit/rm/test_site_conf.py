@@ -112,7 +112,10 @@ def test_what_is_left_out_is_listed_without_secrets(site: site_conf.SiteConf) ->
         ("NodeName=a[1-1000]-[1-2000]\n", "has 2000000 names, at most 65536"),
         ("include other.conf\n", r"other\.conf: cannot be read"),
         ("include a**\n", r"a\*\*: cannot be read \(No such file"),
-        ("include a\0b\n", r"a\\x00b': is no path"),
+        ("include a\0b\n", r"a: cannot be read \(No such file"),
+        ("SchedulerType=\n", r"line 1: 'SchedulerType=' is no Key=Value"),
+        ("ClusterName=a SlurmctldHost=b\n", r"line 1: 'SlurmctldHost=b' is no Key=Value"),
+        ("\nA=1\\\n\\\n2 B\n", r"line 2: 'B' is no Key=Value"),
         (f"include {'a' * 300}\n", r"cannot be read \(File name too long"),
         ("include slurm.conf\n", "is included by itself"),
     ],
@@ -222,6 +225,44 @@ def test_included_files(tmp_path: Path) -> None:
     text = "clustername=wombat\nINCLUDE parts/*.conf\nInclude /etc/nowhere/%c.conf\nPartitionName=p Nodes=ALL\n"
     site = read(tmp_path, text, wombat="NodeName=w1 CPUs=8\\", more="NodeName=m1")
     assert [(some.names, some.cpus) for some in site.nodes] == [("a1", 2), ("m1", 1), ("b1", 4), ("w1", 8)]
+
+
+def test_sub_folders_of_an_included_file_are_kept(tmp_path: Path) -> None:
+    """A copy of /opt/site/etc with its folder pcluster, which includes a file of the folder's own; another q1.conf is not taken."""
+    (tmp_path / "pcluster").mkdir()
+    (tmp_path / "pcluster/q1.conf").write_text(
+        "include more.conf\nNodeSet=q1 Nodes=q1-dy-[1-4]\nPartitionName=q1 Nodes=q1 Default=YES\n"
+    )
+    (tmp_path / "pcluster/more.conf").write_text("NodeName=q1-dy-[1-4] CPUs=8 State=CLOUD\n")
+    site = read(
+        tmp_path, "ClusterName=A\ninclude /opt/site/etc/pcluster/q1.conf\ninclude /x/%c.conf", q1="NodeName=x1\n", a="TreeWidth=5"
+    )
+    assert [(some.names, some.cpus) for some in site.nodes] == [("q1-dy-[1-4]", 8)]
+
+
+def test_values_as_slurm_reads_them(tmp_path: Path) -> None:
+    text = r"""
+AuthInfo="cred_expire=1200","ttl=1500"
+SchedulerParameters += "bf_window=60, defer"
+TaskProlog=a\#b\\c # note
+MailProg="a # b"
+NODENAME="n1 n2,,n3" cpus=0x10 realmemory=64K Features=a State = UNKNOWN
+NodeName = DEFAULT Feature=old CPUs=010 \
+  # a note ends the line
+NodeName=n4 Features=new ThreadsPerCore=0
+PartitionName=DEFAULT SelectTypeParameters=CR_Core MaxTime=1:00
+PartitionName=p Nodes="n1 n4" Default=YES
+"""
+    site = read(tmp_path, text)
+    left_out = {item.what for item in site.left_out}
+    assert {'AuthInfo="cred_expire=1200","ttl=1500"', "TaskProlog=a#b\\c", 'MailProg="a'} <= left_out
+    assert site.settings == {"SchedulerParameters": "bf_window=60, defer"}
+    assert 'SchedulerParameters="bf_window=60, defer"\n' in slurm_conf.render_settings(site.settings)
+    assert [(some.names, some.cpus, dict(some.extra)) for some in site.nodes] == [
+        ("n[1-3]", 16, {"realmemory": "65536", "Features": "a"}),
+        ("n4", 8, {"Features": "new", "ThreadsPerCore": "1"}),
+    ]
+    assert site.partitions == [{"name": "p", "MaxTime": "1:00", "Default": "YES", "Nodes": "n[1,4]"}]
 
 
 def test_node_sets_have_nodes_and_features(tmp_path: Path) -> None:

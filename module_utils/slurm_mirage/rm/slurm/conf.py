@@ -6,6 +6,7 @@ that parses the whole cluster costs memory that grows with the cluster.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,16 @@ from ...base.errors import WrongUse
 HEADER = "# Written by Slurm Mirage (module slurm_config); changes made here are overwritten.\n"
 OMIT = "omit"
 """As a value: this setting is left out, and Slurm's own default holds."""
+
+
+CONTROLLER_ONLY = re.compile(
+    r"(EnforcePartLimits|FirstJobId|JobRequeue|MaxJobCount|MinJobAge|OverTimeLimit|PartitionName|PreemptExemptTime|PreemptMode"
+    r"|PreemptParameters|PreemptType|Priority\w*|RequeueExit|RequeueExitHold|SchedulerParameters|SchedulerTimeSlice|SchedulerType"
+    r"|SlurmctldDebug|SlurmctldParameters)\s*=",
+    re.IGNORECASE,
+)
+"""Begin of a line that slurmctld alone uses: what slurmd does is the same with another value. slurm.conf(5) says of each other
+setting that slurmd or the commands use it too, or does not say."""
 
 
 class Line(Protocol):
@@ -79,13 +90,16 @@ def value_of(value: Any) -> str:
 
 
 def _word(where: str, key: str, value: Any) -> str:
-    """`key=value`, the value on one line. YAML takes an unquoted OFF for false, which Slurm's PreemptMode does not know as NO."""
+    """`key=value`, the value on one line, in quotes where it has blanks.
+
+    YAML takes an unquoted OFF for false, which Slurm's PreemptMode does not know as NO.
+    """
     if key.lower() == "preemptmode" and value is False:
         value = "OFF"
     text = value_of(value)
     if value is None or "\n" in text or not key.isidentifier():
         raise WrongUse(f"{where}: {key!r} is not a setting with a one-line value")
-    return f"{key}={text}"
+    return f'{key}="{text}"' if re.search(r"\s", text) and '"' not in text else f"{key}={text}"
 
 
 def line_of(key: str, name: str, words: Mapping[str, Any]) -> str:
@@ -118,6 +132,11 @@ def render(settings: Mapping[str, Any], nodes: Iterable[Line], partitions: Seque
         words = {key: value for key, value in partition.items() if key != "name"}
         lines.append(line_of("PartitionName", partition["name"], merge({"Nodes": "ALL"}, words)) + "\n")
     return "".join(lines)
+
+
+def read_by_nodes(text: str) -> str:
+    """The lines of a slurm.conf that decide how slurmd works (see CONTROLLER_ONLY)."""
+    return "".join(line for line in text.splitlines(keepends=True) if not CONTROLLER_ONLY.match(line))
 
 
 def slim_files(nodes: Sequence[Nodes], common: str) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,8 @@
 
 What is left out is listed with its reason in one of three groups, so that nobody has to guess how far the emulation is the site's
 machine: what decides about scheduling, what changes resources, and the rest. Nodes keep their names without leading zeros
-(cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes. Continuation lines,
-comments, Include and DEFAULT lines are read as slurm.conf(5) describes them.
+(cn[001-128] is cn[1-128]); a node without a number gets one. NodeSet lines are resolved into lists of nodes. Lines are taken apart
+as Slurm's own parser does (common/parse_config.c of 22.05): comments, escapes, continuation, quotes, Include and DEFAULT lines.
 """
 
 from __future__ import annotations
@@ -42,8 +42,15 @@ from .site_words import (
 # Lines of slurm.conf that describe things instead of setting a key.
 _LINES = ("nodename", "nodeset", "partitionname", "downnodes", "frontendname")
 _PROCESSORS = ("cpus", "procs")
-# A word and its value, which may be in double quotes.
-_WORD = re.compile(r'(?P<key>[A-Za-z]\w*)\s*=\s*(?P<value>"[^"]*"|\S*)')
+# A word and its value: in double quotes before a blank, else all up to a blank (keyvalue_pattern in parse_config.c).
+_WORD = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\Z)', re.ASCII)
+_INCLUDE = re.compile(r"include\s+(\S+)\s*\Z", re.ASCII | re.IGNORECASE)
+_BLANKS = " \t\n\v\f\r"
+# strtoul(3) of base 0: decimal, octal, hexadecimal.
+_NUMBER = re.compile(r"\s*\+?(?:0x(?P<hex>[0-9a-f]{1,15})|0(?P<octal>[0-7]{0,20})|(?P<decimal>[1-9][0-9]{0,17}))?", re.ASCII | re.I)
+_COUNTS = ("boards", "corespersocket", "cpus", "procs", "sockets", "socketsperboard", "threadspercore")
+_NOT_INHERITED = ("disablerootjobs", "exclusiveuser", "selecttypeparameters")
+"""Words of PartitionName=DEFAULT that Slurm gives to no partition (common/read_config.c, _parse_partitionname)."""
 MOST_INCLUDED = 8
 """Files that include each other, one in the other."""
 LARGEST, MOST_FILES = 16 << 20, 1000
@@ -125,7 +132,8 @@ def read(path: Path | str) -> SiteConf:
         if kind.lower() not in _LINES:
             settings |= {key.lower(): (key, value) for key, value in line.words}
         elif kind.lower() in defaults:
-            words = defaults[kind.lower()] | {key.lower(): (key, value) for key, value in line.words[1:]}
+            own = {key.lower(): (key, value) for key, value in line.words[1:]}
+            words = _inherited(kind.lower(), name, defaults[kind.lower()], own) | own
             if name.upper() == "DEFAULT":
                 defaults[kind.lower()] = words
             elif kind.lower() == "nodename":
@@ -134,8 +142,8 @@ def read(path: Path | str) -> SiteConf:
                 partitions.append((name, words))
         elif kind.lower() == "nodeset":
             given = {key.lower(): value for key, value in line.words[1:]}
-            sets[name] = [f"feature:{given['feature']}"] if "feature" in given else []
-            sets[name] += [given["nodes"]] if "nodes" in given else []
+            sources = [f"feature:{given['feature']}"] if "feature" in given else []
+            sets.setdefault(name, sources + ([given["nodes"]] if "nodes" in given else []))
         elif kind.lower() == "downnodes":
             state = " ".join(f"{key}={value}" for key, value in line.words[1:])
             _leave_out(site, "", f"{kind}={name} {state}".rstrip(), NODE_OVERRIDDEN["state"], _count_of(name))
@@ -227,41 +235,62 @@ def _lines(path: Path, folder: Path, settings: Mapping[str, tuple[str, str]], fi
     if depth > MOST_INCLUDED:
         raise WrongUse(f"{path}: is included by itself", parameter="slurm_conf")
     for number, content in _logical(files.read(path)):
-        where = f"{path} line {number}"
-        words = content.split(maxsplit=1)
-        if words[0].lower() == "include" and len(words) == 2:
-            for included in _included(words[1].strip('"'), path, folder, settings):
+        include = _INCLUDE.match(content.lstrip(_BLANKS))
+        if include:
+            for included in _included(include[1].strip('"'), path, folder, settings):
                 yield from _lines(included, folder, settings, files, depth + 1)
-            continue
-        rest = _WORD.sub("", content).strip()
-        pairs = tuple((word["key"], word["value"].strip('"')) for word in _WORD.finditer(content))
-        if rest or not pairs:
-            raise WrongUse(f"{where}: {rest[:40] or content[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
-        yield _Line(where, pairs)
+        else:
+            yield _Line(f"{path} line {number}", _pairs(content, f"{path} line {number}"))
+
+
+def _pairs(content: str, where: str) -> tuple[tuple[str, str], ...]:
+    """Words and values of a logical line: one, or as many as there are where the line describes a thing."""
+    pairs: list[tuple[str, str]] = []
+    rest = content
+    while (not pairs or pairs[0][0].lower() in _LINES) and (word := _WORD.match(rest)):
+        pairs.append((word[1], word[2] or word[3] or ""))
+        rest = rest[word.end() :]
+    if rest.strip(_BLANKS):
+        raise WrongUse(f"{where}: {rest.strip(_BLANKS)[:40]!r} is no Key=Value of slurm.conf", parameter="slurm_conf")
+    return tuple(pairs)
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Number and content of each line that is not empty, without its comment; a backslash at the end joins the next line."""
-    waiting = ""
-    for number, raw in enumerate([*text.splitlines(), ""], 1):
-        content = re.sub(r"(?<!\\)#.*", "", raw).rstrip()
-        if content.endswith("\\"):
-            waiting += content[:-1]
+    """Number and content of each line that is not empty; one that a backslash continues has the number of its first part.
+
+    A # that is not escaped begins a comment, in quotes too. A backslash escapes any character.
+    """
+    waiting, first = "", 0
+    lines = text.split("\n")
+    for number, raw in enumerate(lines, 1):
+        # Most lines of long files: nothing is before a comment.
+        if not first and not raw.partition("#")[0].strip(_BLANKS):
             continue
-        content, waiting = (waiting + content).strip(), ""
-        if content:
-            yield number, content
+        first = first or number
+        uncommented = re.match(r"(?:[^\\#]|\\.?)*", raw.partition("\0")[0], re.DOTALL)
+        assert uncommented is not None, "the expression matches every text"
+        content = uncommented[0]
+        end = content.rstrip(_BLANKS)
+        if (len(end) - len(end.rstrip("\\"))) % 2:
+            waiting, content = waiting + end[:-1], ""
+            if number < len(lines):
+                continue
+        content = re.sub(r"\\(.?)", r"\1", waiting + content, flags=re.DOTALL)
+        if content.strip(_BLANKS):
+            yield first, content
+        waiting, first = "", 0
 
 
 def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[str, str]]) -> list[Path]:
     """The files that an Include line names: a path, with %c for the cluster's name, or a pattern.
 
-    An absolute path of the site's that is not here is looked for beside the first file.
+    An absolute path of the site's that is not here is looked for below the first file's folder, with as many of its folders as are
+    there: /opt/slurm/etc/parts/q1.conf as parts/q1.conf, then as q1.conf.
     """
     if "%c" in name:
-        name = name.replace("%c", settings.get("clustername", ("", "%c"))[1])
-    places = [path.parent / name, folder / name, folder / Path(name).name]
-    for place in places:
+        name = name.replace("%c", settings.get("clustername", ("", "%c"))[1].lower())
+    parts = [part for part in Path(name).parts if part not in ("/", "..")]
+    for place in (path.parent / name, folder / name, *(folder.joinpath(*parts[start:]) for start in range(len(parts)))):
         try:
             if place.exists():
                 return [place]
@@ -270,7 +299,16 @@ def _included(name: str, path: Path, folder: Path, settings: Mapping[str, tuple[
             continue
         if found:
             return found
-    return [places[0]]
+    return [path.parent / name]
+
+
+def _inherited(kind: str, name: str, defaults: _Words, own: _Words) -> dict[str, tuple[str, str]]:
+    """Return the words that a line inherits from the DEFAULT lines before it."""
+    features = kind == "nodename" and name.upper() != "DEFAULT" and {"feature", "features"} & set(own)
+    dropped = {"feature", "features"} if features else set()
+    if kind == "partitionname" and name.upper() != "DEFAULT":
+        dropped = set(_NOT_INHERITED)
+    return {key: value for key, value in defaults.items() if key not in dropped}
 
 
 # ---- settings ----
@@ -355,7 +393,7 @@ def _count_of(names: str) -> int:
 
 def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Words, where: str) -> None:
     try:
-        listed = expand(names)
+        listed = expand(_joined(names))
     except ValueError as error:
         raise WrongUse(f"{where}: NodeName: {error}", parameter="slurm_conf") from None
     if len(nodes) + len(listed) > MOST_NAMES:
@@ -371,8 +409,10 @@ def _add_nodes(site: SiteConf, nodes: dict[str, _Node], names: str, words: _Word
             for item, why in dropped:
                 _leave_out(site, line, f"{word}={item}", (RESOURCES, why), len(listed))
             extra += [(word, kept)] if kept else []
-        elif key not in _PROCESSORS and value:
-            extra.append((word, value))
+        elif key in (*_COUNTS, "realmemory") and key not in _PROCESSORS:
+            extra.append((word, str(_number(words[key], where, 1 << 16 if key in _COUNTS else 1 << 64))))
+        elif key not in _PROCESSORS and (text := re.sub(r"\s", "", value)) and not (key == "features" and "feature" in words):
+            extra.append((word, text))
     cpus = _cpus(site, line, words, where, len(listed))
     for name in listed:
         if name in nodes:
@@ -387,27 +427,41 @@ def _cpus(site: SiteConf, line: str, words: _Words, where: str, count: int) -> i
     """
 
     def number(key: str) -> int | None:
-        if key not in words:
-            return None
-        if not re.fullmatch("[0-9]{1,9}", words[key][1]) or int(words[key][1]) < 1:
-            value = f"{words[key][0]}={words[key][1][:40]}"
-            raise WrongUse(f"{where}: {value} is not a whole number from 1 to 10^9 - 1", parameter="slurm_conf")
-        return int(words[key][1])
+        return _number(words[key], where, 1 << 16) if key in words else None
 
     given = number("cpus") or number("procs")
     cores, threads = number("corespersocket") or 1, number("threadspercore") or 1
-    if "socketsperboard" in words:
-        sockets: int | None = (number("boards") or 1) * (number("socketsperboard") or 1)
-    else:
-        sockets = number("sockets")
-    if sockets is None and given is not None:
-        sockets = max(given // (cores * threads), 1)
-    sockets = sockets or number("boards") or 1
+    boards = number("boards") or 1
+    sockets = boards * (number("socketsperboard") or 1) if "socketsperboard" in words else number("sockets")
+    if sockets is None:
+        sockets = given // (cores * threads) if given and given % (cores * threads) == 0 else boards
     if given is not None and given not in (sockets, sockets * cores, sockets * cores * threads):
         why = f"sockets, cores and threads make {sockets * cores * threads}, which Slurm takes"
         _leave_out(site, line, f"CPUs={given}", (RESOURCES, why), count)
         given = None
     return given or sockets * cores * threads
+
+
+def _number(word: tuple[str, str], where: str, limit: int) -> int:
+    """A whole number as Slurm reads it (common/parse_value.c), below `limit`; 0 counts as 1, as it does in a NodeName line."""
+    key, value = word
+    if value.lower() in ("infinite", "unlimited"):
+        return limit - 1
+    match = _NUMBER.match(value)
+    assert match is not None, "the expression matches every text"
+    digits = match["hex"] or match["octal"] or match["decimal"] or "0"
+    number = int(digits, 16 if match["hex"] else 8 if match["octal"] else 10)
+    rest = value[match.end() :]
+    if limit > 1 << 16 and rest.lower() == "k":
+        number, rest = number << 10, ""
+    if rest or number >= limit:
+        raise WrongUse(f"{where}: {key}={value[:40]} is not a whole number below {limit}", parameter="slurm_conf")
+    return max(number, 1)
+
+
+def _joined(names: str) -> str:
+    """A host list with one comma between its parts: Slurm separates them by blanks too, and passes over empty ones."""
+    return ",".join(part for part in re.split(r"[\s,]+(?![^\[]*\])", names) if part)
 
 
 def _renamed(nodes: Mapping[str, _Node]) -> dict[str, tuple[str, int]]:
@@ -509,7 +563,7 @@ def _choose_default(site: SiteConf, is_open: Collection[str], nodes: int) -> Non
 def _members(listed: str, nodes: Mapping[str, _Node], sets: dict[str, list[str]], where: str) -> Iterator[str]:
     """Names of the nodes in a list that may name node sets too; `sets` is left with empty ones in place of those."""
     try:
-        parts = expand(listed)
+        parts = expand(_joined(listed))
     except ValueError as error:
         raise WrongUse(f"{where}: {error}", parameter="slurm_conf") from None
     for part in parts:
