@@ -37,7 +37,9 @@ def openpbs_kills(lane: Lane) -> None:
         limit = runtime + 120
         lines.append(f"{index + 1} {PERIOD * index} -1 {runtime} {processors} -1 -1 {processors} {limit} -1 1 1 1 -1 -1 -1 -1 -1")
     (lane.scratch / "workload.swf").write_text("\n".join(lines) + "\n")
-    given: dict[str, Any] = {"RM": "openpbs", "OPENPBS_SOURCE": source, "NODES": NODES, "CPUS": CPUS}
+    given: dict[str, Any] = {
+        "RM": "openpbs", "OPENPBS_SOURCE": source, "NODES": NODES, "CPUS": CPUS, "SPEED": 1, "CONFIG": "pbs-easy"
+    }  # fmt: skip
     expect(lane.make("cluster", longest=LONGEST, **given), ("ok",))
     command = lane.start_experiment(**given)
     lane.until_submitted(command)

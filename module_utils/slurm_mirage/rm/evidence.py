@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 
 OTHER_COMPLAINT = "other error"
 """Kind of the daemons' errors of no known kind: they are counted, and not judged."""
+CONNECTION_RENEWED = "connection renewed, without cost"
+"""Kind of the ends of connections that a daemon opens again by itself. What follows from one, such as a refused job or a node
+that is down, has complaints or figures of its own: they are counted, and not judged."""
+NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED})
 
 
 @dataclass(frozen=True)

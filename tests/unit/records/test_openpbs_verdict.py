@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from mirage.records.run_results import results
 from mirage.records.thresholds import Thresholds
 from mirage.records.validity import judge
 from mirage.terminal.table import figures_of
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED
 from slurm_mirage.rm.openpbs import collection
 from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.commands import Slurm
@@ -64,11 +66,14 @@ def as_openpbs(made: RunFolder) -> Path:
     return folder
 
 
-def verdict(folder: Path, made: RunFolder, diagnostics: pl.DataFrame = DIAGNOSTICS) -> dict[str, object]:
+def verdict(
+    folder: Path, made: RunFolder, diagnostics: pl.DataFrame = DIAGNOSTICS, messages: Mapping[str, int] | None = None
+) -> dict[str, object]:
     run, records = collecting.collect(folder, made.frame()), records_of(folder)
     configuration = records.configuration(folder)
     scheduling, bounds = records.scheduling(configuration), Thresholds.in_force({}, configuration, records)
-    return judge(run, SAMPLES, diagnostics, FINISHED, LAYOUT, bounds, backfills=scheduling.has_cycles)
+    finished = FINISHED | {"messages": messages or {}}
+    return judge(run, SAMPLES, diagnostics, finished, LAYOUT, bounds, backfills=scheduling.has_cycles)
 
 
 def test_a_good_run_is_valid_without_a_record_of_freed_processors(tmp_path: Path) -> None:
@@ -118,3 +123,15 @@ def test_a_long_cycle_of_the_scheduler_makes_it_invalid_because_no_pause_explain
     found = verdict(as_openpbs(made), made, slow)
     assert found["verdict"] == "invalid"
     assert [one for one in found["reasons"] if one.startswith("longest scheduling cycle is 20 trace s, over 5")]  # type: ignore[attr-defined]
+
+
+def test_connections_that_daemons_renew_make_no_run_invalid_and_a_reason_tells_them_apart(tmp_path: Path) -> None:
+    made = good_run(tmp_path)
+    folder = as_openpbs(made)
+    judged = verdict(folder, made, messages={CONNECTION_RENEWED: 98, "launch failed": 1})
+    assert (judged["verdict"], judged["reasons"]) == ("valid", [])
+    judged = verdict(folder, made, messages={CONNECTION_RENEWED: 98, "launch failed": 30, "other error": 4})
+    assert judged["reasons"] == [
+        "pbs_server and pbs_mom complained 30 times, over 1 (0.05 of the jobs): launch failed: 30; "
+        "not counted: connection renewed, without cost: 98"
+    ]

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modules import Caller
 
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.collection.incidents import incidents, span_of
 from slurm_mirage.rm.slurm.daemon_log import KINDS, Span, by_kind, complaints, kind_of
 
 STAMP = "[2027-03-01T10:00:00.123]"
@@ -124,7 +125,7 @@ def test_a_log_that_was_begun_anew_is_read_from_its_beginning(tmp_path: Path) ->
     assert by_kind(complaints(tmp_path / "nosuch", Span(0.0, 0.0))) == {}
 
 
-def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incidents_of_the_head_and_of_another_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, real = 2_000_000_000.0, time.time() - 30
     head, other = tmp_path / "head", tmp_path / "other"
     for instance, log in ((head, "slurmctld.log"), (other, "slurmd.n7.log")):
@@ -133,27 +134,29 @@ def test_the_module_asks_the_head_and_then_the_others(call: Caller, tmp_path: Pa
         (instance / "log" / log).write_text(stamped(began - 2, "error: munge") + lines)
     folder = head / "runs/r1"
     folder.mkdir(parents=True)
-    before = call("slurm_complaints_info", instance=str(head), run="r1")
-    assert [before[name] for name in ("changed", "span", "counts", "lines")] == [False, {}, {}, []]
+    assert span_of(head, "r1") == ({}, 0)
+    assert incidents(head, {}) == {"counts": {}, "lines": [], "events": []}
 
     offset = len(stamped(began - 2, "error: munge"))
     start = {"event": "start", "real": real, "virtual": began, "controller_log_offset": offset, "boot_time": 1, "next_id": 1}
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
     (folder / "result.json").write_text(json.dumps({"ended": real + 10}))
     (folder / "run.json").write_text(json.dumps({"speed": 60.0}))
-    of_head = call("slurm_complaints_info", instance=str(head), run="r1")
-    assert of_head["span"] == {"real": real, "virtual": began, "until": pytest.approx(began + 600), "ended": real + 10}
+    span, since = span_of(head, "r1")
+    of_head = incidents(head, span, since)
+    assert span == {"real": real, "virtual": began, "until": pytest.approx(began + 600), "ended": real + 10}
     assert of_head["counts"] == {"refused connection": 31} and len(of_head["lines"]) == 20
     assert of_head["lines"][0] == f"slurmctld.log: {stamped(began, 'error: connect: Connection refused')}".rstrip()
 
-    of_other = call("slurm_complaints_info", instance=str(other), span=of_head["span"], lines=3)
+    of_other = incidents(other, span, most=3)
     assert of_other["counts"] == of_head["counts"] and len(of_other["lines"]) == 3
 
     assert of_head["events"] == []
     with monkeypatch.context() as patch:
-        patch.setattr("ansible.module_utils.slurm_mirage.base.disk.LEAST_FREE", 1 << 62)
-        full = call("slurm_complaints_info", instance=str(head), run="r1")["events"]
+        patch.setattr("slurm_mirage.base.disk.LEAST_FREE", 1 << 62)
+        full = incidents(head, span, since)["events"]
     assert {(event["event"], event["path"]) for event in full} == {("full", str(head / "runs"))}
 
     (folder / "journal.jsonl").write_text("no journal\n")
-    assert call("slurm_complaints_info", instance=str(head), run="r1")["msg"].startswith("wrong use: journal.jsonl:1: ")
+    with pytest.raises(WrongUse, match=r"^journal.jsonl:1: "):
+        span_of(head, "r1")

@@ -30,3 +30,17 @@ def test_each_node_has_an_address_of_the_network() -> None:
     assert len(found) == len(NUMBERS)
     assert all(address in network for address in found)
     assert IPv4Address(addresses.HEAD_ADDRESS) not in found
+
+
+def test_the_tree_of_addresses_that_a_node_builds_is_flat() -> None:
+    """As pbs_mom inserts them, each below the others that it is smaller or larger than."""
+    added = [int(IPv4Address(address)) for address in addresses.node_addresses()]
+    assert sorted(added) == [int(IPv4Address(addresses.node_address(number))) for number in NUMBERS]
+    depths: dict[int, int] = {}
+    bounds = [(0, 1 << 32, 0)]
+    for key in added:
+        [around] = [one for one in bounds if one[0] < key < one[1]]
+        bounds.remove(around)
+        low, high, depths[key] = around
+        bounds += [(low, key, depths[key] + 1), (key, high, depths[key] + 1)]
+    assert max(depths.values()) < 10

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from slurm_mirage.rm.openpbs import clock_settings, conf, datastore
+from slurm_mirage.rm.openpbs import addresses, clock_settings, conf, datastore
 from slurm_mirage.rm.openpbs.node_classes import Nodes, node_classes
 
 
@@ -61,3 +61,13 @@ def test_nobody_is_trusted_by_the_database() -> None:
     methods = [line.split()[-1] for line in datastore.pg_hba_conf().splitlines()]
     assert methods == ["peer", "scram-sha-256"]
     assert "unix_socket_directories = '.'\n" in datastore.postgresql_conf()
+
+
+def test_a_node_knows_the_addresses_of_all_others_before_pbs_server_tells_it_any() -> None:
+    """pbs_mom refuses a job from an address that it does not know. Each address that it adds would be a line of its log."""
+    lines = conf.mom_config(Path("/home"), 1.0).splitlines()
+    known = [line.split()[1] for line in lines if line.startswith("$clienthost ")]
+    assert {addresses.HEAD, *(addresses.node_address(number) for number in range(addresses.MOST_NODES + 1))} == set(known)
+    quiet, events = (lines.index(f"$logevent {mask}") for mask in ("0x21", "0x23"))
+    places = [place for place, line in enumerate(lines) if line.startswith("$clienthost ")]
+    assert quiet < min(places) and max(places) < events

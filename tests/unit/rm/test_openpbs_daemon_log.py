@@ -9,20 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from slurm_mirage.rm.evidence import OTHER_COMPLAINT, Span
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED, OTHER_COMPLAINT, Span
 from slurm_mirage.rm.openpbs import daemon_log
 from slurm_mirage.rm.openpbs.daemon_log import kind_of
 
 STAMP = "11/23/2026 00:54:51.180564"
 SECOND = calendar.timegm(time.strptime("2026-11-23 00:54:51", "%Y-%m-%d %H:%M:%S"))
-DOWN = f"{STAMP};0002;Server@pbs-head;Node;n4;node down: communication closed"
+DOWN = f"{STAMP};0001;Server@pbs-head;Svr;Server@pbs-head;stream_eof, n4 down"
 
 
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
         (DOWN, "node failure"),
-        (f"{STAMP};0001;Server@pbs-head;Svr;Server@pbs-head;stream_eof, n2 down", "node failure"),
         (f"{STAMP};0001;Server@pbs-head;Svr;net_down_handler;marking all nodes unknown", "node failure"),
         (f"{STAMP};0009;Server@pbs-head;Job;3000.pbs-head;job not running, may have been requeued on node failure", "node failure"),
         (f"{STAMP};0001;pbs_mom;Job;14.pbs-head;Job discarded at request of Server", "node failure"),
@@ -38,13 +37,17 @@ DOWN = f"{STAMP};0002;Server@pbs-head;Node;n4;node down: communication closed"
         ),
         (
             f"{STAMP};0001;pbs_mom;Svr;pbs_mom;im_eof, Premature end of message from addr 10.77.0.1:15001 on stream 0",
-            "connection cut",
+            CONNECTION_RENEWED,
         ),
-        (f"{STAMP};0001;pbs_mom;Svr;net_down_handler;net down handler called", "connection cut"),
+        (f"{STAMP};0001;pbs_mom;Svr;net_down_handler;net down handler called", CONNECTION_RENEWED),
+        (f"{STAMP};0001;pbs_mom;Job;316.pbs-head;im_eof, lost communication with n150, not killing job yet", CONNECTION_RENEWED),
         (
             f"{STAMP};0001;pbs_mom;Svr;pbs_mom;Resource temporarily unavailable (11) in auth_handler, failed to receive auth token",
-            "connection cut",
+            CONNECTION_RENEWED,
         ),
+        (f"{STAMP};0001;pbs_sched;Svr;pbs_sched;Connection refused (111) in connect_svrpool, no server", "connection cut"),
+        (f"{STAMP};0009;Server@pbs-head;Job;57.pbs-head;Mom rejected job due to join job error", "launch failed"),
+        (f"{STAMP};0001;pbs_mom;Svr;pbs_mom;im_request, bad connect from 10.77.1.14:15003", "node unknown"),
         (
             f"{STAMP};0001;Server@pbs-head;Svr;Server@pbs-head;is_request, bad attempt to connect from 10.77.1.2:2003, "
             "reason=tfind2:pmom",
@@ -57,6 +60,7 @@ DOWN = f"{STAMP};0002;Server@pbs-head;Node;n4;node down: communication closed"
         (f"{STAMP};0008;pbs_mom;Job;15.pbs-head;walltime 14 exceeded limit 5", None),
         (f"{STAMP};0002;pbs_mom;Svr;im_eof;Server closed connection.", None),
         (f"{STAMP};0002;Server@pbs-head;Node;n4;node up", None),
+        (f"{STAMP};0002;Server@pbs-head;Node;n4;node down: communication closed", None),
         (f"{STAMP};0080;pbs_sched;Req;;Starting Scheduling Cycle", None),
         ("11/23/2026 00:54:51;0002;Server@pbs-head;Node;n4;node down: x", "node failure"),
         ("", None),
@@ -84,11 +88,11 @@ def test_complaints_of_all_daemons_within_a_span(instance: Path) -> None:
     os.utime(old, (1000, 1000))  # last written to before the span began
     now = time.time()
     found = list(daemon_log.of_instance(instance, Span(now - 60, SECOND - 1, SECOND + 1)))
-    assert [(one.kind, one.log) for one in found] == [("node failure", "server_logs"), ("connection cut", "mom_logs of n1")]
+    assert [(one.kind, one.log) for one in found] == [("node failure", "server_logs"), (CONNECTION_RENEWED, "mom_logs of n1")]
     assert found[0].line == DOWN
-    assert daemon_log.by_kind(found) == {"node failure": 1, "connection cut": 1}
+    assert daemon_log.by_kind(found) == {"node failure": 1, CONNECTION_RENEWED: 1}
     endless = daemon_log.by_kind(daemon_log.of_instance(instance, Span(now - 60, SECOND - 100)))
-    assert endless == {"node failure": 2, "connection cut": 2}
+    assert endless == {"node failure": 2, CONNECTION_RENEWED: 2}
 
 
 def test_an_instance_without_logs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ each instance has a network namespace with NETWORK on its own loopback device, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 NETWORK = ("10.77.0.1", "255.255.0.0")
 """Address of the loopback device, and its mask: all addresses of this network are local in the namespace."""
@@ -32,6 +32,22 @@ def node_address(number: int) -> str:
     """Address of the node with this number, 0 to MOST_NODES."""
     block, rest = divmod(number, _NODES_PER_BLOCK)
     return f"10.77.{1 + block}.{1 + rest}"
+
+
+def node_addresses() -> Iterator[str]:
+    """Addresses of all nodes that there may be, a middle one first, and so on in each half.
+
+    pbs_mom keeps addresses in a tree that it does not balance (resmom/mom_server.c, addrinsert): in this order it is flat.
+    """
+
+    def middle_first(numbers: range) -> Iterator[int]:
+        if numbers:
+            middle = len(numbers) // 2
+            yield numbers[middle]
+            yield from middle_first(numbers[:middle])
+            yield from middle_first(numbers[middle + 1 :])
+
+    return map(node_address, middle_first(range(MOST_NODES + 1)))
 
 
 def node_ports(number: int) -> tuple[int, int]:

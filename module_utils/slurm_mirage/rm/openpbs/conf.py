@@ -104,7 +104,12 @@ def mom_config(home: Path, speed: float) -> str:
     lines = [
         # Else /var/tmp of the host, where a job of another instance may have the same id.
         f"$tmpdir {home / TEMPORARY}",
-        f"$clienthost {addresses.HEAD}",
+        # Without a line of the log for each address.
+        "$logevent 0x21",
+        # A node refuses messages from addresses that it does not know, such as that of the first node of a job. pbs_server tells it
+        # those of the other nodes, but not of one that is created while it registers (server/node_manager.c, IS_REGISTERMOM clears
+        # INUSE_NEED_ADDRS). So it knows all that there may be from its start on, and their number changes no file.
+        *(f"$clienthost {address}" for address in (addresses.HEAD, *addresses.node_addresses())),
         # Errors, and events of the system and of security.
         "$logevent 0x23",
         *(f"${name} {value}" for name, value in mom_settings(speed).items()),

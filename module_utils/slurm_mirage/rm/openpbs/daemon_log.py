@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...base import user_folders
-from ..evidence import OTHER_COMPLAINT, Complaint, Span
+from ..evidence import CONNECTION_RENEWED, OTHER_COMPLAINT, Complaint, Span
 from .daemon_commands import NODE_HOMES, SERVER_HOME
 
 FOLDERS = ("server_logs", "sched_logs", "comm_logs")
@@ -24,8 +24,9 @@ LARGEST = 1 << 30
 """Bytes of a log that are read at most."""
 _LINE = re.compile(r"(?P<time>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d)(?:\.\d+)?;(?P<class>[0-9a-f]{4});[^;]*;[^;]*;[^;]*;(?P<text>.*)")
 _EXPECTED = re.compile(
-    # What every start and every new connection says, and what each job whose output goes to /dev/null says at its end.
-    r"daemon_protect|net restore handler|finish_exec, chown failed",
+    # What every start and every new connection says, what each job whose output goes to /dev/null says at its end, and what
+    # pbs_server says beside `stream_eof, NODE down`.
+    r"daemon_protect|net restore handler|finish_exec, chown failed|node down: communication closed",
     re.IGNORECASE,
 )
 # The first kind whose expression is found in a line's text is the line's.
@@ -33,14 +34,15 @@ _KINDS = {
     "node failure": r"node down|stream_eof, \S+ down|marking all nodes unknown|node failure|discarded at request of server",
     "launch failed": (
         r"unable to run job|failed to start|could not (create|start)|job not started|execution failed|no password entry"
-        r"|too many failed attempts"
+        r"|too many failed attempts|mom rejected job"
     ),
+    # The first node of a job is not known to another one, which refuses to join.
+    "node unknown": r"bad connect from",
     "database": r"database|_save_db|panic_stop_db|prepared statement",
     "time-out": r"timed? ?out|time-?out",
-    "connection cut": (
-        r"premature end of message|net down handler|connection (reset|refused|closed)|broken pipe|failed to receive auth token"
-        r"|down connection"
-    ),
+    # The message layer connects again. Jobs go on, and pbs_server says which it could not start.
+    CONNECTION_RENEWED: r"premature end of message|net down handler|failed to receive auth token|down connection|not killing job",
+    "connection cut": r"connection (reset|refused|closed)|broken pipe",
 }
 _KIND = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _KINDS.items()}
 _REMARK = re.compile(r"node down", re.IGNORECASE)
