@@ -19,6 +19,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 CLI := @exec $(BIN)/python -m mirage
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# Compiled modules are kept in .venv, whatever the user's shell says of them: without them each program takes 2 s longer to start.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 # The tools of .venv find each other; an older ansible elsewhere on PATH is never picked up.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -30,9 +33,10 @@ ifeq ($(wildcard $(BIN)/python),)
 endif
 
 $(STAMP):
+	@# Without -B, a Python that cannot be used would leave its compiled modules in .venv.
 	@command -v $(PYTHON) >/dev/null || { echo 'wrong use: $(PYTHON) is missing: apt-get install python3 python3-venv'; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'wrong use: PYTHON: $(PYTHON) is older than 3.11; name a newer one, as in PYTHON=python3.12'; exit 2; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'wrong use: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv'; exit 2; }
+	@$(PYTHON) -B -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'wrong use: PYTHON: $(PYTHON) is older than 3.11; name a newer one, as in PYTHON=python3.12'; exit 2; }
+	@$(PYTHON) -B -c 'import ensurepip, venv' 2>/dev/null || { echo 'wrong use: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv'; exit 2; }
 	@echo 'installing the locked packages into .venv, once (about a minute)'
 	@rm -rf .venv
 	@$(PYTHON) -m venv .venv
@@ -143,9 +147,8 @@ need = @missing=$$(for i in $(1); do command -v "$${i%%:*}" >/dev/null || printf
 	[ -z "$$missing" ] || { echo "failed: tools are missing: apt-get install$$missing (make packages installs all)"; exit 1; }
 
 .PHONY: test
-test: ## all that CI runs: packages, lint, unit, faults-quick, molecule; says how long each takes
-	@echo 'make test: lint and unit tests a quarter of an hour, quick faults 4 minutes, Molecule scenarios half an hour, on 2 cores; less'
-	@echo 'when .venv and the machines of the scenarios have been made before'
+test: ## all that CI runs: packages, lint, unit, faults-quick, molecule, side by side; prints the seconds of each part and step
+	@echo 'make test: about half an hour on 2 cores; less when .venv and the machines of the scenarios have been made before'
 	@tests/run_parts.sh
 
 .PHONY: environment
@@ -159,7 +162,7 @@ packages: ## install the Debian packages that the tests need, as root or with su
 # One thread each for OpenBLAS: a test that forks ends its threads, and the next multiplication would wait for them (OpenBLAS in numpy 2).
 unit: $(STAMP) ## unit tests, sigsleep's with real signals, the virtual clock's with real programs, on all cores
 	$(call need,$(UNIT_TOOLS))
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal --durations=30
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## COUNT (10000) mutated files for each reader of files, of the same SEED (any) the same; within 5 s and 500 MiB
@@ -183,9 +186,9 @@ lint: $(STAMP) ## ansible-lint, yamllint, ruff, mypy, import rule, shellcheck, C
 	$(BIN)/ansible-lint --offline
 
 .PHONY: molecule
-molecule: $(STAMP) ## the Molecule scenarios: check, converge, idempotence, verify on this machine
+molecule: $(STAMP) ## the Molecule scenarios, side by side: check, converge, idempotence, verify on this machine
 	$(call need,$(MOLECULE_TOOLS))
-	@tests/run_scenarios.sh
+	@$(BIN)/python -m tests.run_parts molecule
 
 # One fault or some of them: make faults FAULTS="replay-killed key-short". COUNT: how many kills clock-many-kills injects.
 .PHONY: faults
@@ -219,6 +222,10 @@ bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation,
 .PHONY: bench-resize
 bench-resize: $(STAMP) ## time of a resize from 1 to 64 nodes and back at SPEED=1 (10 minutes; FULL=yes: to 1,024 nodes)
 	@$(BIN)/python -m benchmarks.resize $(if $(filter yes,$(FULL)),1024)
+
+.PHONY: bench-estimates
+bench-estimates: $(STAMP) ## the range printed before a run beside its real time, for 30 runs (an hour; goes on)
+	@$(BIN)/python -m benchmarks.estimates
 
 .PHONY: bench-metrics
 bench-metrics: $(STAMP) ## all metrics of a log of 4.4 million jobs, beside evalys (three minutes, 2 GB of disk)

@@ -22,6 +22,8 @@ from slurm_mirage.rm.slurm.records import CompletionLog
 
 REPOSITORY = Path(__file__).parents[1]
 NAME = "bench"
+# Knobs of the instance: its times are those of the host.
+IN_REAL_TIME = {"SPEED": 1, "CONFIG": "backfill"}
 DIRECTORY = Path("/var/lib/slurm-mirage", NAME)
 USER = f"slurm-{NAME}"
 PATIENCE, PATIENCE_NODE = 300.0, 0.05  # time limit for nodes or jobs in seconds, and additional seconds per node
@@ -40,21 +42,30 @@ class Made:
     lowest_mib: float
 
 
+def environment_of_make() -> dict[str, str]:
+    """The environment for a make of a benchmark: without knobs of the caller's, and without variables of an outer make."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("MAKE") and key not in ("MFLAGS", *BY_NAME)}
+
+
 def make(target: str, **knobs: object) -> Made:
     """Run make for the instance `bench`. Its output is appended to results/bench/make.log.
 
     Raises Skipped when the host is too small for NODES, and RuntimeError with make's last line on any other failure.
     """
-    words = [f"{name}={value}" for name, value in {"CLUSTER": NAME, **knobs}.items()]
-    # Remove knobs of the caller's environment, and variables of an outer make.
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MAKE") and key not in ("MFLAGS", *BY_NAME)}
+    built = IN_REAL_TIME if target == "cluster" else {}
+    words = [f"{name}={value}" for name, value in {"CLUSTER": NAME, **built, **knobs}.items()]
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "make.log").open("a+") as log:
         beginning = log.seek(0, os.SEEK_END)
         progress, lowest = Progress(" ".join(["make", target, *words])), available_mib()
         began = time.monotonic()
         process = subprocess.Popen(
-            ["make", target, *words], cwd=REPOSITORY, env=clean, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            ["make", target, *words],
+            cwd=REPOSITORY,
+            env=environment_of_make(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             while process.poll() is None:

@@ -29,7 +29,7 @@ from mirage.terminal.screen import about
 from slurm_mirage.base.files import read_json
 
 REPOSITORY = Path(__file__).parents[1]
-TRACE = REPOSITORY.parent / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
+TRACE = Path(os.environ.get("MIRAGE_LOGS", ""), "KTH-SP2-1996.unfiltered.swf.gz")
 CLUSTER = "bench-clock"
 LOG = RESULTS / "clock.log"
 TAU = 10.0  # lower bound of the run time in the bounded slowdown, seconds
@@ -75,6 +75,7 @@ class Run:
             "CLUSTER": CLUSTER,
             "NODES": 100,
             "CPUS": 1,
+            "CONFIG": "backfill",
             "TRACE": trace,
             "OFFSET": self.part.offset,
             "JOBS": self.part.jobs,

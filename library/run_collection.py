@@ -14,8 +14,8 @@ options:
   run_dir:
     description:
       - Folder of the run on the control machine. It contains C(workload.csv), C(plan.csv), C(run.json), C(journal.jsonl),
-        C(jobcomp.log), C(sigsleep.log) or one C(.sigsleep/HOST.log) per host (these are joined). Optional files are
-        C(suspended.jsonl), C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and
+        C(jobcomp.log), C(sigsleep.log), or an archive C(.records/HOST.tar.gz) of each host (these are unpacked and joined).
+        Optional files are C(suspended.jsonl), C(samples.csv), C(sdiag.csv), C(result.json), C(progress.json), C(scontrol.txt) and
         C(clock_offsets.json).
       - C(jobs.csv), C(suspensions.csv), C(schedule.swf) and C(metrics.json) are written there, and C(executions.csv) if jobs were
         requeued.
@@ -75,13 +75,13 @@ disagreements:
   type: dict
 """
 
-import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
 # The module runs on the control machine only, by the Python of .venv, which has both packages installed.
 try:
+    from mirage.records.archives import unpack
     from mirage.records.run_results import results
     from slurm_mirage.base.errors import WrongUse
     from slurm_mirage.base.files import differs, write_atomically
@@ -89,14 +89,6 @@ except ImportError as error:
     MISSING = str(error)
 else:
     MISSING = ""
-
-
-def join_records(folder: Path) -> None:
-    """Concatenate the hosts' sigsleep logs to one. After an incomplete record at the end of a log, a reader finds the next one."""
-    parts = sorted((folder / ".sigsleep").glob("*.log"))
-    if parts:
-        write_atomically(folder / "sigsleep.log", b"".join(part.read_bytes() for part in parts))
-        shutil.rmtree(folder / ".sigsleep")
 
 
 def main() -> None:
@@ -117,7 +109,7 @@ def main() -> None:
         module.fail_json(msg=f"the control machine lacks a package ({MISSING}); make installs it into .venv")
     folder = Path(module.params["run_dir"])
     if not module.check_mode:
-        join_records(folder)
+        unpack(folder)
     try:
         given = {name: module.params[name] for name in ("processors", "nodes", "tau", "thresholds")}
         collected = results(folder, **given, cuts=(module.params["warmup_cut"], module.params["cooldown_cut"]))

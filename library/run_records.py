@@ -1,29 +1,46 @@
 #!/usr/bin/python
-"""Ansible module: copies the records of a run into a folder of root's, from which they can be fetched."""
+"""Ansible module: packs the records of a run on a host into an archive for the control machine."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: run_records
-short_description: Copy the records of a run into a folder that belongs to root
+short_description: Pack the records of a run on a host
 description:
-  - Copies files from the folders of an instance's user into O(dest), which belongs to root and nobody else may enter.
-  - The instance's user can put anything into its folders, such as a link to a file that only root may read, and
-    M(ansible.builtin.fetch) would follow it as root. The module copies regular files only, and fails with one line that names
-    anything else.
-  - The file system shares the blocks of the copies if it can; otherwise they need the same space again until they are removed.
+  - Writes a tar archive that only root can read, from files of the instance's user and from what the daemons answer.
+  - Ansible's own modules would follow a link that the instance's user has planted, as root.
+  - On the head it also has the configuration in force, the jobs that have not ended, when the processors of jobs were free again
+    (C(freed.csv), from slurmctld's log) and, with O(accounting), the lines of C(sacct) for the run's jobs.
 options:
   instance:
     description: Directory of the instance.
     type: path
     required: true
+  run:
+    description: Name of the run.
+    type: str
+    required: true
   files:
-    description: Paths of the files, relative to O(instance). Missing files are left out.
+    description: Paths of the records, relative to O(instance). Those that do not exist are left out.
     type: list
     elements: str
     required: true
+  host:
+    description: Name of this host in C(complaints.json).
+    type: str
+    required: true
+  span:
+    description: On a host that is not the head, the time span of the run as the module returns it on the head.
+    type: dict
+  bin:
+    description: Folder of the resource manager's commands, by default that of the release that the farm runs.
+    type: path
+  accounting:
+    description: Whether the instance has accounting.
+    type: bool
+    default: false
   dest:
-    description: Folder for the copies, which have the names of the files. Copies that are there are replaced.
+    description: Path of the archive. Its folder belongs to root.
     type: path
     required: true
 author:
@@ -31,80 +48,48 @@ author:
 attributes:
   check_mode:
     support: full
-    details: Copies nothing.
+    details: Writes nothing.
 """
 
 EXAMPLES = r"""
-- name: Copy the records
+- name: Pack the records
   run_records:
     instance: /var/lib/slurm-mirage/mirage
-    files: [runs/first/journal.jsonl, log/jobcomp.log]
-    dest: /var/lib/slurm-mirage/mirage/transfer/first
+    run: kth
+    files: [runs/kth/journal.jsonl, log/jobcomp.log]
+    host: head1
+    dest: /var/lib/slurm-mirage/mirage/transfer/kth.tar.gz
 """
 
 RETURN = r"""
-copied:
-  description: Names of the files that are in O(dest), and not in check mode.
-  returned: always
+names:
+  description: Names of the files in the archive.
+  returned: not in check mode
   type: list
   elements: str
+span:
+  description: Time span of the run; empty if it has not started. On the head only.
+  returned: not in check mode
+  type: dict
 """
 
-import os
-from pathlib import Path, PurePath
+from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
-
-LARGEST = 64 << 30  # bytes of a record
-BLOCK = 1 << 24
-
-
-def copy(directory: Path, relative: str, dest: Path) -> bool:
-    """Copy a file into the folder `dest`; returns whether it exists. Raises WrongUse and OSError."""
-    try:
-        source = user_folders.open_file(directory, relative)
-    except FileNotFoundError:
-        return False
-    try:
-        size = os.fstat(source).st_size
-        if size > LARGEST:
-            raise WrongUse(f"{directory / relative}: is larger than {LARGEST} bytes")
-        target = dest / PurePath(relative).name
-        target.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        made = os.open(target, flags, 0o600)
-        try:
-            copy_content(source, made, size)
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(made)
-    finally:
-        os.close(source)
-    return True
+from ansible.module_utils.slurm_mirage.collection import archive
+from ansible.module_utils.slurm_mirage.rm.api import ResourceManagerError
 
 
-def copy_content(source: int, target: int, size: int) -> None:
-    """Copy `size` bytes, or as many as there are: a process may still add to the file."""
-    left, in_kernel = size, hasattr(os, "copy_file_range")
-    while left > 0:
-        if in_kernel:
-            try:
-                done = os.copy_file_range(source, target, min(left, BLOCK))
-            except OSError:  # not between these file systems
-                in_kernel = False
-                continue
-        else:
-            data = os.read(source, min(left, BLOCK))
-            done = len(data)
-            while data:
-                data = data[os.write(target, data) :]
-        if done == 0:
-            return
-        left -= done
+def pack(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Write the archive; returns the module's result. Raises WrongUse, ResourceManagerError and OSError."""
+    instance, run, host, span = Path(parameters["instance"]), parameters["run"], parameters["host"], parameters["span"]
+    if span is None:
+        made, span = archive.of_head(instance, run, parameters["bin"], host, parameters["accounting"])
+    else:
+        made = archive.of_other_host(instance, host, span)
+    return {"names": archive.write(Path(parameters["dest"]), instance, parameters["files"], made), "span": span}
 
 
 def main() -> None:
@@ -112,24 +97,29 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "instance": {"type": "path", "required": True},
+            "run": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "str", "required": True},
+            "host": {"type": "str", "required": True},
+            "span": {"type": "dict"},
+            "bin": {"type": "path"},
+            "accounting": {"type": "bool", "default": False},
             "dest": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
     if module.check_mode:
-        module.exit_json(changed=False, copied=[])
-    directory, dest = Path(module.params["instance"]), Path(module.params["dest"])
+        module.exit_json(changed=False)
     try:
-        for folder in (dest.parent, dest):
-            folder.mkdir(mode=0o700, exist_ok=True)
-        copied = [PurePath(path).name for path in module.params["files"] if copy(directory, path, dest)]
+        # The archive is fetched and removed: it is no state of the host.
+        module.exit_json(changed=False, **pack(module.params))
     except WrongUse as error:
         module.fail_json(msg=error.module_message())
+    except ResourceManagerError as error:
+        module.fail_json(msg=str(error))
+    except (KeyError, TypeError, ValueError) as error:
+        module.fail_json(msg=f"wrong use: RUN={module.params['run']}: its journal or result.json is damaged: {error!r}")
     except OSError as error:
         module.fail_json(msg=f"failed: {error}")
-    # The copies are fetched and removed: they are no state of the host.
-    module.exit_json(changed=False, copied=copied)
 
 
 if __name__ == "__main__":

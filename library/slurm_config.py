@@ -209,7 +209,7 @@ from ansible.module_utils.slurm_mirage.instance.instance import refuse_during_ru
 from ansible.module_utils.slurm_mirage.instance.placement import Block, place, place_on_hosts, placed_in
 from ansible.module_utils.slurm_mirage.rm.slurm import front_end, release_change
 from ansible.module_utils.slurm_mirage.rm.slurm.clock_settings import follow, on_event_clock
-from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, render, render_settings, slim_files
+from ansible.module_utils.slurm_mirage.rm.slurm.conf import HEADER, Nodes, merge, read_by_nodes, render, render_settings, slim_files
 from ansible.module_utils.slurm_mirage.rm.slurm.filler_settings import with_fillers
 from ansible.module_utils.slurm_mirage.rm.slurm.node_classes import NODE_OPTIONS, NodeClass, check_partitions, node_classes
 from ansible.module_utils.slurm_mirage.rm.slurm.node_options import GPU, gpus, gres_lines, gres_of, gres_types
@@ -259,14 +259,15 @@ def wanted_files(
 
 
 def node_digest(directory: Path, wanted: dict[Path, str], nodes: Nodes) -> str:
-    """Return the digest of what each slurmd of `nodes` reads: the whole file, or the settings and its own line.
+    """Return the digest of what each slurmd of `nodes` uses of its file: the whole file or the settings and its own line, without
+    the scheduler's settings and the partitions.
 
     The digest does not depend on the number of the first node, so that a change of neighbouring nodes does not change it.
     """
     common = wanted.get(directory / "etc/common.conf")
     if common is None:
-        return digest(wanted[directory / "etc/slurm.conf"])
-    return digest(common, replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
+        return digest(read_by_nodes(wanted[directory / "etc/slurm.conf"]))
+    return digest(read_by_nodes(common), replace(nodes, first=0, count=1, port=nodes.port - nodes.first).line())
 
 
 def farm_entry(directory: Path, parameters: dict[str, Any], wanted: dict[Path, str], nodes: Nodes) -> dict[str, Any]:

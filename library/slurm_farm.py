@@ -42,6 +42,13 @@ options:
     description: Digest of slurmctld's configuration, as returned by M(slurm_config). slurmctld is restarted when it changes.
     type: str
     default: ''
+  fresh:
+    description:
+      - A name for which slurmctld begins with a clean state. When the name changes, slurmctld is restarted. Its saved state and the
+        record of ended jobs are removed before. The nodes' daemons go on.
+      - Empty means that slurmctld keeps its state. The name that was given before stays.
+    type: str
+    default: ''
   nodes:
     description: Nodes of this host, as returned by M(slurm_config). Their slurmd are restarted when their digest changes.
     type: list
@@ -210,6 +217,7 @@ from ansible.module_utils.slurm_mirage.base.files import file_digest, undamaged_
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.clock import Clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
+from ansible.module_utils.slurm_mirage.farm.control import PROGRAM, is_complete, running_farm
 from ansible.module_utils.slurm_mirage.farm.daemons import NODES
 from ansible.module_utils.slurm_mirage.farm.events import FOLDERS, full_folders
 from ansible.module_utils.slurm_mirage.farm.farm import STATE, failure_of, read_state
@@ -220,8 +228,6 @@ from ansible.module_utils.slurm_mirage.rm.openpbs import addresses
 from ansible.module_utils.slurm_mirage.rm.openpbs import daemon_commands as pbs_daemons
 from ansible.module_utils.slurm_mirage.rm.slurm import daemon_commands
 
-PROGRAM = "slurm_mirage.programs.farm"
-REPAIR_TIMEOUT = 5.0  # seconds; the farm looks at its state's file once a second
 UNIT = "slurm-farm@{}.service"
 MEMORY_TIMEOUT = 60  # seconds without growth of the available memory
 FARM_TIMEOUT = 10  # seconds until the farm has written its state, or written it again after it ended
@@ -325,13 +331,6 @@ def common(directory: Path, parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def is_complete(state: dict[str, Any] | None) -> bool:
-    """Whether all daemons of the specification are up and ready."""
-    if state is None or state["phase"] != "running":
-        return False
-    return all(kind["ready"] == kind["wanted"] for kind in state["daemons"].values())
-
-
 def has_systemd() -> bool:
     """Whether PID 1 is systemd (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()
@@ -340,27 +339,6 @@ def has_systemd() -> bool:
 def is_enabled(module: AnsibleModule, unit: str) -> bool:
     """Whether systemd would start the unit at boot."""
     return has_systemd() and module.run_command(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
-
-
-def running_farm(directory: Path) -> dict[str, Any] | None:
-    """State of the farm; None if it does not run.
-
-    The unprivileged user writes the state file, so its process id is checked to be one of the instance. A running farm
-    writes the file again when somebody has changed or removed it: that is waited for.
-    """
-    deadline = time.monotonic() + REPAIR_TIMEOUT
-    while True:
-        state = read_state(directory)
-        if state is not None and processes.belongs(state["pid"], str(directory)):
-            return state
-        if time.monotonic() > deadline or not any(map(is_farm, processes.of_instance(str(directory)))):
-            return None
-        time.sleep(0.1)
-
-
-def is_farm(pid: int) -> bool:
-    """Whether this process of the instance is its farm."""
-    return processes.command_line(pid)[1:4] == ["-m", PROGRAM, "run"]
 
 
 def open_log(directory: Path) -> int:
@@ -477,6 +455,8 @@ def ensure_started(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     wanted = specification(directory, module.params)
     spec_file = directory / "etc/farm.json"
     written = undamaged_json(spec_file)
+    if fresh := module.params["fresh"] or (written.get("fresh") if isinstance(written, dict) else ""):
+        wanted["fresh"] = fresh
     state = running_farm(directory) if (directory / "run").is_dir() else None
     # An earlier call may have been killed after it wrote the file and before the farm read it.
     changed = written != wanted or state is None or state.get("specification") != file_digest(spec_file)
@@ -533,6 +513,7 @@ def main() -> None:
             "controller": {"type": "bool", "default": True},
             "controller_hostname": {"type": "str"},
             "controller_digest": {"type": "str", "default": ""},
+            "fresh": {"type": "str", "default": ""},
             "nodes": {
                 "type": "list",
                 "elements": "dict",

@@ -7,11 +7,11 @@ import time
 from mirage import ROOT
 from mirage.commands.logs import LOGS, new_log
 from mirage.experiment import clock_choice, fillers, malleability, managers, preflight, site
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.endings import Ending
 from mirage.experiment.playbook import run_playbook
 from mirage.experiment.prepare import machine_of
-from mirage.experiment.variables import cluster_variables
-from mirage.knobs.parse import AUTO, Value
+from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen, about
 
 
@@ -22,8 +22,7 @@ def cluster(values: dict[str, Value], screen: Screen) -> Ending:
     preflight.config(values)
     malleability.check(values)
     fillers.check(values)
-    if values["SPEED"] != AUTO:
-        clock_choice.chosen(values, screen)
+    values = values | {"SPEED": clock_choice.of_a_cluster(values, screen)}
     full = LOGS / f"{values['CLUSTER']}-{site.LEFT_OUT}"
     site.write(values, full)
     for line in site.in_short(values, str(full.relative_to(ROOT))):

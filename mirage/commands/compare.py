@@ -24,6 +24,7 @@ from mirage.experiment import (
     malleability,
     managers,
     preflight,
+    report,
     run_length,
     runs,
 )
@@ -35,8 +36,9 @@ from mirage.experiment.comparison_runs import ATTEMPTS, LONGEST_NAME, Part, endi
 from mirage.experiment.endings import Ending, Failed, Interrupted
 from mirage.experiment.instance_use import InstanceUse
 from mirage.experiment.lanes import Lane
-from mirage.experiment.prepare import Prepared, Source, machine_of, number_of, source, whole_of
+from mirage.experiment.prepare import Prepared, Source, number_of, source, whole_of
 from mirage.experiment.remarks import remarks
+from mirage.experiment.run_length import STANDING
 from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import AUTO, Value
@@ -46,9 +48,8 @@ from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 
-# Real seconds that a run takes in addition to its workload (stop and start of daemons, collection), in all and for each node.
-# Measured with 100 nodes on 2 idle cores; a busy host takes three times as long.
-OVERHEAD, OVERHEAD_NODE = 20.0, 0.05
+CLEAN_STATE = {"mirage_fresh": True}
+"""Variables of a run whose cluster has no state of the run before it."""
 REPLICAS = 3  # of each configuration, unless they would take longer than `WITHIN`
 WITHIN = 3600.0  # real seconds
 
@@ -97,9 +98,9 @@ def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
 
 
 def _estimate(prepared: Prepared) -> float | None:
-    """Estimated real seconds of a run; None while the speed is not known."""
-    real = prepared.real_estimate()
-    return None if real is None else real + OVERHEAD + OVERHEAD_NODE * machine_of(prepared.knobs).nodes
+    """Expected real seconds of a run of the campaign at rest; None while the speed is not known."""
+    length = prepared.length()
+    return None if length is None else length.replay + STANDING
 
 
 def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) -> int:
@@ -265,11 +266,12 @@ class Campaign:
         left, speed = len(self._left()), base.knobs["SPEED"]
         done, one, count = len(self.parts) - left, _estimate(base), runs_at_once(self.knobs, speed, left)
         rounds = -(-left // count)
-        takes = run_length.in_words(AUTO, base.estimate() * rounds, 0) if one is None else f"about {about(one * rounds)}"
+        length = base.length()
+        takes = run_length.in_words(AUTO, base.estimate() * rounds, None) if length is None else length.times(rounds).in_words()
         each = ("" if one is None else f" of about {about(one)}") + (f", {count} at once" if count > 1 else "")
         configurations = ", ".join(dict.fromkeys(part.member.label for part in self.parts))
         all_of_it = f", {done} of them finished; the rest: {takes}" if done else f": {takes}"
-        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it} if no job waits for others")
+        screen.say(f"comparison of {configurations}: {len(self.parts)} runs{each}{all_of_it}")
         if (note := note_on(self.knobs, speed, count)) is not None:
             screen.say(note)
         replicas = whole_of(self.knobs["REPLICAS"])
@@ -339,6 +341,7 @@ class Campaign:
             name=Part.name,
             folder_of=lambda part: part.folder,
             home=lambda part: part.home(self.knobs),
+            arm=lambda part: part.member.label,
             foot=lambda: f"{count - len(left)} of {count} runs finished, about {rest()} left",
         )
         at_once = campaign.at_once()
@@ -355,8 +358,8 @@ class Campaign:
         prepared = self.prepared[next(backfills, next(iter(configs)))]
 
         def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
-            variables = {**replay_variables(prepared, speed, run, results), **more}
-            use.play("compare", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
+            variables = {**replay_variables(prepared, speed, run, results), **more, **CLEAN_STATE}
+            use.play("experiment", variables, self.inventory, RunScreen(screen, "calibration"), self.folder / "ansible.log")
 
         return speed_for(prepared, self.folder, replay, screen)
 
@@ -389,8 +392,8 @@ class Campaign:
             manager = values_of(prepared.knobs)[0]
             lane.clear_for(manager, self.inventory, part.folder / "ansible.log")
             known = launch_costs.variables(self.folder, manager, lane.host)
-            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known}
-            lane.play("compare", variables, self.inventory, part.folder / "ansible.log")
+            variables = {**replay_variables(prepared, speed, part.name(), part.folder), **known, **CLEAN_STATE}
+            lane.play("experiment", variables, self.inventory, part.folder / "ansible.log")
             launch_costs.keep(self.folder, part.folder, manager, lane.host)
             ending = ending_of(part.folder)
         except (WrongUse, Failed, Interrupted) as error:
@@ -400,6 +403,8 @@ class Campaign:
             return ending
         runs.complete(part.folder)
         ending.store(part.folder)
+        if ending.is_final:
+            report.write_meanwhile(part.folder)
         return ending
 
     def _ending_of(self, error: Exception, run: str, knobs: dict[str, Value]) -> Ending:

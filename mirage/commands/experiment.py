@@ -38,7 +38,7 @@ from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
 from mirage.records.verdict import VALID, verdict_of
-from mirage.terminal import table
+from mirage.terminal import summary
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -101,7 +101,7 @@ def _announce(prepared: Prepared, screen: Screen) -> None:
 def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
     screen.say(f"results/{folder.name} is finished: nothing is run again")
     if (metrics := read_json(folder / "metrics.json")) is not None:
-        table.show(metrics, screen)
+        summary.show(metrics, read_json(folder / "experiment.json") or {}, folder.name, screen)
         report.show(folder, screen)
     return ended
 
@@ -149,7 +149,8 @@ def _play_sweep(
     takes = sum(run.estimate() for run, _ in left) / count
     if not parent.exists():
         preflight.before_2038(order.knobs, sum(run.estimate() for run, _ in left))
-    words = run_length.in_words(speed, takes, sum(run.workload.jobs.height for run, _ in left) // count)
+    lengths = [length for run, _ in left if (length := run.length()) is not None]
+    words = run_length.in_words(speed, takes, run_length.total(lengths, count) if lengths else None)
     factors = ", ".join(format_number(run.shrink) for run, _ in parts)
     screen.say(f"sweep over SHRINK={factors}: {len(parts)} runs{f', {count} at once' if count > 1 else ''}, {words}")
     if (note := note_on(order.knobs, speed, count)) is not None:
@@ -175,8 +176,7 @@ def _play_sweep(
 
     for _, folder in parts:
         if folder in results:
-            _shown(folder, results[folder], screen)
-            screen.say(f"results/{folder.name}: {results[folder].line}")
+            screen.say(f"results/{folder.name} is finished: {results[folder].line}")
     rest = RunsLeft(
         order.knobs,
         order.inventory,
@@ -242,12 +242,16 @@ def _execute(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaig
         runs.complete(folder)
         ending.store(folder)
         if ending.is_final:
-            report.write(folder, lane.screen)
+            if campaign is None:
+                report.write(folder, lane.screen)
+            else:
+                report.write_meanwhile(folder)
     return ending
 
 
 def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign: Path | None) -> Ending:
     screen, manager = lane.screen, values_of(order.knobs)[0]
+    report.prepare()
 
     def replay(run: str, speed: Value, results: Path, more: Mapping[str, Any]) -> None:
         variables = replay_variables(prepared, speed, run, results)
@@ -265,9 +269,10 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         metrics = read_json(folder / "metrics.json")
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
-        table.show(metrics, screen)
         for line in site.not_taken(order.knobs, folder):
             screen.say(line)
+        if campaign is None:  # a sweep has one table of all runs
+            summary.show(metrics, read_json(folder / "experiment.json") or {}, folder.name, screen)
         return _verdict(metrics, folder)
     except WrongUse as error:
         return Ending("wrong use", user_message(error))

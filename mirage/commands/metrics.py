@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 from mirage.commands.offline import Knobs, output, say_notes
+from mirage.experiment import campaign, report, sweep
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import machine_of, number_of, selection_of
+from mirage.knobs.resolve import resolve
 from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
 from mirage.records import metric_errors
@@ -14,12 +16,17 @@ from mirage.records.schedule import Schedule, read_schedule
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_json
+from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs import sigsleep_log
 
 
 def metrics(values: Knobs, screen: Screen) -> Ending:
-    """Print the metrics of the schedule in TRACE: SWF with waits, output of sacct, jobs.csv of a run, or a log of sigsleep."""
+    """Print the metrics of the schedule in TRACE: SWF with waits, output of sacct, jobs.csv of a run, or a log of sigsleep.
+
+    With RUN: all metrics of a finished run, and all figures of its verdict.
+    """
+    if values["RUN"]:
+        return _of_run(values, screen)
     if not values["TRACE"]:
         raise WrongUse(f"the log is missing; it may be {BY_NAME['TRACE'].may_be}, or sigsleep's log", parameter="trace")
     out = output(values) if values["OUT"] else None
@@ -62,6 +69,34 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
     if out is not None:
         write_json(out, measured)
     return Ending("ok", f"{schedule.jobs.height} jobs of {values['TRACE']}" + (f", {out}" if out else ""))
+
+
+def _of_run(values: Knobs, screen: Screen) -> Ending:
+    """Print all metrics of the finished run or comparison RUN. Raises WrongUse if it is no such, or another knob is given too."""
+    if values["TRACE"]:
+        raise WrongUse("is a log, and RUN a run; give one of them", parameter="trace", value=values["TRACE"])
+    defaults = resolve({})
+    for name in (knob.name for knob in BY_NAME.values() if "metrics" in knob.targets and knob.name != "RUN"):
+        if values[name] != defaults[name]:
+            what = f"with RUN nothing is measured again; TRACE=results/{values['RUN']}/jobs.csv does so"
+            raise WrongUse(what, parameter=name.lower(), value=str(values[name]))
+    folder = report.folder_of(values)
+    ended = Ending.load(folder)
+    if ended is None or not ended.is_final:
+        raise WrongUse(f"results/{folder.name} is not finished; it may be a finished run or comparison", parameter="run")
+    if (folder / "comparison.json").is_file():
+        campaign.show_all(folder, screen)
+        return Ending("ok", f"all metrics of the comparison results/{folder.name}")
+    if (folder / "sweep.csv").is_file():
+        runs = ", ".join(run.name for _, run, _ in sweep.runs_of(folder))
+        raise WrongUse(
+            f"results/{folder.name} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run"
+        )
+    content = read_json(folder / "metrics.json")
+    if content is None:
+        raise WrongUse(f"results/{folder.name} has no metrics.json; it may be a finished run or comparison", parameter="run")
+    table.show(content, screen, read_json(folder / "experiment.json"))
+    return Ending("ok", f"{content['jobs']['submitted']} jobs, results/{folder.name}")
 
 
 def _machine(schedule: Schedule, values: Knobs, screen: Screen) -> tuple[int, int | None]:

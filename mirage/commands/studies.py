@@ -26,7 +26,7 @@ from slurm_mirage.base.files import read_json, write_atomically
 class Study:
     """A published comparison.
 
-    knobs: those of both sizes. smoke, full: those of the small and the published size, and how long these take on 2 cores.
+    knobs: those of both sizes. smoke, full: those of the small and the published size, and which runs these are.
     """
 
     title: str
@@ -45,24 +45,24 @@ class Study:
 STUDIES = {
     "study-scms": Study(
         "FIFO against backfill by waiting indices, on 166 nodes of 8 CPUs and a workload like South Ural State University's",
-        {"MODEL": "susu", "NODES": "166", "CPUS": "8", "CONFIGS": "fifo backfill", "SPEED": "500"},
+        {"MODEL": "susu", "NODES": "166", "CPUS": "8", "CONFIGS": "fifo backfill"},
         # A higher load than the model's, so that the empty machine fills up within 300 jobs.
         {"JOBS": "300", "LOAD": "3"},
         {"JOBS": "32567"},
-        "about 40 min: one run of each, which claims nothing; REPLICAS=3 takes about 2 h",
-        "about 31 h: ten months, twice, at SPEED=500",
+        "one run of each, which claims nothing; REPLICAS=3 tells the noise",
+        "ten months, twice",
         # OpenPBS takes the place of the source's Torque, and is the baseline as Torque is there.
-        {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo"},
+        {"RM": "openpbs slurm", "CONFIGS": "pbs-fifo pbs-easy backfill fifo", "SPEED": "500"},
         {"JOBS": "200"},
         ("about an hour: one run of each, which claims nothing; REPLICAS=3 takes about 3 h", "about 62 h: ten months, four times"),
     ),
     "study-suspend": Study(
         "suspension of jobs by urgent ones against none, on a workload like Raijin's",
-        {"MODEL": "raijin", "CPUS": "16", "CONFIGS": "backfill suspend", "SPEED": "300"},
+        {"MODEL": "raijin", "CPUS": "16", "CONFIGS": "backfill suspend"},
         {"JOBS": "400", "LOAD": "3", "NODES": "50"},
-        {"JOBS": "100000", "NODES": "3600", "SPEED": "20", "REPLICAS": "3"},
-        "about 1 h 45 min: three runs of each",
-        "about 40 days: five days of the machine and their drain, six times, at SPEED=20",
+        {"JOBS": "100000", "NODES": "3600", "REPLICAS": "3"},
+        "three runs of each",
+        "five days of the machine and their drain, six times",
     ),
 }
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mirage.simulation.filler_study import Jobs, Point, Study
 
 NAME = "study-filler"
-KNOBS = {"NODES": "100", "CPUS": "1", "SPEED": "event", "OFFSET": "19151", "REPLICAS": "3"}
+KNOBS = {"NODES": "100", "CPUS": "1", "CONFIG": "backfill", "OFFSET": "19151", "REPLICAS": "3"}
 JOBS, FULL_JOBS = "200", "500"
 REPETITIONS, FULL_REPETITIONS = 3, 10
 PLAYED = [(variant, t, 1.0) for t in (0.02, 0.2) for variant in (SLOTS, PLANNED)]

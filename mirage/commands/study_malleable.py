@@ -27,7 +27,7 @@ from slurm_mirage.base.files import read_json, write_atomically
 
 STUDY, SHARE = "study-malleable", "study-malleable-share"
 APPLICATIONS, SLEEP = "applications", "sleep"
-COMMON = {"CPUS": "1", "SPEED": "event", "REPLICAS": "3"}
+COMMON = {"CPUS": "1", "CONFIG": "backfill", "REPLICAS": "3"}
 MACHINES = {APPLICATIONS: {"MODEL": "dmr", "NODES": "64"}, SLEEP: {"MODEL": "feitelson96", "NODES": "20", "LOAD": "2"}}
 """Flexible sleep has up to 20 nodes: the machine whose sizes feitelson96 draws. Its run times are not published. With those of the
 model and gaps of 10 s hardly anybody waits; so jobs come twice as fast as the machine can serve them, as if they were longer.
@@ -49,7 +49,7 @@ STRATEGIES = {
 }
 """MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it comes near to (docs/studies.md)."""
 SHARES, FULL_SHARES = (0, 50, 100), (0, 20, 40, 60, 80, 100)
-SHARE_KNOBS = {"NODES": "128", "CPUS": "1", "SPEED": "event", "OFFSET": "19151", "REPLICAS": "1", "SIZES": "fit"}
+SHARE_KNOBS = {"NODES": "128", "CPUS": "1", "CONFIG": "backfill", "OFFSET": "19151", "REPLICAS": "1", "SIZES": "fit"}
 SHARE_JOBS, FULL_SHARE_JOBS = "100", "1000"
 
 

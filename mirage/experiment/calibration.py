@@ -65,7 +65,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
         return Decimal(f"{earlier['speed']:g}")
     if (speed := prepared.knobs["SPEED"]) != AUTO:
         return speed
-    screen.say(f"SPEED=auto: first a calibration at SPEED={SPEED}, about {about(_duration())} and the start of the nodes")
+    screen.say(f"first a calibration at SPEED={SPEED}, about {about(_duration())} and the start of the nodes")
     calibration = folder / "calibration"
     _write(
         calibration, calibration_of(folder.name), narrowest=_narrowest(prepared), processors=machine_of(prepared.knobs).processors

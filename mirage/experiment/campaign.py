@@ -14,13 +14,20 @@ from rich.table import Table
 from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
+from mirage.records.features import unused_in_all
 from mirage.records.schedule import read_schedule
 from mirage.statistics.comparison_text import figures, judged, p_text
 from mirage.terminal.screen import Screen
-from mirage.terminal.table import print_all, value_text
+from mirage.terminal.summary import trust
+from mirage.terminal.table import print_all, rounded_text
 from slurm_mirage.base.files import read_json, write_json
 
 MARGIN = 5.0  # per cent
+LINES = 35
+"""Most lines of the end of a comparison of two configurations with the path of its page and an ending of two lines."""
+_BESIDE = 15  # of them beside the metrics of the table and the sentences after the first
+_BESIDE_EACH_OTHER = 4  # configurations whose differences have columns in one table
+_SMALL = 0.01  # per cent: less is shown as 0
 _LONG = 1000  # per cent: more says only that hardly anything is known
 
 
@@ -40,7 +47,7 @@ def conclude(folder: Path, members: Sequence[Member], seed: int, screen: Screen,
     """
     content = computed(folder, members, seed, margin)
     write_json(folder / "comparison.json", content)
-    show(content, screen)
+    show(folder, content, screen)
     ending = _ending(folder, content)
     ending.store(folder)
     report.write(folder, screen)
@@ -95,48 +102,95 @@ def _of_baseline(metric: Mapping[str, Any], base: str) -> list[dict[str, Any]]:
     return [pair for pair in metric["pairs"] if pair["baseline"] == base]
 
 
-def show(content: Mapping[str, Any], screen: Screen) -> None:
-    """Print the main metrics of each configuration against the first one, and which of them differ, in words.
+def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
+    """Print the verdicts, the main metrics of each configuration against the first one, and what they rest on: up to LINES lines
+    with the path of the page and the ending.
 
-    All metrics, and waits by class of jobs, are on the page and in comparison.json: they would fill several screens.
+    content: comparison.json of the folder
     """
-    base, jobs = content["baseline"], content["jobs"]
-    left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
-    parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out} (times in seconds of the trace)"]
+    base, jobs, runs = content["baseline"], content["jobs"], _metrics_of(folder, content)
     others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
-    for place, other in enumerate(others):
-        parts += [_metrics_table(content, base, other, place), *_sentences(content, base, other, place)]
-    for verdict, words in (("invalid", "not valid"), ("inconclusive", "inconclusive")):
-        parts += [f"{run} is {words}: {'; '.join(reasons)}" for run, reasons in content["validity"].get(verdict, {}).items()]
+    left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
+    parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out}, {len(runs)} runs (times in seconds of the trace)"]
+    main = main_of_comparison(content)
+    if len(others) == 1:
+        parts += _sentences(content, base, others[0], LINES - _BESIDE - len(main))
+        parts.append(_metrics_table(content, base, others[0], main))
+    else:
+        parts += [_answer(content, base, other) for other in others]
+        parts.append(_differences_table(content, base, others[:_BESIDE_EACH_OTHER], main))
+        if len(others) > _BESIDE_EACH_OTHER:
+            parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(others)} configurations, the page has all")
     if earlier := content["method"].get("without_emulation_errors"):
         parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
-    print_all(screen, *parts)
+    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
+    print_all(screen, *parts, *trust(runs, unused), f"all metrics: make metrics RUN={folder.name}")
 
 
-def _sentences(content: Mapping[str, Any], base: str, other: str, place: int) -> list[str]:
-    """A line for each main metric that differs, and one with the number of other metrics that differ."""
-    pairs = {name: _of_baseline(metric, base)[place] for name, metric in content["metrics"].items() if not METRICS[name].same_as}
-    differ = {name: pair["words"] for name, pair in pairs.items() if pair["verdict"] in ("lower", "higher")}
+def show_all(folder: Path, screen: Screen) -> None:
+    """Print all metrics of a finished comparison."""
+    content = read_json(folder / "comparison.json")
+    base, runs = content["baseline"], _metrics_of(folder, content)
+    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
+    names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]
+    others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
+    print_all(screen, *(_metrics_table(content, base, other, names) for other in others))
+
+
+def _metrics_of(folder: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """metrics.json of each run."""
+    names = [name for configuration in content["configurations"] for name in configuration["runs"]]
+    return {name: read_json(folder / name / "metrics.json") for name in names}
+
+
+def _pairs(content: Mapping[str, Any], base: str, other: str) -> dict[str, dict[str, Any]]:
+    """The differences between two configurations by metric."""
+    found = {name: _of_baseline(metric, base) for name, metric in content["metrics"].items()}
+    return {name: next(pair for pair in pairs if pair["configuration"] == other) for name, pairs in found.items()}
+
+
+def _answer(content: Mapping[str, Any], base: str, other: str) -> str:
+    return f"{other} against {base}: {_pairs(content, base, other)[content['answer']]['words']}"
+
+
+def _sentences(content: Mapping[str, Any], base: str, other: str, most: int) -> list[str]:
+    """The answer, a line for each other main metric that differs, up to `most`, and one with the number of the rest."""
+    pairs = _pairs(content, base, other)
+    differ = [name for name, pair in pairs.items() if pair["verdict"] in ("lower", "higher") and not METRICS[name].same_as]
     main = main_of_comparison(content)
-    lines = [words for name, words in differ.items() if name in main]
-    if more := len(differ) - len(lines):
-        lines.append(f"{more} other metrics differ; the report has them")
-    return [f"{other} against {base}:", *(f"  {line}" for line in lines or ["nothing differs significantly"])]
+    lines = [f"  {pairs[name]['words']}" for name in differ if name in main and name != content["answer"]][:most]
+    if more := len(differ) - len(lines) - (content["answer"] in differ):
+        lines.append(f"  {more} other metrics differ")
+    return [_answer(content, base, other), *(lines or ["  no other metric differs significantly"])]
 
 
-def _metrics_table(content: Mapping[str, Any], base: str, other: str, place: int) -> Table:
-    table = _table("metric", base, other)
-    for name in main_of_comparison(content):
+def _metrics_table(content: Mapping[str, Any], base: str, other: str, names: Sequence[str]) -> Table:
+    """Both means of each metric, their difference, and the verdict on it."""
+    table, pairs = _table("metric", base, other, "difference", "95 % interval", "p"), _pairs(content, base, other)
+    for name in names:
         metric = content["metrics"][name]
-        pair = _of_baseline(metric, base)[place]
-        table.add_row(name, *_cells(pair, metric["unit"]), judged(pair["verdict"], metric["better"]))
+        table.add_row(name, *_cells(pairs[name], metric["unit"]), judged(pairs[name]["verdict"], metric["better"]))
+    return table
+
+
+def _differences_table(content: Mapping[str, Any], base: str, others: Sequence[str], names: Sequence[str]) -> Table:
+    """The first configuration's mean of each metric, and the difference of each other one with the verdict on it."""
+    table, found = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True), [_pairs(content, base, one) for one in others]
+    table.add_column("metric", no_wrap=True)
+    for head in (base, *others):
+        table.add_column(head, justify="right")
+    for name in names:
+        metric = content["metrics"][name]
+        mean, *_ = _cells(found[0][name], metric["unit"])
+        words = [f"{_cells(of[name], metric['unit'])[2]} {judged(of[name]['verdict'], metric['better'])}" for of in found]
+        table.add_row(name, mean, *words)
     return table
 
 
 def _table(*heads: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(heads[0])
-    for head in (*heads[1:], "difference", "95 % interval", "p"):
+    for head in heads[1:]:
         table.add_column(head, justify="right")
     table.add_column("verdict")
     return table
@@ -144,7 +198,7 @@ def _table(*heads: str) -> Table:
 
 def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
     """Both means, difference, interval (in per cent, or in the metric's unit where the first mean is 0) and corrected p."""
-    means = [_mean(pair[name], unit) for name in ("baseline_mean", "mean")]
+    means = [rounded_text(pair[name], unit, is_short=True) for name in ("baseline_mean", "mean")]
     if pair["percent"] is None:
         difference, between = pair["difference"], pair["interval"]
     else:
@@ -160,8 +214,6 @@ def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
 def _signed(value: float, unit: str) -> str:
     if unit == "%" and value > _LONG:
         return f"over {_LONG}"
+    if unit == "%" and abs(value) < _SMALL:
+        return "0"
     return f"{'-' if value < 0 else '+'}{figures(abs(value))}" if value else "0"
-
-
-def _mean(value: float | None, unit: str) -> str:
-    return f"{value:.0f} s" if unit == "s" and value is not None and value >= 100 else value_text(value, unit)

@@ -1,6 +1,8 @@
-"""Which clock a run is played on: what SPEED says, and for SPEED=auto the event clock or a constant speed."""
+"""Chooses the clock of a run or a cluster: what SPEED says, and for SPEED=auto the event clock or a constant speed."""
 
 from __future__ import annotations
+
+from decimal import Decimal
 
 from mirage.experiment import preflight
 from mirage.experiment.hosts import host_count
@@ -14,8 +16,8 @@ from slurm_mirage.base.errors import WrongUse
 def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
     """SPEED as it is played: a number, EVENT, or AUTO for a number that a calibration has yet to find.
 
-    Of SPEED=auto a line on the screen says which, and why. Raises WrongUse for the event clock on several hosts or with OpenPBS,
-    for CHARGE on a constant one, and for SAVES=memory in real time or with OpenPBS.
+    Of SPEED=auto a line on the screen says which, and why, and of the event clock where it is slow. Raises WrongUse for the event
+    clock on several hosts or with OpenPBS, for CHARGE on a constant one, and for SAVES=memory in real time or with OpenPBS.
     """
     if knobs["SAVES"] == "memory":
         _check_saves(knobs)
@@ -28,21 +30,35 @@ def chosen(knobs: dict[str, Value], screen: Screen) -> Value:
         if speed == EVENT or charges:
             what = "the event clock does not see the daemons of OpenPBS, which run as root; give a constant SPEED, such as SPEED=20"
             raise WrongUse(what, parameter="speed", value=str(speed))
-        screen.say("SPEED=auto: a constant speed, because the event clock does not see the daemons of OpenPBS")
+        screen.say("clock: a constant speed, because the event clock does not see the daemons of OpenPBS")
         return AUTO
     hosts = host_count(knobs)
     if hosts == 1:
-        if speed == AUTO and not charges and preflight.is_here(knobs) and (why := preflight.why_threads_are_not_counted()):
-            screen.say(f"SPEED=auto: a constant speed, because {why}: the event clock is slow there, and inconclusive")
-            return AUTO
+        if preflight.is_here(knobs) and (why := preflight.why_threads_are_not_counted()):
+            if speed == AUTO and not charges:
+                screen.say(f"clock: a constant speed, because {why}: the event clock is slow there, and inconclusive")
+                return AUTO
+            screen.say(f"clock: event-driven, slow and inconclusive, because {why}; give a constant SPEED, such as SPEED=20")
+            return EVENT
         if speed == AUTO:
-            screen.say("SPEED=auto: the event clock (SPEED=event), because the cluster is on one host")
+            screen.say("clock: event-driven (SPEED=event), as the cluster is on one host; SPEED=1 is real time")
         return EVENT
     if speed == EVENT or charges:
         what = "the event clock is for one host, and the cluster has several; give a constant SPEED, such as SPEED=20"
         raise WrongUse(what, parameter="speed", value=str(speed))
-    screen.say(f"SPEED=auto: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
+    screen.say(f"clock: a constant speed, because the cluster is on {hosts} hosts and the event clock is for one")
     return AUTO
+
+
+def of_a_cluster(knobs: dict[str, Value], screen: Screen) -> Value:
+    """SPEED of a cluster without a run: as `chosen`, but in real time where there is nothing to choose a constant speed for.
+
+    On the event clock a cluster without a run is as fast as real time, and a run on it restarts no daemon.
+    """
+    if (speed := chosen(knobs, screen)) != AUTO:
+        return speed
+    screen.say("clock: real time (SPEED=1) until a run has chosen one")
+    return Decimal(1)
 
 
 def _check_saves(knobs: dict[str, Value]) -> None:

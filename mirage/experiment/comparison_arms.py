@@ -41,7 +41,9 @@ def of_configurations(knobs: Mapping[str, Value]) -> Arms:
         if manager not in owners:
             others = ", ".join(configuration.names_for([manager]))
             raise WrongUse(f"{' '.join(names)}: none is of {manager}; it may also have one of: {others}", parameter="configs")
-    called = labels([f"{owner}-{name.removeprefix('pbs-')}" for owner, name in zip(owners, names, strict=True)])
+    called = labels(
+        [f"{owner}-{name.removeprefix('pbs-').removeprefix('slurm-')}" for owner, name in zip(owners, names, strict=True)]
+    )
     return {label: {"CONFIG": name, "RM": owner} for label, name, owner in zip(called, names, owners, strict=True)}
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KEYS = ("settings", "partitions", "routing", "accounting", "qos", "shares")
 # Of a configuration of OpenPBS, in which `rm` is openpbs: settings of sched_config, attributes of the server, queues.
 OPENPBS_KEYS = ("rm", "settings", "server", "partitions", "routing")
+# Slurm's defaults of these SchedulerParameters (bf_max_job_test is 500 since 23.02).
+BF_INTERVAL, BF_MAX_JOB_TEST = 30, 100
 # Partitions of a configuration without any (roles/slurm_controller).
 PARTITIONS: list[Mapping[str, Any]] = [{"name": "batch"}]
 
@@ -47,6 +49,26 @@ class Configuration:
         if self.rm == OPENPBS:
             return str(self.server.get("backfill_depth", 1)) != "0"
         return self.settings.get("SchedulerType") != "sched/builtin"
+
+    @property
+    def backfill_interval(self) -> float | None:
+        """Seconds between two backfill cycles of Slurm; None if the scheduler has none. OpenPBS has a cycle after each change."""
+        if self.rm == OPENPBS or not self.backfills:
+            return None
+        return float(self._scheduler_parameter("bf_interval", BF_INTERVAL))
+
+    @property
+    def backfill_depth(self) -> int:
+        """Waiting jobs that a backfill cycle of Slurm looks at, at most."""
+        return int(self._scheduler_parameter("bf_max_job_test", BF_MAX_JOB_TEST))
+
+    def _scheduler_parameter(self, name: str, default: int) -> int:
+        given = self.settings.get("SchedulerParameters") or {}
+        words = given if isinstance(given, Mapping) else dict(word.partition("=")[::2] for word in str(given).split(","))
+        try:
+            return int(words.get(name, default))
+        except (TypeError, ValueError):
+            return default
 
     @property
     def shares_by_account(self) -> bool:

@@ -26,13 +26,6 @@ from slurm_mirage.instance.instance_lock import Busy, Holder
 LOOK = 2.0
 """Seconds between two looks whether the instance is free (BUSY=wait)."""
 
-INSTALLATION = ("slurm_install", "openpbs_install", "munge", "firewall", "kernel_tuning", "sigsleep", "virtual_clock")
-"""Tags of tasks that install what a run does not change. They are left out where this order has played a run of the same cluster,
-which takes most of the time of a playbook."""
-OF_A_RUN = "experiment_"
-"""How the variables begin that each run of an order has of its own, beside:"""
-OF_A_CONFIGURATION = ("mirage_config",)
-
 Result = TypeVar("Result")
 
 
@@ -63,7 +56,6 @@ class InstanceUse:
         self._holder = Holder.of_process(os.getpid(), order, str(ROOT))
         self._has_direct_access = preflight.is_here(knobs) and os.geteuid() == 0
         self._inventory: Path | None = None  # on which a playbook may have taken the lock
-        self._installed: dict[str, Any] | None = None  # the variables of the cluster that this order has played a run on last
 
     def __enter__(self) -> InstanceUse:
         for folder in self._folders:
@@ -85,21 +77,13 @@ class InstanceUse:
                 run_playbook("release", variables, self._inventory, self._screen, log, shows_tasks=False, host=self._host)
 
     def play(self, playbook: str, variables: Mapping[str, Any], inventory: Path, screen: Screen, log: Path) -> None:
-        """Run the playbook of one run of the order, which takes or renews the lock. Raises as `run_playbook`.
-
-        What is installed already is not looked at again (INSTALLATION).
-        """
-        cluster = {
-            name: value for name, value in variables.items() if not (name.startswith(OF_A_RUN) or name in OF_A_CONFIGURATION)
-        }
-        without = INSTALLATION if cluster == self._installed else ()
-        self._installed = None
+        """Run the playbook of one run of the order, which takes or renews the lock. Raises as `run_playbook`."""
 
         def once() -> None:
             before, self._inventory = self._inventory, inventory
             try:
                 own = {**variables, **self._as_variable()}
-                run_playbook(playbook, own, inventory, screen, log, interrupted=self.interrupted, host=self._host, without=without)
+                run_playbook(playbook, own, inventory, screen, log, interrupted=self.interrupted, host=self._host)
             except Busy:
                 self._inventory = before
                 raise
@@ -108,8 +92,6 @@ class InstanceUse:
             self.when_free(once)
         except KeyboardInterrupt:
             raise Interrupted from None
-        if playbook != "teardown":
-            self._installed = cluster
 
     def when_free(self, action: Callable[[], Result]) -> Result:
         """Do something that raises Busy while another order has the lock."""
@@ -126,4 +108,4 @@ class InstanceUse:
             time.sleep(LOOK)
 
     def _as_variable(self) -> dict[str, Any]:
-        return {"experiment_holder": asdict(self._holder)}
+        return {"experiment_holder": asdict(self._holder), "experiment_has_lock": self._has_direct_access}

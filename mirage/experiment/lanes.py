@@ -63,6 +63,8 @@ class RunsLeft(Generic[Run]):
     """The instance, or the host of `run_hosts`, on which a run has begun and can go on; None if it may begin on any."""
     foot: Callable[[], str]
     """How far the campaign is."""
+    arm: Callable[[Run], str] | None = None
+    """The arm of a comparison that a run belongs to."""
 
     def manager(self) -> str:
         """The first resource manager of the campaign."""
@@ -91,7 +93,9 @@ class RunsLeft(Generic[Run]):
             measures = (
                 self.speed not in (EVENT, Decimal(1)) and not hosts and not launch_costs.is_known(self.folder, self.manager())
             )
-            queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, first_alone=count > 1 and measures)
+            # On the event clock the host decides about no run: an instance keeps its configuration from run to run.
+            arm = self.arm if self.speed == EVENT and not hosts else None
+            queue = RunQueue(self.left, lambda run: homes[self.name(run)], names, count > 1 and measures, arm)
             is_complete = lanes.play(self, queue) if count == 1 else lanes.play_side_by_side(self, queue, count)
             if is_complete:
                 lanes.remove(self.inventory, self.folder / "ansible.log")

@@ -14,13 +14,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mirage import ROOT
+from mirage.experiment import standing
 from mirage.experiment.endings import Failed, Interrupted
 from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
@@ -144,9 +145,11 @@ class Watcher:
             self.screen.live(progress_line(progress))
 
     def _keep(self, data: Mapping[str, Any]) -> None:
-        """Keep the result of an _info module, and print the message of a debug task."""
+        """Keep the result of an _info module, and print the message of a debug task and the notes of a module."""
         action = _module(data)
         result = data.get("res") or {}
+        for note in result.get("notes") or []:
+            self.screen.say(f"note: {note}")
         if action.endswith("_info"):
             self.information[action] = result
             self.of_hosts.setdefault(action, {})[str(data.get("host"))] = result
@@ -223,12 +226,10 @@ def run_playbook(
     shows_tasks: bool = True,
     interrupted: threading.Event | None = None,
     host: str = "",
-    without: Sequence[str] = (),
 ) -> Watcher:
     """Run playbooks/`name`.yml with the extra `variables` on `inventory`; its output is appended to `log`.
 
     host: the host of the inventory's `run_hosts` that is head and compute host; none for the hosts of the inventory's own groups.
-    without: tags of tasks that are left out.
     interrupted: set when the user asks to stop, by a caller that handles the signals. Without it they are handled here, which only
     the main thread can do.
 
@@ -258,8 +259,7 @@ def run_playbook(
             project_dir=str(ROOT),
             playbook=f"playbooks/{name}.yml",
             inventory=inventories,
-            skip_tags=",".join(without) or None,
-            extravars={**variables, **({"experiment_look": LOOK} if instance else {})},
+            extravars={**variables, **standing.digests(variables, inventory), **({"experiment_look": LOOK} if instance else {})},
             envvars=environment(),
             # Seconds between two calls of cancel_callback while Ansible writes nothing.
             settings={"pexpect_timeout": 1},

@@ -12,7 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from mirage.experiment import configuration, malleability, run_length, site
+from mirage.experiment import configuration, malleability, run_length, site, standing
+from mirage.experiment.cluster_variables import cluster_variables
+from mirage.experiment.expected_queue import Queue, expected_queue
 from mirage.knobs.machine import Machine
 from mirage.knobs.managers import SLURM
 from mirage.knobs.parse import Value
@@ -196,35 +198,46 @@ class Prepared:
         rows = self.workload.jobs.select("ran", "runtime_virtual", "cancel_after_virtual").iter_rows()
         return [run if cancel is None else min(run, cancel) if ran else 0.0 for ran, run, cancel in rows]
 
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue of the run as a quick simulation has it."""
+        config = configuration.of(self.knobs)
+        machine = machine_of(self.knobs).processors
+        widths = [min(width, machine) for width in self.workload.jobs["processors"].to_list()]
+        return expected_queue(self.dues, self.executions(), widths, machine, config.backfill_interval, config.backfill_depth)
+
     def estimate(self) -> float:
-        """Lower estimate of the length of the run: the longer of the time to the last end if no job waits, and the time that the
-        work takes if all processors are always busy.
-        """
-        runs = self.executions()
-        last_end = max(due + run for due, run in zip(self.dues, runs, strict=True))
-        area = sum(run * width for run, width in zip(runs, self.workload.jobs["processors"].to_list(), strict=True))
-        return max(last_end, self.dues[0] + float(area) / machine_of(self.knobs).processors)
+        """Expected length of the run in virtual seconds."""
+        return self.queue.end
+
+    @cached_property
+    def work_left(self) -> standing.Work:
+        """What has to be done to the cluster before the run."""
+        return standing.work_left(cluster_variables(self.knobs, self.shrink), Path(str(self.knobs["INVENTORY"])))
+
+    def length(self) -> run_length.Length | None:
+        """Expected length in real time of the whole command; None while SPEED is `auto`."""
+        machine, jobs = machine_of(self.knobs), self.workload.jobs.height
+        size = (jobs, machine.nodes, machine.processors)
+        return run_length.length_of(self.knobs["SPEED"], self.queue, min(self.dues), *size, left=self.work_left)
 
     def real_estimate(self) -> float | None:
-        """The estimate in real seconds; None while SPEED is `auto`."""
-        return run_length.real_seconds(self.knobs["SPEED"], self.estimate(), self.workload.jobs.height)
+        """Expected real seconds of the replay; None while SPEED is `auto`."""
+        length = self.length()
+        return None if length is None else length.replay
 
     def sample_interval(self) -> float:
         """Real seconds between two samples of the host and of Slurm, for at least SAMPLES samples; from 1 to LONGEST_SAMPLE."""
         return min(LONGEST_SAMPLE, max(1.0, (self.real_estimate() or 0.0) / SAMPLES))
 
     def announcement(self) -> str:
-        """The line that announces the run: `100 jobs, and 34 preset, longest 6 min, about 9 min`.
-
-        On a virtual clock: `100 jobs, longest 6 h, 9 h of the cluster's time: about 5 min at SPEED=100`. On the event
-        clock that holds for jobs that do not wait for others, and the line says so.
-        """
+        """The line that announces the run: `100 jobs, and 34 preset, longest 6 h, 9 h of the cluster's time: 60 to 240 s`."""
         presets = self.workload.presets()
         count = self.workload.jobs.height - presets
         jobs = "1 job" if count == 1 else f"{count} jobs"
         jobs += f", and {presets} preset" if presets else ""
         jobs += f", longest {about(max(self.executions()))}"
-        return f"{jobs}, {run_length.in_words(self.knobs['SPEED'], self.estimate(), self.workload.jobs.height)}"
+        return f"{jobs}, {run_length.in_words(self.knobs['SPEED'], self.estimate(), self.length())}"
 
     @cached_property
     def routed(self) -> tuple[pl.Series, pl.Series]:

@@ -10,7 +10,7 @@ from mirage.experiment import configuration, fillers, site
 from mirage.experiment.prepare import SLACK, Prepared
 from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import MAX_SPEED, format_number
-from mirage.knobs.resolve import generated_speed
+from mirage.knobs.resolve import SHORT_INTERVALS
 from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about
 from mirage.workloads import not_played
@@ -61,11 +61,10 @@ WAITS_AND_REQUESTS = {
 def remarks(run: Prepared) -> list[str]:
     """The remarks on a run, one line each."""
     notes, lines = run.workload.notes, site.in_short(run.knobs, f"{site.LEFT_OUT} of the run")
-    speed = generated_speed(run.knobs["SHRINK"])
-    if run.knobs["SPEED"] == speed != 1 and not (run.knobs["TRACE"] or run.knobs["MODEL"]):
-        lines.append(f"SPEED={format_number(speed)}, as the workload is generated; SPEED=1 plays it in real time")
     if run.shrink != 100:
         lines.append(f"SHRINK={format_number(run.shrink)}: {shrink_in_words(run.shrink)}")
+    if run.shrink < 100 and run.knobs["CONFIG"] == SHORT_INTERVALS:
+        lines.append(f"CONFIG={SHORT_INTERVALS}: short intervals of the scheduler, as Slurm's own do not shrink with the jobs")
     lines += sizes_and_presets(run.workload)
     lines += [run.workload.unread] if run.workload.unread else []
     lines += [f"left out: {count} jobs ({reason})" for reason, count in run.workload.excluded.items()]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 
 NAME = "report.html"
-_drawing = threading.Lock()  # runs side by side end at any time, and one program draws all pictures
+_drawing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
+"""Draws all pictures, one page at a time, whichever of the runs side by side ends first."""
 
 
 def folder_of(values: Mapping[str, Any]) -> Path:
@@ -32,14 +34,34 @@ def folder_of(values: Mapping[str, Any]) -> Path:
     return folder
 
 
+def prepare() -> None:
+    """Load what draws the pages, which takes a second or two, while something else goes on."""
+    _drawing.submit(_load)
+
+
+def _load() -> None:
+    from mirage.reports import pictures, run_page  # noqa: F401
+
+    pictures.warm_up()
+
+
+def write_meanwhile(folder: Path) -> None:
+    """Make the page of one run of a comparison or a sweep while the next run begins. `write` for all makes it if this fails."""
+    _drawing.submit(_quietly, folder)
+
+
+def _quietly(folder: Path) -> None:
+    with suppress(Exception):
+        make(folder)
+
+
 def write(folder: Path, screen: Screen) -> None:
     """Make the page at the end of a run, a sweep or a comparison, and print its path.
 
     A page that cannot be made is reported. It is not a failure of the run, whose results are complete.
     """
     try:
-        with _drawing:
-            make(folder)
+        _drawing.submit(make, folder, again=False).result()
     except Exception as error:
         reason = user_message(error) if isinstance(error, WrongUse) else f"{type(error).__name__}: {error}"
         screen.say(f"{NAME} could not be made: {reason}")
@@ -61,20 +83,26 @@ def _say(folder: Path, screen: Screen) -> None:
     screen.say(f"report: {shown / NAME}")
 
 
-def make(folder: Path) -> str:
-    """Write the pages of a run, a sweep or a comparison. Returns what they describe: `100 jobs of kth`."""
-    description, texts = pages(folder)
+def make(folder: Path, *, again: bool = True) -> str:
+    """Write the pages of a run, a sweep or a comparison. Returns what they describe: `100 jobs of kth`.
+
+    again: also those of its runs that exist
+    """
+    description, texts = pages(folder, again=again)
     for path, text in texts.items():
         write_atomically(path, text)
     return description
 
 
-def pages(folder: Path) -> tuple[str, dict[Path, str]]:
-    """Describe the folder, and make its page and those of its runs. Returns the description and the pages by path."""
+def pages(folder: Path, *, again: bool = True) -> tuple[str, dict[Path, str]]:
+    """Describe the folder, and make its page and those of its runs. Returns the description and the pages by path.
+
+    again: also those of its runs that exist
+    """
     if (folder / "comparison.json").is_file():
-        return _comparison(folder)
+        return _comparison(folder, again)
     if (folder / "sweep.csv").is_file():
-        return _sweep(folder)
+        return _sweep(folder, again)
     return _run(folder)
 
 
@@ -86,7 +114,7 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
-def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
+def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a comparison and its runs."""
     from mirage.reports.comparison_page import page
     from mirage.reports.run_data import Run
@@ -100,15 +128,16 @@ def _comparison(folder: Path) -> tuple[str, dict[Path, str]]:
         )
     names = [name for one in content["configurations"] for name in one["runs"]]
     found = {name: Run.of(folder / name) for name in names}
-    of_runs = {folder / name / NAME: page_of_run(run) for name, run in found.items()}
+    paths = {folder / name / NAME: run for name, run in found.items()}
+    of_runs = {path: page_of_run(run) for path, run in paths.items() if again or not path.exists()}
     own = page(folder.name, content, read_json(folder / "experiment.json") or {}, found)
     return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
 
 
-def _sweep(folder: Path) -> tuple[str, dict[Path, str]]:
+def _sweep(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a sweep and of those of its runs that have results."""
     from mirage.reports.sweep_page import lines_of, page
 
     there = [run for line in lines_of(folder) if ((run := folder.parent / line["run"]) / "metrics.json").is_file()]
-    of_runs = {path: text for run in there for path, text in _run(run)[1].items()}
+    of_runs = {path: text for run in there if again or not (run / NAME).exists() for path, text in _run(run)[1].items()}
     return f"sweep {folder.name}", {**of_runs, folder / NAME: page(folder)}

@@ -15,8 +15,10 @@ from rich.table import Table
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
+from mirage.records.features import unused_in_all
 from mirage.terminal.screen import Screen
-from mirage.terminal.table import print_all
+from mirage.terminal.summary import trust
+from mirage.terminal.table import print_all, rounded_text
 from mirage.traces.csv_frame import check_lines
 from slurm_mirage.base.files import read_json, write_atomically
 
@@ -25,7 +27,9 @@ JOBS = ("submitted", "completed", "failed", "cancelled", "timeout", "lost")
 VALIDITY = ("submit_lag_p99", "start_latency_p50", "runtime_stretch_p99")
 
 # Columns printed on the terminal.
-SHOWN = ("shrink", "ending", "wait_mean", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+SHOWN = ("shrink", "ending", "wait_mean", "wait_p95", "response_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+# Most lines of that table; of more runs the first and the last ones are printed.
+LINES = 20
 
 
 def _rounded(value: float | None) -> float | None:
@@ -34,12 +38,23 @@ def _rounded(value: float | None) -> float | None:
 
 
 def show(folder: Path, screen: Screen) -> None:
-    """Print the main columns of sweep.csv."""
-    table = Table(*SHOWN, box=box.SIMPLE_HEAD, pad_edge=False)
+    """Print the main columns of sweep.csv, and what the numbers rest on."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in SHOWN:
+        table.add_column(name, justify="left" if name == "ending" else "right", no_wrap=True)
     with (folder / "sweep.csv").open(newline="") as stream:
-        for line in csv.DictReader(stream):
-            table.add_row(*(line[name] for name in SHOWN))
-    print_all(screen, table)
+        lines = list(csv.DictReader(stream))
+    for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
+        table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN[2:]))
+    rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
+    metrics = {line["run"]: read_json(folder.parent / line["run"] / "metrics.json") for line in lines}
+    known = {run: content for run, content in metrics.items() if content is not None}
+    unused = unused_in_all(known.values(), read_json(folder / "experiment.json") or {})
+    print_all(screen, table, *rest, *(trust(known, unused) if known else []))
+
+
+def _text(name: str, value: str) -> str:
+    return rounded_text(float(value), METRICS[name].unit, is_short=True) if value else "-"
 
 
 def write(folder: Path, runs: Sequence[tuple[Decimal, Path, Ending]]) -> None:

@@ -1,34 +1,14 @@
-"""Variables that the playbooks get for a cluster and for a run on it."""
+"""Variables that the playbooks get for a run."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mirage.experiment import configuration, fillers, malleability
+from mirage.experiment import fillers
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.experiment.prepare import Prepared
-from mirage.knobs.parse import AUTO, Value
-from mirage.knobs.resolve import role_variables
-from slurm_mirage.base.errors import WrongUse
-
-
-def cluster_variables(knobs: dict[str, Value], shrink: Decimal = Decimal(100)) -> dict[str, Any]:
-    """Variables of the cluster. Raises WrongUse for SPEED=auto, which make cluster has no workload to choose for.
-
-    shrink: of the run that follows, in per cent
-    """
-    if knobs["SPEED"] == AUTO:
-        may_be = "a number or event; auto is for make experiment and compare, which have a workload to choose it for"
-        raise WrongUse(f"{knobs['SPEED']!r} is not possible here; it may be {may_be}", parameter="speed")
-    variables = role_variables(knobs)
-    if malleability.is_wanted(knobs):
-        variables["slurm_mirage_malleable"] = True
-    variables |= fillers.cluster_variables(knobs, shrink)
-    if (site := configuration.site_of(knobs)) is not None:
-        variables |= {"slurm_controller_site_settings": site.settings, "slurm_controller_partitions": site.partitions}
-        variables["mirage_accounting"] = "yes" if configuration.of(knobs).has_accounting(knobs) else "no"
-    return variables
+from mirage.knobs.parse import Value
 
 
 def replay_variables(prepared: Prepared, speed: Value, run: str, results: Path) -> dict[str, Any]:

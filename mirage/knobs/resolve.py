@@ -24,8 +24,9 @@ GIVEN = "MIRAGE_GIVEN"
 SLURM_VARIABLES = ("SLURM_CONF",)
 # Variables of the Makefile that are not knobs of a run.
 MAKE_VARIABLES = ("PYTHON",)
-# These targets generate a workload without TRACE and MODEL, whose jobs run and wait for minutes, and play it at this speed.
-GENERATED_SPEED, GENERATED_FOR = Decimal(20), ("experiment", "compare")
+# The default of CONFIG where SHRINK makes jobs shorter: Slurm's own intervals do not shrink with them.
+SHORT_INTERVALS, SHRINKING = "backfill", ("experiment", "compare")
+UNSHRUNK = 100  # per cent
 # Value of RM, and the default of CONFIG with it.
 OPENPBS, OPENPBS_CONFIG = "openpbs", "pbs-easy"
 
@@ -45,7 +46,7 @@ def parse(name: str, text: str, origin: str = "") -> Value:
 def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
     """Values of all knobs, from the environment and the defaults. An empty value is the default, as with make's own `?=`.
 
-    target: the target of the Makefile. experiment and compare play their generated workload faster than a log (`generated_speed`).
+    target: the target of the Makefile. Where it shrinks the workload, CONFIG is one with short intervals, in all runs of a sweep.
 
     Raises WrongUse for the first misspelt name or wrong value.
     """
@@ -59,10 +60,13 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         # Another program may have set a name like PORT or GROUP in the environment.
         origin = " (from the environment)" if text and knob.name not in given else ""
         values[knob.name] = parse(knob.name, text or knob.default, origin)
-    if target in GENERATED_FOR and not (values["TRACE"] or values["MODEL"] or environ.get("SPEED")):
-        values["SPEED"] = generated_speed(values["SHRINK"])
-    if values["RM"] == OPENPBS and not environ.get("CONFIG"):
-        values["CONFIG"] = OPENPBS_CONFIG
+    if not environ.get("CONFIG"):
+        shrinks = values["SHRINK"]
+        assert isinstance(shrinks, tuple)
+        if values["RM"] == OPENPBS:
+            values["CONFIG"] = OPENPBS_CONFIG
+        elif target in SHRINKING and min(shrinks) < UNSHRUNK:
+            values["CONFIG"] = SHORT_INTERVALS
     if values["SLURM_CONF"]:
         _read_site_machine(values, environ)
     if isinstance(machine := values["CLASSES"], Machine):
@@ -72,15 +76,6 @@ def resolve(environ: Mapping[str, str], target: str = "") -> dict[str, Value]:
         _check_size(machine)
         values |= {"NODES": machine.nodes, "CPUS": None}
     return values
-
-
-def generated_speed(shrinks: Value) -> Decimal:
-    """Default of SPEED for the generated workload: less for shrunk jobs, as delays in real time are a larger part of their times.
-
-    shrinks: SHRINK, one or several percentages, of which the smallest decides
-    """
-    assert isinstance(shrinks, tuple)
-    return min(GENERATED_SPEED, max(Decimal(1), GENERATED_SPEED * min(shrinks) / 100))
 
 
 def _refuse_unknown(given: list[str]) -> None:

@@ -344,12 +344,12 @@ TABLE = (
     ),
     Knob(
         "SPEED",
-        "1",
+        "auto",
         speed,
         f"a number above 0 and up to {MAX_SPEED} (20, 0.5), event or auto",
-        "how many times faster all of Slurm sees time pass; event: the cluster's time nearly stands while its processes compute, "
-        "and jumps to the next event when all of them wait (one host); auto: event on one host, else (not make cluster) the "
-        "largest valid number; without TRACE and MODEL 20 (with SHRINK below 100 that much less)",
+        "the clock. auto: event where it can be, else the largest constant number for which the run is valid (make cluster: 1). "
+        "event: the cluster's time nearly stands while its processes compute, and jumps to the next event when all of them wait "
+        "(one host). A number: all of Slurm sees time pass so many times faster; 1: real time",
         _BUILD,
         is_input=True,
         group=TIME,
@@ -429,11 +429,11 @@ TABLE = (
     ),
     Knob(
         "CONFIG",
-        "backfill",
+        "slurm-defaults",
         matching(CONFIG_NAME),
         "the name of a file in configs/, without .yml",
-        "scheduler configuration: configs/CONFIG.yml",
-        (*_SINGLE, "compare"),
+        "scheduler configuration: configs/CONFIG.yml; with SHRINK below 100 backfill, whose intervals are short",
+        (*_SINGLE, "compare", "study-malleable", "study-malleable-share", "study-filler"),
         is_input=True,
         group=SCHEDULER,
         variable="mirage_config",
@@ -567,7 +567,7 @@ TABLE = (
         optional(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")),
         "up to 81 letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
         "name of the run: results/RUN; without it an unfinished run with the same inputs is continued",
-        (*_RUN, "report", "check"),
+        (*_RUN, "report", "check", "metrics"),
         shown="time stamp and trace name",
         group=OUTPUT,
     ),

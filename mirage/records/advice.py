@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from mirage.records.collect import Collected
 
-_LOWER_SPEED = re.compile(r"(?:: |, or )lower SPEED(?: to ([0-9.]+) or less)?(, or raise SHRINK)?")
+_LOWER_SPEED = re.compile(r"(?:: |, or )(?:take (SPEED=event), or )?lower SPEED(?: to ([0-9.]+) or less)?(, or raise SHRINK)?")
 
 
 def counted(count: int, noun: str) -> str:
@@ -25,22 +25,26 @@ def two_digits(value: float) -> str:
 def remedy(collected: Collected, too_large: float = 0.0) -> str:
     """Advice on how to reduce the emulation's share of the times by the factor `too_large` (0: unknown).
 
-    The event clock has no speed to lower: what it lets pass while the host works does not repeat itself.
+    The event clock has no speed to lower: what it lets pass while the host works does not repeat itself. At a constant speed the
+    event clock is named first, where the cluster may have it.
     """
     clock = collected.time.clock
     if collected.on_event_clock:
         return "repeat the run" if clock.shrink >= 100 else "repeat the run, or raise SHRINK"
     if clock.speed <= 1:
         return "raise SHRINK"
+    event = "take SPEED=event, or " if collected.may_have_event_clock else ""
     slower = f"lower SPEED to {two_digits(clock.speed / too_large)} or less" if 0 < too_large <= clock.speed else "lower SPEED"
-    return slower if clock.shrink >= 100 else f"{slower}, or raise SHRINK"
+    return f"{event}{slower}" if clock.shrink >= 100 else f"{event}{slower}, or raise SHRINK"
 
 
 def with_one_speed(reasons: Sequence[str]) -> list[str]:
     """The reasons; if several of them advise to lower SPEED (`remedy`), the smallest speed is named once, in a last line."""
     advised = [match for match in map(_LOWER_SPEED.search, reasons) if match]
-    speeds = [match[1] for match in advised if match[1]]
+    speeds = [match[2] for match in advised if match[2]]
     if len(advised) < 2 or not speeds:
         return list(reasons)
-    shrink = max(match[2] or "" for match in advised)
-    return [*(_LOWER_SPEED.sub("", reason) for reason in reasons), f"lower SPEED to {min(speeds, key=float)} or less{shrink}"]
+    event = "take SPEED=event, or " if any(match[1] for match in advised) else ""
+    shrink = max(match[3] or "" for match in advised)
+    last = f"{event}lower SPEED to {min(speeds, key=float)} or less{shrink}"
+    return [*(_LOWER_SPEED.sub("", reason) for reason in reasons), last]

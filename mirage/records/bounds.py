@@ -16,6 +16,7 @@ from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
 from mirage.records.resolution import Resolution, Scales
 from mirage.records.thresholds import Thresholds
+from slurm_mirage.rm.evidence import Names
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,13 @@ HALTED = frozenset({"halted"})
 FIGURES = frozenset(_NAMES)
 
 
+def in_words(figure: str, names: Names) -> str:
+    """The figure in words. names: those of the resource manager"""
+    return _NAMES[figure].format(controller=names.controller, cycle=names.cycle)
+
+
 def _name(collected: Collected, figure: str) -> str:
-    """The figure in words."""
-    return _NAMES[figure].format(controller=collected.names.controller, cycle=collected.names.cycle)
+    return in_words(figure, collected.names)
 
 
 def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:

@@ -26,7 +26,7 @@ from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA
 from mirage.records import disagreements, fillers, resizes
-from mirage.records.run_clock import is_event
+from mirage.records.run_clock import is_event, may_be_event
 from mirage.records.run_records import (
     NS,
     Journal,
@@ -48,6 +48,7 @@ from mirage.records.run_records import (
 from mirage.records.run_samples import longest_cycle, read_diagnostics
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import arrays
 from slurm_mirage.jobs.plan import read_plan
@@ -152,6 +153,8 @@ class Collected:
     """Second runs of jobs that the replay cancelled, because the controller had forgotten their end when it was restarted."""
     on_event_clock: bool = False
     """Whether the run was played on the event clock (run_clock.py)."""
+    may_have_event_clock: bool = False
+    """Whether the run could have been played on the event clock, as far as its records tell."""
     malleable: int = 0
     """Number of jobs of the plan that may change their size."""
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS_SCHEMA))
@@ -249,6 +252,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
         on_event_clock=is_event(settings),
+        may_have_event_clock=may_be_event(settings, read_json(run_dir / "experiment.json") or {}),
         malleable=malleable,
         allocations=resizes.allocations(joined, answers, time),
         resizes=changes,

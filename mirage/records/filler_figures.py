@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from polars import col
-from scipy import stats
+from scipy.special import stdtrit
 
 from mirage.metrics.fillers import FAILED, OUTCOMES
 from mirage.metrics.measured_jobs import Population
@@ -133,7 +133,7 @@ def _integrals(times: Floats, levels: Floats, edges: Floats) -> Floats:
 
 def _with_interval(values: Floats) -> list[float | None]:
     """The mean of the parts, and half the width of its 95 % interval by Student's t: parts are long, and taken as independent."""
-    half = stats.t.ppf((1 + _LEVEL) / 2, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)
+    half = stdtrit(values.size - 1, (1 + _LEVEL) / 2) * values.std(ddof=1) / np.sqrt(values.size)
     return [_rounded(values.mean()), _rounded(half)]
 
 

@@ -18,7 +18,7 @@ from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
-from slurm_mirage.rm.evidence import OTHER_COMPLAINT
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NOT_JUDGED
 
 _NAMED = 3  # jobs that a reason names
 SHOWN = 5
@@ -84,10 +84,13 @@ def troubled(collected: Collected, result: Mapping[str, Any], figures: Mapping[s
     if not_responding > thresholds.nodes_not_responding:
         nodes = counted(not_responding, "node")
         reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
-    known = {kind: count for kind, count in (figures["messages"] or {}).items() if kind != OTHER_COMPLAINT}
+    messages = figures["messages"] or {}
+    known = {kind: count for kind, count in messages.items() if kind not in NOT_JUDGED}
     count, allowed = sum(known.values()), thresholds.messages_share * collected.jobs.height
     if count > allowed:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in sorted(known.items(), key=lambda item: -item[1]))
+        renewed = messages.get(CONNECTION_RENEWED)
+        kinds += f"; not counted: {CONNECTION_RENEWED}: {renewed}" if renewed else ""
         reasons.append(
             f"{names.controller} and {names.node_daemon} complained {counted(count, 'time')}, over {allowed:.3g} "
             f"({thresholds.messages_share:.3g} of the jobs): {kinds}"

@@ -66,6 +66,8 @@ class Resolution:
     """SHRINK, in per cent."""
     on_event_clock: bool = False
     """Whether the clock has no speed that could be another one."""
+    may_have_event_clock: bool = False
+    """Whether the run could have been played on the event clock."""
     manager: str = IMPLEMENTATIONS[DEFAULT].records.names.manager
     """Name of the resource manager."""
 
@@ -73,7 +75,8 @@ class Resolution:
     def of(cls, collected: Collected) -> Resolution:
         clock = collected.time.clock
         second = clock.virtual_to_trace(RECORD)
-        return cls(second, START * clock.speed * second, clock.shrink, collected.on_event_clock, collected.names.manager)
+        event = collected.on_event_clock, collected.may_have_event_clock
+        return cls(second, START * clock.speed * second, clock.shrink, *event, collected.names.manager)
 
     @property
     def trace_seconds(self) -> float:
@@ -99,7 +102,8 @@ class Resolution:
         if self.on_event_clock:
             return "SHRINK=100" if shrink != self.shrink else ""
         whole = "SHRINK=100 " if shrink != self.shrink else ""
-        return f"{whole}SPEED={two_digits(min(FASTEST, most / (START * second)))} or less"
+        event = "SPEED=event, or " if self.may_have_event_clock else ""
+        return f"{whole}{event}SPEED={two_digits(min(FASTEST, most / (START * second)))} or less"
 
 
 def too_coarse(resolution: Resolution, scales: Scales, own_wait: float, thresholds: Thresholds) -> list[str]:

@@ -14,11 +14,24 @@ from slurm_mirage.clock import event_clock
 
 EVENT = event_clock.SPEED
 """Value of SPEED, and of clock_kind in run.json."""
+_CHOSEN = "auto"
+"""Value of SPEED for a clock that is chosen before the run; the member `clock` of experiment.json has it as `asked`."""
 
 
 def is_event(settings: Mapping[str, Any]) -> bool:
     """Whether a run was played on the event clock. settings: content of its run.json"""
     return settings.get("clock_kind") == EVENT
+
+
+def may_be_event(settings: Mapping[str, Any], experiment: Mapping[str, Any]) -> bool:
+    """Whether a run could have been played on the event clock: its cluster is one of Slurm on one host, and SPEED was a number.
+
+    With SPEED=auto the run has the event clock wherever it can be.
+
+    settings: content of its run.json; experiment: of experiment.json, empty for a run without one
+    """
+    is_chosen = (experiment.get("clock") or {}).get("asked") == _CHOSEN
+    return settings.get("rm", "slurm") == "slurm" and len(settings.get("hosts") or []) == 1 and not is_chosen
 
 
 def speed_of_records(experiment: Mapping[str, Any]) -> float:

@@ -9,6 +9,7 @@ import polars as pl
 
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.agreement import agreement
+from mirage.records.features import unused_in_all
 from mirage.records.verdict import WORDS, verdict_of
 from mirage.reports import comparison_pictures as pictures
 from mirage.reports import distributions
@@ -96,8 +97,11 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     yield Section("Waits by class of jobs", list(_classes(content)))
     yield _busy_nodes(content, groups)
     yield _over_time(groups)
-    yield Section("Suspensions", _suspensions(groups))
-    yield _real_machine(groups)
+    unused = unused_in_all([run.metrics for run in runs.values()], experiment)
+    if "suspended_fraction" not in unused:
+        yield Section("Suspensions", _suspensions(groups))
+    if not all(run.is_generated for run in runs.values()):
+        yield _real_machine(groups)
     yield Section(
         "Runs",
         [
@@ -109,11 +113,12 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
         ],
     )
     # An earlier release may have had fewer metrics.
-    rest = [name for name, one in METRICS.items() if name in content["metrics"] and name not in main and not one.same_as]
+    known = content["metrics"].keys() - unused
+    rest = [name for name, one in METRICS.items() if name in known and name not in main and not one.same_as]
     parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
     yield Section("All other metrics", parts)
     yield Section("Method", [Part(_method(content), is_wide=True)])
-    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment, unused)])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=_commands(name), is_wide=True)])
 
 
@@ -371,6 +376,7 @@ def _commands(name: str) -> Table:
         ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={name}"),
         ("this page, and those of the runs", f"make report RUN={name}"),
         ("comparison.json and its table, from jobs.csv and metrics.json of the runs", f"make compare RUN={name}"),
+        ("all metrics, as tables on the terminal", f"make metrics RUN={name}"),
         ("the metrics of a run", f"make metrics TRACE=results/{name}/RUN/jobs.csv, where RUN is one of the runs"),
     ]
     return Table("Commands", ("result", "command"), rows, prose=(1,))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
 
+from mirage.knobs.table import BY_NAME
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.metrics.formulas import Settings
 from mirage.metrics.registry import METRICS, WAIT, job_value
 from mirage.reports.page import Table
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.table import two_digits
+
+_EMPTY: tuple[Any, ...] = ("", None, {}, [])
 
 
 def figure(name: str, value: float | None) -> str:
@@ -106,17 +109,36 @@ def log_shade(value: float, known: list[float]) -> float:
     return (math.log(max(1.0, value)) - low) / (high - low) if high > low else 0.0
 
 
-def inputs(experiment: Mapping[str, Any]) -> Iterable[Table]:
-    """The content of experiment.json, a table per member."""
+def inputs(experiment: Mapping[str, Any], unused: Set[str] = frozenset()) -> Iterable[Table]:
+    """The content of experiment.json, a table per member, without what is empty or not used. Each knob is shown once.
+
+    unused: names of knobs, see `features.unused_rows`
+    """
+    experiment = {**experiment, "knobs": _other_knobs(experiment)}
     rest = {name: value for name, value in experiment.items() if not isinstance(value, Mapping)}
-    groups = {name: value for name, value in experiment.items() if isinstance(value, Mapping)}
-    titles = {"inputs": "Inputs that define the run", "knobs": "All knobs", "trace": "Source of the workload"}
+    groups = {name: value for name, value in experiment.items() if isinstance(value, Mapping) and name not in unused}
+    titles = {
+        "inputs": "Inputs that define the run, without those that it did not use; experiment.json has all",
+        "knobs": "Other knobs",
+        "trace": "Source of the workload",
+    }
     for name in dict.fromkeys(["inputs", "trace", *groups]):
-        if groups.get(name):
-            rows = [(key, _plain(value)) for key, value in groups[name].items()]
+        rows = [(key, _plain(value)) for key, value in groups.get(name, {}).items() if key not in unused and value not in _EMPTY]
+        if rows:
             yield Table(titles.get(name, name), ("", "value"), rows, prose=(1,))
     if rest:
         yield Table("Other", ("", "value"), [(key, _plain(value)) for key, value in rest.items()], prose=(1,))
+
+
+def _other_knobs(experiment: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs of the command that are no inputs, and those of a campaign that the run has another value of."""
+    command = "compare" if "comparison" in experiment else "experiment"
+    known = experiment.get("inputs") or {}
+    return {
+        name: value
+        for name, value in (experiment.get("knobs") or {}).items()
+        if known.get(name) != value and (name not in BY_NAME or command in BY_NAME[name].targets)
+    }
 
 
 def _plain(value: Any) -> str:

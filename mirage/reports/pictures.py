@@ -41,6 +41,11 @@ def draw(chart: Any, name: str, title: str, description: str) -> Picture:
     return Picture(name, title, description, _described(vl_convert.vegalite_to_svg(specification), name, title, description))
 
 
+def warm_up() -> None:
+    """Start the program that draws, which takes half a second."""
+    vl_convert.vegalite_to_svg({"data": {"values": []}, "mark": "point"})
+
+
 def _described(svg: str, name: str, title: str, description: str) -> str:
     """The SVG as an image element with title and description, and with ids that are unique within a page.
 

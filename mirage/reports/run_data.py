@@ -18,6 +18,7 @@ from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
+from mirage.records.features import unused_rows
 from mirage.records.schedule import Schedule, read_schedule
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
@@ -86,6 +87,16 @@ class Run:
     def knobs(self) -> Mapping[str, str]:
         """The knobs of this run. In a run of a sweep, `knobs` has all factors, and `inputs` the factor of the run."""
         return {**(self.experiment.get("knobs") or {}), **self.experiment["inputs"]}
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether its jobs are of no log."""
+        return (self.experiment.get("trace") or {}).get("path") is None
+
+    @cached_property
+    def unused(self) -> frozenset[str]:
+        """What its pages leave out, see `features.unused_rows`."""
+        return unused_rows(self.metrics, self.experiment)
 
     @property
     def values(self) -> Mapping[str, float | None]:

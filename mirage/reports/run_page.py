@@ -101,15 +101,18 @@ def _sections(run: Run) -> Iterable[Section]:
     yield over_time(run)
     yield Section("Waits and slowdowns", _distributions(run))
     yield Section("Waits and slowdowns by class of jobs", list(classes(run)))
-    yield Section("Comparison with the log", list(real_machine(run)), lacks)
-    yield _suspensions(run)
+    if not run.is_generated:
+        yield Section("Comparison with the log", list(real_machine(run)), lacks)
+    if (suspensions := _suspensions(run)) is not None:
+        yield suspensions
     if (changes := size_changes.section(run)) is not None:
         yield changes
     if (fillers := filler_jobs.section(run)) is not None:
         yield fillers
     yield Section("Validity", [Part(_verdict_words(run), table=_verdict_table(run), is_wide=True), *_stretch_by_class(run)])
     yield Section("All metrics", [Part(_left_out(run), table=_all_metrics(run), is_wide=True)])
-    yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in inputs(run.experiment))])
+    tables = inputs(run.experiment, run.unused)
+    yield Section("Inputs", [*_not_played(run), *(Part("", table=table, is_wide=True) for table in tables)])
     yield Section("How to reproduce the numbers", [Part(CHECK, table=commands(run), is_wide=True)])
 
 
@@ -184,13 +187,14 @@ def classes(run: Run) -> Iterable[Part]:
 # ---- suspensions ----
 
 
-def _suspensions(run: Run) -> Section:
+def _suspensions(run: Run) -> Section | None:
+    """The suspended jobs; None if there are none."""
     known = run.schedule.suspensions
     title = "Suspensions"
     if known is None:
         return Section(title, lacks=["Whether jobs were suspended is not recorded."])
     if known.is_empty():
-        return Section(title, [Part("No job was suspended.")])
+        return None
     by_job = (
         known.with_columns(length=pl.col("resume") - pl.col("suspend"))
         .group_by("job")
@@ -246,7 +250,7 @@ def _verdict_table(run: Run) -> Table:
     validity = run.metrics["validity"]
     bounds = validity.get("bounds", {})
     rows = []
-    for name, words, unit, value in figures_of(validity):
+    for name, words, unit, value in figures_of(validity, run.unused):
         bound = bounds.get(name)
         beyond = bound is not None and isinstance(value, (int, float)) and abs(value) > bound
         judged = "beyond" if beyond else "within" if bound is not None else ""
@@ -275,6 +279,8 @@ def _stretch_by_class(run: Run) -> Iterable[Part]:
 def _all_metrics(run: Run) -> Table:
     rows, kinds = [], kinds_of_errors(run.metrics)
     for name, value, unit, meaning in definitions.table(dict(run.metrics)):
+        if name in run.unused:
+            continue
         log = [] if not run.log_metrics else [value_text(run.log_metrics.get(name), unit)]
         rows.append((name, value_text(value, unit) + errors_text(run.metrics, name, kinds), *log, meaning))
     headings = ("metric", "emulation", "log, the same jobs", "meaning") if run.log_metrics else ("metric", "emulation", "meaning")
@@ -308,12 +314,14 @@ def commands(run: Run) -> Table:
     asked, tau = place.partition("/")[0], float(run.metrics["settings"]["tau"])
     taus = "" if tau == 10 else f" TAU={tau:g}"
     taus += "".join(f" {name}={run.knobs[name]}" for name in ("WARMUP_CUT", "COOLDOWN_CUT") if run.knobs.get(name, "0") != "0")
+    shown = [("all metrics and figures, as tables on the terminal", f"make metrics RUN={asked}")] if asked == place else []
     rows = [
         (
             f"all files and this page, from the records of the replay, {run.records.names.manager} and sigsleep",
             f"make check RUN={asked}",
         ),
         ("this page, from the files", f"make report RUN={asked}"),
+        *shown,
         ("all metrics, from jobs.csv and the tables beside it", f"make metrics TRACE=results/{place}/jobs.csv{taus}"),
         (
             "metrics that need neither suspensions nor nodes of jobs (SWF has neither), from schedule.swf",

@@ -11,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from mirage.metrics.registry import METRICS
+from mirage.records.features import unused_in_all
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
@@ -71,12 +72,14 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     drawn = [picture for name in DRAWN if (picture := metric_picture(name, lines))]
     yield Section("Metrics by SHRINK", [Part(picture.description, picture) for picture in drawn])
     experiment = read_json(folder / "experiment.json") or {}
-    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment)])
+    metrics = [content for line in lines if (content := read_json(folder.parent / line["run"] / "metrics.json")) is not None]
+    unused = unused_in_all(metrics, experiment)
+    yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment, unused)])
     commands = [
         ("all files and pages, from the records of the replay, Slurm and sigsleep", f"make check RUN={folder.name}"),
         ("this page, from sweep.csv", f"make report RUN={folder.name}"),
         ("the page of a run", "make report RUN=its name"),
-        ("the metrics of a run", "make metrics TRACE=results/its name/jobs.csv"),
+        ("all metrics of a run", "make metrics RUN=its name"),
     ]
     table = Table("Commands", ("result", "command"), commands, prose=(1,))
     yield Section("How to reproduce the numbers", [Part(CHECK, table=table, is_wide=True)])

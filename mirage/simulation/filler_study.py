@@ -202,9 +202,9 @@ def summary(rows: pl.DataFrame) -> pl.DataFrame:
     """Means over the repetitions: `KEYS`, `VALUES`, repetitions, and `half_VALUE`, half the 95 % interval of each value (Student's
     t; null for a single repetition).
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     count = int(rows["repetition"].n_unique())
-    quantile = float(t.ppf(0.975, count - 1)) / math.sqrt(count) if count > 1 else math.nan
+    quantile = float(stdtrit(count - 1, 0.975)) / math.sqrt(count) if count > 1 else math.nan
     halves = {f"half_{name}": (pl.col(name).std() * quantile).fill_nan(None) for name in VALUES}
     return rows.group_by(KEYS).agg(*(pl.col(name).mean() for name in VALUES), repetitions=pl.len(), **halves).sort(KEYS)

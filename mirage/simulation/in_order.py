@@ -1,18 +1,21 @@
 """Starts of jobs in a given order, whatever the scheduler: the schedule if jobs were submitted or ended at other times.
 
-Import this module inside of functions, like simulation.py: loading numba takes a moment.
+Many jobs are compiled for by numba, which takes a second to load.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 Times = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+MANY = 20_000
+"""Jobs from which on compiling pays: Python takes some 4 us for each."""
 
 
 def postponements(submit: Times, processors: Numbers, held: Times, start: Times, machine: int) -> Times:
@@ -21,17 +24,29 @@ def postponements(submit: Times, processors: Numbers, held: Times, start: Times,
 
     Arrays have an element per job, in order of the starts. held: seconds for which it held its processors.
     """
-    found: Times = _in_order(submit, processors, held, start, machine, True)
+    found: Times = _function(submit.size)(submit, processors, held, start, machine, True)
     return found
 
 
 def starts(submit: Times, processors: Numbers, held: Times, postponed: Times, machine: int) -> Times:
     """The inverse of `postponements`: the starts, in this order, each postponed by so much."""
-    found: Times = _in_order(submit, processors, held, postponed, machine, False)
+    found: Times = _function(submit.size)(submit, processors, held, postponed, machine, False)
     return found
 
 
-@njit(cache=True, nogil=True)
+def _function(jobs: int) -> Callable[..., Times]:
+    """`_in_order` for so many jobs."""
+    return _compiled() if jobs >= MANY else _in_order
+
+
+@cache
+def _compiled() -> Callable[..., Times]:
+    from numba import njit
+
+    compiled: Callable[..., Times] = njit(cache=True, nogil=True)(_in_order)
+    return compiled
+
+
 def _in_order(submit: Times, processors: Numbers, held: Times, given: Times, machine: int, are_starts: bool) -> Times:
     """`postponements` of the given starts, or `starts` of the given postponements."""
     found = np.empty(submit.size)

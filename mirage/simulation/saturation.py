@@ -113,11 +113,11 @@ def summary(loads: pl.DataFrame) -> pl.DataFrame:
 
     `loads` is the result of `measure`; columns are rescheduling, waiting, accuracy, mean, low, high, repetitions.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     keys = ["rescheduling", "waiting", "accuracy"]
     repetitions = int(loads["repetition"].n_unique())
-    quantile = float(t.ppf(0.975, repetitions - 1)) if repetitions > 1 else math.nan
+    quantile = float(stdtrit(repetitions - 1, 0.975)) if repetitions > 1 else math.nan
     half = pl.col("load").std() * quantile / math.sqrt(repetitions)
     return (
         loads.group_by(keys)

@@ -16,7 +16,7 @@ from mirage.terminal.screen import Screen
 
 
 class RunScreen(Screen):
-    """A screen whose live line begins with the run of the campaign."""
+    """A screen whose lines begin with the run of the campaign."""
 
     def __init__(self, screen: Screen, which: str) -> None:
         super().__init__(screen.stream, screen.between_lines)
@@ -24,6 +24,9 @@ class RunScreen(Screen):
 
     def _titled(self, text: str) -> str:
         return f"{self.which}: {text.strip()}"
+
+    def say_in_log(self, text: str) -> None:
+        """Nothing: lines about each play of each run would hide those about the runs' ends."""
 
 
 class SharedScreen:
@@ -107,9 +110,6 @@ class _PartOfScreen(RunScreen):
         """Write permanent lines, of which the first one names the run."""
         separator = "\n" if "\n" in text else " "
         self._shared.say(f"{self.which}:{separator}{text}")
-
-    def say_in_log(self, text: str) -> None:
-        """Nothing: lines of several runs at once would hide those about their ends."""
 
     def live(self, text: str, in_log: str | None = None) -> None:
         self._shared.show(self._instance, self.which, text.strip())

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mirage.records.run_clock import EVENT
-from mirage.terminal.screen import about, pace, start_line, time_left
+from mirage.terminal.screen import about, start_line, time_left
+from slurm_mirage.replay.real_left import real_left
 from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS, Records
 from slurm_mirage.rm.registry import records_of_daemons
 
@@ -100,7 +101,7 @@ def _lag(progress: Mapping[str, Any]) -> Iterator[str]:
 def _end(progress: Mapping[str, Any]) -> str:
     """The expected end in local time: `05:01 to 05:09`, with dates if it is not today."""
     now = datetime.fromtimestamp(progress.get("real") or 0.0)
-    first, last = (now + timedelta(seconds=progress[f"time_left_{which}"] / pace(progress)) for which in ("least", "most"))
+    first, last = (now + timedelta(seconds=left) for left in real_left(progress) or (0.0, 0.0))
     form = "%H:%M" if last.date() == now.date() else "%Y-%m-%d %H:%M"
     return f"{first:{form}} to {last:{form}}" if f"{first:{form}}" != f"{last:{form}}" else f"{last:{form}}"
 

@@ -15,6 +15,12 @@ def parts_of(metrics: Mapping[str, Any]) -> list[str]:
     return [*_measured(metrics), *_steady(metrics), *_censored(metrics), *_fillers(metrics)]
 
 
+def limits_of(metrics: Mapping[str, Any]) -> list[str]:
+    """Of these sentences those that limit what the metrics say: a cut of the schedule, and jobs that never started."""
+    is_cut = metrics["settings"]["warmup_cut"] or metrics["settings"]["cooldown_cut"]
+    return [*(_measured(metrics) if is_cut else []), *_censored(metrics)]
+
+
 def _measured(metrics: Mapping[str, Any]) -> list[str]:
     settings = metrics["settings"]
     window, warmup, cooldown = settings.get("window"), settings["warmup_cut"], settings["cooldown_cut"]

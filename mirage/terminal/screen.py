@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from slurm_mirage.farm.daemons import NODES
+from slurm_mirage.replay.real_left import real_left
 
 # Without a terminal: seconds without output after which a live line is written. The interval doubles with each live line, up to the
 # longest. CI systems end a program that writes nothing for ten minutes.
@@ -100,17 +101,12 @@ def about(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def pace(progress: Mapping[str, Any]) -> float:
-    """Seconds of progress.json in a real second: 1, but on the event clock those of the cluster's time, since the replay began."""
-    return max(float(progress.get("pace") or 1.0), 1e-3)
-
-
 def time_left(progress: Mapping[str, Any]) -> str | None:
     """The remaining time of a run in progress.json: `about 4 to 6 min left`, and why it became longer; None if it is not known."""
-    least, most = progress.get("time_left_least"), progress.get("time_left_most")
-    if least is None or not most:
+    left = real_left(progress)
+    if left is None or not progress["time_left_most"]:
         return None
-    first, last = about(least / pace(progress)), about(most / pace(progress))
+    first, last = map(about, left)
     if first.split()[1:] == last.split()[1:] and len(last.split()) == 2:
         first = first.split()[0]
     words = f"about {last} left" if first in (last, last.split()[0]) else f"about {first} to {last} left"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from rich import box
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
+from mirage.records.features import unused_rows
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.rm.registry import names_of
@@ -82,14 +83,17 @@ EVENT_CLOCK = (
 _MODES = {1: "BPF", 2: "looks at /proc"}
 
 
-def figures_of(validity: Mapping[str, Any]) -> list[tuple[str, str, str, Any]]:
+def figures_of(validity: Mapping[str, Any], unused: Set[str] = frozenset()) -> list[tuple[str, str, str, Any]]:
     """The figures of the verdict that are there: name, meaning, unit, and value or why it is not measured. Those of the event clock
-    follow the others."""
+    follow the others.
+
+    unused: names that are left out, see `features.unused_rows`
+    """
     names = vars(names_of(validity.get("manager", "")))
     there = {**validity, **validity.get("not_measured", {})}
-    known = [(name, words.format(**names), unit, there[name]) for name, words, unit in VALIDITY if name in there]
+    known = [(name, words.format(**names), unit, there[name]) for name, words, unit in VALIDITY if name in there.keys() - unused]
     clock = validity.get("event_clock") or {}
-    own = [(name, words.format(**names), unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock]
+    own = [(name, words.format(**names), unit, clock[name]) for name, words, unit in EVENT_CLOCK if name in clock.keys() - unused]
     return known + [
         (f"event_clock: {name}", words, unit, _MODES.get(value, str(value)) if name == "mode" else value)
         for name, words, unit, value in own
@@ -109,6 +113,13 @@ def value_text(value: float | str | Mapping[str, int] | None, unit: str) -> str:
     if unit == "s":
         return f"{value:.2f} s" + (f" ({about(value)})" if value >= 90 else "")
     return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def rounded_text(value: float | None, unit: str, *, is_short: bool = False) -> str:
+    """The same for a glance: times from 100 s on have no decimals. is_short: in seconds only"""
+    if unit != "s" or value is None or value < 90:
+        return value_text(value, unit)
+    return f"{value:.{0 if value >= 100 else 2}f} s" + ("" if is_short else f" ({about(value)})")
 
 
 _ERRORS = {
@@ -157,10 +168,14 @@ def _table(rows: list[tuple[str, str, str]]) -> Table:
     return table
 
 
+def width_of(screen: Screen) -> int:
+    """Columns of the terminal. Without a terminal they are 110; the default of rich is 80."""
+    return Console(file=screen.stream).width if screen.is_terminal else 110
+
+
 def print_all(screen: Screen, *parts: RenderableType) -> None:
-    """Print texts and tables of rich. Without a terminal the width is 110 columns; the default of rich is 80."""
-    width = None if screen.is_terminal else 110
-    console = Console(file=screen.stream, width=width, highlight=False, markup=False)
+    """Print texts and tables of rich."""
+    console = Console(file=screen.stream, width=width_of(screen), highlight=False, markup=False)
     with console.capture() as printed:
         for part in parts:
             console.print(part)
@@ -189,11 +204,19 @@ def classes_table(classes: list[dict[str, Any]]) -> Table:
     return table
 
 
-def show(metrics: dict[str, Any], screen: Screen) -> None:
-    """Print the jobs by state, the metrics (or the reason why one is missing), and the figures of the run's validity."""
-    jobs = ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count)
-    parts: list[RenderableType] = [f"\njobs: {jobs or 'none'} (times in seconds of the trace)"]
-    rows = definitions.table(metrics)
+def jobs_by_state(metrics: Mapping[str, Any]) -> str:
+    """Counts of the jobs by how they ended, without zeros."""
+    return ", ".join(f"{count} {state}" for state, count in metrics["jobs"].items() if count) or "none"
+
+
+def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] | None = None) -> None:
+    """Print the jobs by state, the metrics (or the reason why one is missing), and the figures of the run's validity.
+
+    experiment: experiment.json of a run. What is of features that were not used is left out.
+    """
+    unused = unused_rows(metrics, experiment)
+    parts: list[RenderableType] = [f"\njobs: {jobs_by_state(metrics)} (times in seconds of the trace)"]
+    rows = [row for row in definitions.table(metrics) if row[0] not in unused]
     if all(value is None for _, value, _, _ in rows):
         parts.append(f"no metrics: {', '.join(dict.fromkeys(reason for _, _, _, reason in rows))}")
     else:
@@ -214,7 +237,7 @@ def show(metrics: dict[str, Any], screen: Screen) -> None:
         bounds = validity.get("bounds", {})
         known = [
             (name, value_text(value, unit), _with_bound(words, bounds.get(name), unit))
-            for name, words, unit, value in figures_of(validity)
+            for name, words, unit, value in figures_of(validity, unused)
         ]
         parts.append(_table(known))
         parts += [f"{name} is inconclusive: {reason}" for name, reason in validity.get("inconclusive_metrics", {}).items()]

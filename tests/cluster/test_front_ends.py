@@ -1,6 +1,6 @@
 """A real cluster in Slurm's front-end mode: placement of jobs, suspension, and the loss of a front end.
 
-Needs a running instance on this host that was built with FRONT_END, and in which nothing else runs:
+Needs a running instance on this host that was built with FRONT_END and SPEED=1, and in which nothing else runs:
 
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster/test_front_ends.py
 """

@@ -3,7 +3,7 @@
 A killed slurmctld may run a job a second time under the same id, which the replay cannot prevent. Such jobs are counted
 (played_twice) and allowed in tests that kill slurmctld.
 
-Needs a running instance on this host with at least 64 processors and without other jobs, whose farm restarts slurmctld:
+Needs a running instance on this host with at least 64 processors, SPEED=1 and no other jobs, whose farm restarts slurmctld:
 
     SLURM_MIRAGE_INSTANCE=/var/lib/slurm-mirage/mirage pytest -m cluster tests/cluster
 

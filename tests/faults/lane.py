@@ -40,6 +40,8 @@ NODES, CPUS = 4, 4
 RUN_TIMES, PROCESSORS = (4, 6, 3, 7, 5), (1, 4, 8, 2, 3)
 JOBS = 10
 """The workload: a job each second, of these run times in seconds and processors in turn."""
+IN_REAL_TIME = {"SPEED": 1, "CONFIG": "backfill"}
+"""Knobs with which these seconds are those of the host, and a fault meets running jobs."""
 
 
 def swf() -> str:
@@ -235,7 +237,7 @@ class Lane:
     def knobs(self, run: str = "", **more: Any) -> dict[str, Any]:
         """Knobs of an experiment with the faults' workload."""
         shape = {"NODES": self.nodes, "CPUS": CPUS, "TRACE": self.scratch / "workload.swf", "RUN": run or self.run()}
-        return {**shape, **more}
+        return {**shape, **IN_REAL_TIME, **more}
 
     def experiment(self, run: str = "", *, longest: float = LONGEST, label: str = "", **more: Any) -> Ended:
         """Run an experiment to its end."""
@@ -246,7 +248,7 @@ class Lane:
 
     def build(self, **more: Any) -> None:
         """Build the cluster. Raises Wrong if that fails."""
-        expect(self.make("cluster", NODES=self.nodes, CPUS=CPUS, **more), ("ok",))
+        expect(self.make("cluster", NODES=self.nodes, CPUS=CPUS, **{**IN_REAL_TIME, **more}), ("ok",))
 
     # ---- the run on the head ----
 

@@ -41,6 +41,7 @@ class RunFolder:
     def __init__(self, folder: Path, speed: float = 1.0, shrink: float = 100.0, zone: int = 0, **start_event: Any) -> None:
         self.folder, self.speed, self.shrink, self.zone = folder, speed, shrink, zone
         self.clock_kind = "constant"
+        self.hosts: list[dict[str, str]] = []
         self.result: dict[str, Any] = {}
         self.plan: list[PlanRow] = []
         self.lags: list[float] = []
@@ -234,6 +235,7 @@ class RunFolder:
         write_plan(self.folder / "plan.csv", self.plan)
         settings: dict[str, Any] = {"run": "RUN", "speed": self.speed, "shrink_percent": self.shrink, "clock_kind": self.clock_kind}
         settings |= {"filler": self.filler} if self.filler else {}
+        settings |= {"hosts": self.hosts} if self.hosts else {}
         (self.folder / "run.json").write_text(json.dumps(settings))
         lines = "".join(json.dumps(event) + "\n" for event in self.events)
         if self.result:

@@ -6,23 +6,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-import pytest
 from scipy import stats
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA, EXECUTIONS_SCHEMA, JOBS_SCHEMA, SUSPENSIONS_SCHEMA
-
-TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
-
-
-def log(name: str) -> Path:
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"skipped: ../shared/traces/{name} not there")
-    return path
 
 
 def frame(*jobs: dict[str, Any]) -> pl.DataFrame:

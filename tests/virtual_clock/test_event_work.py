@@ -212,19 +212,23 @@ def test_preempted_threads_beside_a_process_that_may_be_traced_no_more(scan_inst
 
 
 def test_a_process_that_may_not_be_traced_holds_nothing_up(driven: Instance) -> None:
-    """The kernel does not show where it waits: its user may run its program, but not read it."""
+    """The kernel does not show where it waits: its user may run its program, but not read it.
+
+    One that counts as working holds up each jump for a second. On a busy host it takes several tries to see a shorter one.
+    """
     program = driven.folder / "unreadable"
     shutil.copy(driven.builds.probe, program)
     program.chmod(0o711)
     sleeper = driven.start(*sleep_for_ever(program))
     driven.await_slots(1)
     wait_until(lambda: Path(f"/proc/{sleeper.pid}/wchan").stat().st_uid == 0, "its files to be root's")
-    took = []
-    for _ in range(3):
+
+    def jumps_at_once() -> bool:
         driven.kill_coordinator()
         driven.start_coordinator()
-        took.append(driven.timed("sleep", "1000")[1])
-    assert min(took) < 0.5
+        return driven.timed("sleep", "1000")[1] < 0.5
+
+    wait_until(jumps_at_once, "a jump that nothing holds up")
 
 
 def files_of(coordinator: subprocess.Popen[str] | None) -> int:
@@ -328,13 +332,21 @@ def test_a_look_hides_no_false_quiet(bpf_instance: Instance) -> None:
     bpf_instance.drive()
     beyond = 4000 * 86400 * SECOND  # no jump goes there, so the poll looks all the time
     bpf_instance.start(bpf_instance.builds.probe, "wait", "ppoll", str(beyond))
-    bpf_instance.run("sleep", "1000")  # a jump
-    before, looks = bpf_instance.figures(), bpf_instance.looks()
     work = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
-    bpf_instance.run("sh", "-c", f"sleep 1000; {bpf_instance.builds.event_probe} kernel_timer {50 * MILLISECOND}; {work}")
-    wait_until(lambda: bpf_instance.figures()["false_quiets"] > before["false_quiets"], "a false quiet")
-    assert bpf_instance.looks() > looks + 3
-    assert bpf_instance.figures()["false_quiet_ns"] - before["false_quiet_ns"] >= 900 * SECOND  # the jump before the timer
+
+    def has_false_quiet() -> bool:
+        """On a busy host the probe may come so late that its timer has expired before the coordinator jumps."""
+        bpf_instance.run("sleep", "1000")  # a jump
+        before, looks = bpf_instance.figures(), bpf_instance.looks()
+        bpf_instance.run("sh", "-c", f"sleep 1000; {bpf_instance.builds.event_probe} kernel_timer {50 * MILLISECOND}; {work}")
+        after = bpf_instance.figures()
+        if after["false_quiets"] == before["false_quiets"]:
+            return False
+        assert bpf_instance.looks() > looks + 3
+        assert after["false_quiet_ns"] - before["false_quiet_ns"] >= 900 * SECOND  # the jump before the timer
+        return True
+
+    wait_until(has_false_quiet, "a false quiet")
 
 
 @pytest.mark.parametrize("within", [(), ("unshare", "--user", "--map-current-user", "--pid", "--fork")], ids=["", "in_a_node"])

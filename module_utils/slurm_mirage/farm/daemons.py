@@ -113,6 +113,8 @@ class Spec:
     network: of an instance with a network of its own, "address" and "mask" of its loopback device, and "ports", the first and the
         last one of outgoing connections; optionally "kept", an "address" and "ports", the first and the last one, which programs
         that ask for a port on all addresses do not get; else empty
+    fresh: optional, a name for which the controller begins with a clean state: the farm restarts it once, and removes its saved
+        state before (see `saved_state`)
     digest: digest of the whole file
     daemons: the daemons by name
 
@@ -133,6 +135,7 @@ class Spec:
     addresses: dict[str, str]
     digest: str
     network: dict[str, Any] = field(default_factory=dict)
+    fresh: str = ""
     daemons: dict[str, Daemon] = field(default_factory=dict)
 
     @property
@@ -146,6 +149,7 @@ class Spec:
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
         spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path), network=raw.get("network", {}))
+        spec.fresh = raw.get("fresh", "")
         for entry in raw["daemons"]:
             hostname = entry.get("hostname", spec.hostname)
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):

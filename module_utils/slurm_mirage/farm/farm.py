@@ -31,7 +31,7 @@ from ..base import processes, user_folders
 from ..base.disk import no_space, out_of_space
 from ..base.errors import WrongUse
 from ..base.files import write_json
-from . import isolation
+from . import isolation, saved_state
 from .clock_hold import ClockHold
 from .daemons import CLOCK, CONTROLLERS, KIND_ORDER, NODES, PREREQUISITES, Daemon, Spec
 from .events import EventLog, FullFolders, OutOfMemory, full_folders, how_it_ended
@@ -194,7 +194,8 @@ class Farm:
             digest = environment.get(DIGEST_VARIABLE, "")
             # A process of the instance's user may look like a daemon of root.
             is_own = daemon is not None and left[pid].users == {users[daemon.account]}
-            if daemon is None or not is_own or daemon.command != command or daemon.digest != digest or daemon.pid:
+            is_outdated = daemon is not None and (daemon.digest != digest or self._has_old_state(daemon))
+            if daemon is None or not is_own or daemon.command != command or is_outdated or daemon.pid:
                 stale.append(pid)
                 continue
             daemon.adopted, daemon.started_at, daemon.log_sizes = True, float("-inf"), self._log_sizes(daemon)
@@ -237,7 +238,11 @@ class Farm:
         """Return whether a running daemon is not specified as it runs, and has not been sent SIGTERM yet."""
         if not daemon.pid or daemon.pid in self.leaving:
             return False
-        return daemon.name not in self.daemons or daemon.running_digest != daemon.digest
+        return daemon.name not in self.daemons or daemon.running_digest != daemon.digest or self._has_old_state(daemon)
+
+    def _has_old_state(self, daemon: Daemon) -> bool:
+        """Return whether this is the controller, and its saved state has to be removed before it is started."""
+        return daemon.kind in CONTROLLERS and not saved_state.is_fresh_for(self.directory, self.spec.fresh)
 
     def _stop_departing(self) -> None:
         """Send SIGTERM to departing daemons, a limited number at a time. Those still specified are started again when they end."""
@@ -357,6 +362,8 @@ class Farm:
         daemon.started_at, daemon.ready, daemon.adopted, daemon.is_queued = time.monotonic(), False, False, False
         daemon.log_sizes = self._log_sizes(daemon)
         try:
+            if daemon.kind in CONTROLLERS:
+                saved_state.remove(self.directory, self.spec.fresh)
             pid = self.spawner.start(daemon)
         except OSError as error:
             self._note_failure(daemon, f"cannot be started: {error}")

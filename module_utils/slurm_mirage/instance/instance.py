@@ -42,7 +42,7 @@ from .placement import Block, following
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,20}\Z")
 RUN_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 OWNED_BY_USER = ("state", "spool", "log", "run", "runs", "home")
-OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage")
+OWNED_BY_ROOT = ("etc", "etc/nodes", "bin", "lib", "lib/slurm_mirage", "transfer")
 FIRST_PORT = 17000
 LAST_PORT = 32767  # Linux uses ports above this one for outgoing connections (ip_local_port_range)
 MOST_PORTS = 15_000  # of one block; more nodes use further addresses

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..base.files import write_atomically
 from ..rm.api import DiagnosticMetric
+from .real_left import real_left
 
 NAME = "metrics.prom"
 EVERY = 5
@@ -77,8 +78,8 @@ def render(progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric])
     scheduler = [Metric(one.name, "gauge", one.help, f"scheduler.{one.key}", one.unit) for one in diagnostics]
     if pace := progress.get("pace"):
         # On an event clock lengths in progress.json are virtual.
-        lengths = {name: progress.get(name) for name in ("elapsed", "time_left_least", "time_left_most")}
-        real = {name: None if value is None else value / pace for name, value in lengths.items()}
+        least, most = real_left(progress) or (None, None)
+        real = {"elapsed": (progress.get("elapsed") or 0.0) / pace, "time_left_least": least, "time_left_most": most}
         progress = {**progress, **real, "speed": pace}
     return "".join(_families((*REPLAY_METRICS, *scheduler, *CLOCK_AND_HOST_METRICS), progress, labels))
 

@@ -506,6 +506,10 @@ class Commands(ResourceManager, Protocol):
         nodes = self.nodes()
         return Registered(nodes.states, nodes.ready, nodes.all_ready)
 
+    def return_nodes(self) -> str:
+        """Return all nodes to service that are drained or down, whoever took them out; which ones, empty for none."""
+        return ""
+
     def configuration(self) -> str:
         """The configuration in force, as text."""
         ...

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from real_logs import KTH, real_log
 
 from mirage.knobs import resolve as knobs
 from mirage.knobs.table import BY_NAME
@@ -21,7 +22,6 @@ from slurm_mirage.base.files import write_json
 from slurm_mirage.jobs import sigsleep_log
 
 ROOT = Path(__file__).parents[3]
-KTH = ROOT.parent / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
 # Two jobs: submit 0 and 10, wait 0 and 5, run 30, 1 and 4 processors.
 SWF = """; MaxProcs: 8
 1 0 0 30 1 -1 -1 1 60 -1 1 1 1 -1 -1 -1 -1 -1
@@ -75,7 +75,6 @@ def test_a_reader_that_has_enough_is_no_error(copy: Path) -> None:
         ("experiment", {"NODES": "0"}, "NODES: '0'"),
         ("experiment", {"SHRINK": "abc"}, "SHRINK: 'abc'"),
         ("experiment", {"SPEED": "-1"}, "SPEED: '-1'"),
-        ("cluster", {"SPEED": "auto", "CLUSTER": "not-there"}, "auto is for make experiment"),
         ("experiment", {"NODE": "10"}, "did you mean NODES?"),
         ("experiment", {"CONFIG": "nosuch"}, "it may be one of: backfill"),
         ("experiment", {"INVENTORY": "nosuch"}, "INVENTORY: nosuch is not there"),
@@ -288,7 +287,7 @@ def test_a_finished_run_is_shown_with_its_trace_under_another_path(copy: Path, f
         ({"SHRINK": "100.0", "SEED": "2"}, "SEED was 1, is 2"),
         ({"JOBS": "1"}, "JOBS was not set, is 1"),
         ({"TRACE": ""}, "another TRACE"),
-        ({"CONFIG": "fifo"}, "CONFIG was backfill, is fifo"),
+        ({"CONFIG": "fifo"}, "CONFIG was slurm-defaults, is fifo"),
         ({"NODES": "", "CPUS": "", "CLASSES": "classes.yml"}, "NODES was 4, is 3"),
     ],
 )
@@ -311,8 +310,6 @@ def test_a_folder_that_is_no_run_is_left_alone(copy: Path) -> None:
 
 
 def test_a_width_that_fits_no_node_of_a_real_log(copy: Path) -> None:
-    if not KTH.exists():
-        pytest.skip(f"skipped: {KTH} not there")
-    done = run(copy, "experiment", TRACE=str(KTH), NODES="10", CPUS="1", JOBS="100", OFFSET="19151", SHRINK="0.2")
+    done = run(copy, "experiment", TRACE=str(real_log(KTH)), NODES="10", CPUS="1", JOBS="100", OFFSET="19151", SHRINK="0.2")
     assert done.returncode == 2
     assert "CPUS: job " in done.stdout.splitlines()[-1]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from schedules import log
+from real_logs import real_log
 
 from mirage.commands.metrics import metrics
+from mirage.experiment import runs, sweep
+from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
+from mirage.knobs.resolve import user_message
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_json
 
 # Submitted every 100 s, on 4 of 8 processors, for 50 s; the wait is the job's number.
 LOG = "; MaxProcs: 8\n; MaxNodes: 2\n" + "".join(
@@ -91,6 +96,44 @@ def test_a_runs_own_machine(tmp_path: Path) -> None:
     assert (found["settings"]["processors"], found["settings"]["nodes"]) == (5760, 360)
 
 
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(runs, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_all_metrics_of_a_finished_run(results: Path, tmp_path: Path, ten: Path) -> None:
+    found, _ = measured(tmp_path, ten)
+    (results / "r").mkdir(parents=True)
+    validity = {"valid": True, "verdict": "valid", "reasons": [], "retries": 3, "launch_cost": 0.0}
+    write_json(results / "r/metrics.json", found | {"validity": validity})
+    write_json(results / "r/experiment.json", {"inputs": {"MALLEABLE": "0"}})
+    Ending("invalid", "a reason").store(results / "r")
+    ending = metrics(knobs.resolve({"RUN": "r"}), Screen(stream := io.StringIO()))
+    assert ending.line == "ok: 10 jobs, results/r"
+    rows = {line.split()[0] for line in stream.getvalue().splitlines() if line.split()}
+    assert {"wait_p99", "W4", "retries"} <= rows and not {"resizes_mean", "launch_cost", "suspended_mean"} & rows
+
+
+def test_a_run_without_all_metrics_is_wrong_use(results: Path, ten: Path) -> None:
+    def said(**given: str) -> str:
+        with pytest.raises(WrongUse) as caught:
+            metrics(knobs.resolve({"RUN": "r", **given}), Screen(io.StringIO()))
+        return user_message(caught.value)
+
+    assert said() == "RUN: results/r is not there; it may be a folder with a finished run, sweep or comparison"
+    (results / "r").mkdir(parents=True)
+    assert said() == "RUN: results/r is not finished; it may be a finished run or comparison"
+    Ending("failed", "interrupted").store(results / "r")
+    assert said() == "RUN: results/r is not finished; it may be a finished run or comparison"
+    assert said(TRACE=str(ten)) == f"TRACE={ten}: is a log, and RUN a run; give one of them"
+    assert said(TAU="60") == "TAU=60: with RUN nothing is measured again; TRACE=results/r/jobs.csv does so"
+    assert said(OUT="m.json").startswith("OUT=m.json: with RUN nothing is measured again")
+    sweep.write(results / "r", [(Decimal(shrink), results / f"r-{shrink}", Ending("ok", "")) for shrink in (100, 50)])
+    Ending("ok", "2 runs").store(results / "r")
+    assert said() == "RUN: results/r is a sweep, whose metrics are in sweep.csv; it may be one of its runs: r-100, r-50"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -130,7 +173,7 @@ def test_a_workload_that_never_ran_has_no_metrics(tmp_path: Path, content: str, 
 
 def test_nasas_log_has_no_waits(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"nothing can be measured, .* \(18239 no start\)"):
-        measured(tmp_path, log("NASA-iPSC-1993-3.1-cln.swf.gz"))
+        measured(tmp_path, real_log("NASA-iPSC-1993-3.1-cln.swf.gz"))
 
 
 def test_lines_that_cannot_be_read_are_told_and_excluded(tmp_path: Path, ten: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from campaigns import campaign
 
 from mirage.commands import compare
-from mirage.experiment import comparison_runs, configuration, report, runs
+from mirage.commands.metrics import metrics
+from mirage.experiment import comparison_runs, configuration, report, run_length, runs
 from mirage.experiment.campaign import Member, conclude, show
 from mirage.experiment.endings import OF_VERDICT, Ending
 from mirage.experiment.lanes import Lane
@@ -176,7 +177,7 @@ def test_values_of_filler_are_compared_with_one_configuration(results: Path) -> 
     labels = [part.folder.name for part in planned.parts]
     assert labels == ["no-1", "slots-1", "planned-1", "no-2", "slots-2", "planned-2"]
     assert [one.knobs["FILLER"] for one in planned.prepared.values()] == ["no", "slots", "planned"]
-    assert {one.knobs["CONFIG"] for one in planned.prepared.values()} == {"backfill"}
+    assert {one.knobs["CONFIG"] for one in planned.prepared.values()} == {"slurm-defaults"}
     assert len({part.shift for part in planned.parts[:3]}) == 1
     assert len({tuple(one.dues) for one in planned.prepared.values()}) == 1
     inputs = [planned._inputs_of(part)["FILLER"] for part in planned.parts[:3]]
@@ -333,38 +334,64 @@ def test_an_inconclusive_run_makes_the_comparison_inconclusive(results: Path) ->
 def test_what_is_shown(results: Path, labels: str, replicas: int) -> None:
     folder = results / "r"
     conclude(folder, finished(folder, labels, replicas), 1, Screen(stream := io.StringIO()))
-    told = stream.getvalue()
-    assert "60 jobs (times in seconds of the trace)" in told
-    for other in labels[1:]:
-        assert f"{other} against a:" in told
-    assert "\n wait_mean " in told and "\n W1 " not in told
-    assert max(map(len, told.splitlines())) <= 110
-    assert len(told.splitlines()) <= 5 + 25 * (len(labels) - 1)
+    told = stream.getvalue().partition("report.html could not be made")[0].splitlines()
+    count = replicas * len(labels)
+    assert told[1] == f"60 jobs, {count} runs (times in seconds of the trace)"
+    assert [line[:12] for line in told[2 : 1 + len(labels)]] == [f"{other} against a:" for other in labels[1:]], "verdicts first"
+    assert [line for line in told if line.startswith(" wait_mean ")] and not [line for line in told if line.startswith(" W1 ")]
+    assert f"trust: {count} of {count} runs are valid" in told and told[-1] == "all metrics: make metrics RUN=r"
+    assert max(map(len, told)) <= 110
+    assert len(told) <= 35 - 2, "the path of the page and the ending follow"
     content = read_json(folder / "comparison.json")
     content["metrics"]["wait_mean"]["pairs"][0] |= {"verdict": "unknown", "mean": None, "difference": None, "percent": None}
     content["metrics"]["wait_mean"]["pairs"][0] |= {"interval": None, "noise_floor": None}
-    show(content, Screen(again := io.StringIO()))
+    show(folder, content, Screen(again := io.StringIO()))
     assert " unknown" in again.getvalue()
+
+
+def test_a_comparison_in_which_all_differs_fits_on_its_screen(results: Path) -> None:
+    folder = results / "r"
+    conclude(folder, finished(folder, replicas=3), 1, Screen(io.StringIO()))
+    content = read_json(folder / "comparison.json")
+    for metric in content["metrics"].values():
+        metric["pairs"][0] |= {"verdict": "higher", "words": "12 % longer"}
+    filled = ("filler_load", "wasted_fraction", "resizes_mean")
+    for name in filled:
+        content["metrics"][name]["configurations"]["b"]["mean"] = 0.5
+    show(folder, content, Screen(stream := io.StringIO()))
+    lines = stream.getvalue().splitlines()
+    assert set(filled) <= {line.split()[0] for line in lines if line.split()}
+    assert len(lines) <= 35 - 2
+    assert [line for line in lines if line.endswith(" other metrics differ")]
+
+
+def test_all_metrics_of_a_comparison(results: Path) -> None:
+    folder = results / "r"
+    conclude(folder, finished(folder, "abc"), 1, Screen(io.StringIO())).store(folder)
+    ending = metrics(knobs.resolve({"RUN": "r"}), Screen(stream := io.StringIO()))
+    assert ending.line == "ok: all metrics of the comparison results/r"
+    rows = [line.split()[0] for line in stream.getvalue().splitlines() if line.split()]
+    assert rows.count("W4") == rows.count("wait_mean") == 2 and "W" not in rows and "filler_load" not in rows
 
 
 def test_the_live_line_tells_which_run_it_is_about() -> None:
     stream = io.StringIO()
     screen = RunScreen(Screen(stream, between_lines=0), "run 3 of 6, backfill-1")
     screen.live("  experiment: Replay the workload")
-    screen.say_in_log("  Replay: 24 tasks")
+    screen.say_in_log("  Replay: 24 tasks, of each run")
     screen.say("as it is")
     assert stream.getvalue().splitlines() == [
         "run 3 of 6, backfill-1: experiment: Replay the workload",
-        "run 3 of 6, backfill-1: Replay: 24 tasks",
         "as it is",
     ]
 
 
-def test_estimates_are_for_all_runs(results: Path) -> None:
+def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_length, "busy_share", lambda: 0.0)
     planned = compare.Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))
-    assert "comparison of fifo, backfill: 6 runs of about 22 s: about 2 min if no job waits for others" in stream.getvalue()
+    assert "comparison of fifo, backfill: 6 runs of about 12 s: 50 to 170 s\n" in stream.getvalue()
     assert Decimal(20) == planned.knobs["SPEED"]
 
 

@@ -25,6 +25,7 @@ SWF = """; MaxProcs: 8
 """
 CONFIGS = {
     "backfill": "settings: {SchedulerType: sched/backfill}\n",
+    "slurm-defaults": "settings: {SchedulerType: sched/backfill}\n",
     "fifo": "settings: {SchedulerType: sched/builtin}\n",
     "pbs-easy": "rm: openpbs\nserver: {backfill_depth: 1}\n",
     "pbs-fifo": "rm: openpbs\nserver: {backfill_depth: 0}\n",
@@ -64,8 +65,8 @@ def test_labels_name_the_manager_and_each_run_has_its_own(results: Path) -> None
 
 
 def test_without_configs_the_default_of_each_manager_is_compared(results: Path) -> None:
-    assert [*comparison_arms.of_configurations(values(results, RM=BOTH))] == ["slurm-backfill", "openpbs-easy"]
-    assert [*comparison_arms.of_configurations(values(results, RM="openpbs slurm"))] == ["openpbs-easy", "slurm-backfill"]
+    assert [*comparison_arms.of_configurations(values(results, RM=BOTH))] == ["slurm-defaults", "openpbs-easy"]
+    assert [*comparison_arms.of_configurations(values(results, RM="openpbs slurm"))] == ["openpbs-easy", "slurm-defaults"]
 
 
 def test_configurations_of_one_manager_keep_their_names(results: Path) -> None:
@@ -129,6 +130,6 @@ def test_an_instance_is_removed_before_it_gets_another_manager(results: Path) ->
         lane = Lane.only(planned.knobs, Played(), Screen())  # type: ignore[arg-type]
         ending = planned._play(part, planned.prepared[part.member.label], lane)
         assert ending.word == "ok", ending.line
-    assert Played.orders == [("compare", "slurm"), ("teardown", ""), ("compare", "openpbs"), ("compare", "openpbs")]
+    assert Played.orders == [("experiment", "slurm"), ("teardown", ""), ("experiment", "openpbs"), ("experiment", "openpbs")]
     known = [launch_costs.variables(planned.folder, name)["experiment_launch_cost"] for name in ("slurm", "openpbs")]
     assert [one["narrow"]["seconds"] for one in known] == [0.02, 0.2], "each manager has a launch cost of its own"

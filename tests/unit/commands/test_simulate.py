@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from real_logs import KTH, real_log
 
 from mirage.commands.simulate import played, simulate
 from mirage.experiment.endings import Ending
@@ -17,8 +18,6 @@ from mirage.traces.trace import read_trace
 from mirage.workloads.selection import Selection
 from mirage.workloads.workload import prepare
 from slurm_mirage.base.errors import WrongUse
-
-KTH = Path(__file__).parents[4] / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
 
 # Job 1 has the machine of 4 for 600 s and is expected to have it for 1200. Job 2 needs all of it. Job 3 would have a limit of
 # 900 s, in time under EASY; job 4 is cancelled after 100 s of waiting, job 5 after 350 s of which it waited 30.
@@ -213,9 +212,7 @@ def test_wrong_use(log: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, 
 
 def test_a_stretch_of_kths_log() -> None:
     """500 jobs, of which real Slurm with backfill, emulated, made mean waits of 1,700 to 2,100 s."""
-    if not KTH.exists():
-        pytest.skip(f"skipped: {KTH} is not there")
-    chosen = prepare(read_trace(KTH), Selection(jobs=500, offset=19150), classes=[(100, 1)], slack=10.0)
+    chosen = prepare(read_trace(real_log(KTH)), Selection(jobs=500, offset=19150), classes=[(100, 1)], slack=10.0)
     waits = {policy: played(chosen, 100, policy, by_limits=True)["wait"].mean() for policy in ("fcfs", "easy", "conservative")}
     # As computed when this was written; the slow implementation of test_simulation.py says the same of smaller workloads.
     assert waits == pytest.approx({"fcfs": 5044.324, "easy": 1506.77, "conservative": 1777.838})

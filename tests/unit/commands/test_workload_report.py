@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pages import Outline
+from real_logs import KTH, real_log
 
 from mirage.commands import workload_report as module
 from mirage.experiment.endings import Ending
@@ -25,7 +26,6 @@ from mirage.workloads.characterise import characterise
 from mirage.workloads.workload_figures import FIGURES
 from slurm_mirage.base.errors import WrongUse
 
-TRACES = Path(__file__).parents[4] / "shared/traces"
 PICTURES = {"sizes", "service", "hours", "weekdays", "times", "requests", "accuracy", "load", "users"}
 LOG = """; Computer: Test <script>alert("1")</script>
 ; Note: a "quoted" <img src=x onerror=alert(2)> & more
@@ -207,10 +207,7 @@ def test_pictures_stay_small_however_many_sizes_there_are() -> None:
 
 
 def test_kth_in_words(tmp_path: Path) -> None:
-    path = TRACES / "KTH-SP2-1996.unfiltered.swf.gz"
-    if not path.exists():
-        pytest.skip(f"skipped: {path} is not there")
-    report(TRACE=path, OUT=tmp_path / "kth")
+    report(TRACE=real_log(KTH), OUT=tmp_path / "kth")
     texts = Outline.of((tmp_path / "kth/report.html").read_text()).texts
     assert (
         "28,489 jobs for 100 processors, submitted within 340 d (1996-09-23 14:00 to 1997-08-29 10:34, Europe/Stockholm)." in texts

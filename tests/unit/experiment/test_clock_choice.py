@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from mirage import ROOT
-from mirage.experiment import clock_choice, hosts, preflight, run_length
+from mirage.experiment import clock_choice, hosts, preflight
 from mirage.experiment.prepare import Prepared, source
 from mirage.experiment.remarks import remarks
-from mirage.experiment.variables import cluster_variables, replay_variables
+from mirage.experiment.variables import replay_variables
 from mirage.knobs.resolve import GIVEN, resolve, user_message
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -39,7 +39,8 @@ counts_threads = pytest.mark.skipif(preflight.why_threads_are_not_counted() is n
 
 @counts_threads
 def test_auto_is_the_event_clock_on_one_host(tmp_path: Path) -> None:
-    assert chosen(SPEED="auto") == ("event", "SPEED=auto: the event clock (SPEED=event), because the cluster is on one host\n")
+    said = "clock: event-driven (SPEED=event), as the cluster is on one host; SPEED=1 is real time\n"
+    assert chosen() == chosen(SPEED="auto") == ("event", said)
     assert chosen(SPEED="auto", CHARGE="yes")[0] == "event"
     (tmp_path / "hosts").write_text("[head]\nh1\n[compute]\nh1\n")
     assert chosen(SPEED="auto", INVENTORY=str(tmp_path))[0] == "event", "another machine that is both head and compute host"
@@ -66,15 +67,25 @@ def test_auto_is_a_constant_speed_where_threads_cannot_be_counted(within: list[s
         "print(*chosen(SPEED='auto'), *chosen(SPEED='event'), *chosen(SPEED='auto', CHARGE='yes'), sep='|')"
     )
     answer = subprocess.run([*within, sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    clock, said, event, _, charged, _ = answer.stdout.split("|")
-    assert (clock, event, charged) == ("auto", "event", "event")
-    assert said == f"SPEED=auto: a constant speed, because {why}: the event clock is slow there, and inconclusive\n"
+    clock, said, event, *warned = answer.stdout.rstrip().split("|")
+    assert (clock, event, warned[1]) == ("auto", "event", "event")
+    assert said == f"clock: a constant speed, because {why}: the event clock is slow there, and inconclusive\n"
+    for line in (warned[0], warned[2]):
+        assert line.startswith(f"clock: event-driven, slow and inconclusive, because {why}; ")
 
 
 def test_auto_is_a_constant_speed_on_several_hosts() -> None:
     clock, said = chosen(SPEED="auto", INVENTORY="inventories/hosts.example")
     assert clock == "auto"
-    assert said.startswith("SPEED=auto: a constant speed, because the cluster is on ")
+    assert said.startswith("clock: a constant speed, because the cluster is on ")
+
+
+def test_a_cluster_without_a_run_is_in_real_time_where_it_cannot_have_the_event_clock() -> None:
+    stream = io.StringIO()
+    values = resolve({"INVENTORY": "inventories/hosts.example"})
+    assert clock_choice.of_a_cluster(values, Screen(stream)) == 1
+    assert stream.getvalue().splitlines()[-1] == "clock: real time (SPEED=1) until a run has chosen one"
+    assert clock_choice.of_a_cluster(values | {"SPEED": Decimal(20)}, Screen(stream)) == 20
 
 
 def test_the_event_clock_is_refused_on_several_hosts() -> None:
@@ -104,20 +115,16 @@ def prepared(**given: str) -> Prepared:
     return Prepared.make(values, source(values).trace, shrinks[0])
 
 
-def test_a_run_on_the_event_clock_takes_time_for_its_jobs_and_for_its_length() -> None:
+def test_a_run_on_the_event_clock_has_a_range() -> None:
     run = prepared(SPEED="event")
-    assert run.real_estimate() == pytest.approx(30 * run_length.JOB + run.estimate() * run_length.VIRTUAL_SECOND)
-    assert run.announcement().endswith(" of the cluster's time: about 3 s on the event clock if no job waits for others")
+    assert " of the cluster's time: " in run.announcement() and " to " in run.announcement()
     assert run.sample_interval() == 1.0
-    assert run_length.in_words("auto", 7200.0, 30) == "2 h of the cluster's time, at a SPEED to be picked"
 
 
 def test_the_roles_are_told_of_the_event_clock() -> None:
     run = prepared(SPEED="event", CHARGE="yes")
     found = replay_variables(run, "event", "first", Path("results/first"))
     assert (found["mirage_speed"], found["mirage_charge"]) == ("event", "yes")
-    with pytest.raises(WrongUse, match="a number or event; auto is for make experiment"):
-        cluster_variables(run.knobs | {"SPEED": "auto"})
 
 
 def test_a_run_that_is_found_to_need_real_time_saves_to_the_disk() -> None:

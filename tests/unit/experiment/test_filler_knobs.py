@@ -9,7 +9,7 @@ import pytest
 
 from mirage import ROOT
 from mirage.experiment import fillers, runs
-from mirage.experiment.variables import cluster_variables
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.knobs import resolve as knobs
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.jobs.filler import Filler

@@ -37,7 +37,7 @@ def test_an_inventory_may_have_the_knobs_of_its_cluster(tmp_path: Path) -> None:
 
     variables.write_text("mirage_nodes: 8\n")
     found = knobs_of(INVENTORY=str(tmp_path))
-    assert (found["NODES"], found["SPEED"]) == (8, 20), "the inventory has no speed: that of the generated workload"
+    assert (found["NODES"], found["SPEED"]) == (8, "auto"), "the inventory has no speed"
 
     variables.write_text("slurm_controller_nodes: [{count: 4, cpus: 2}]\n")
     with pytest.raises(WrongUse, match=r"^slurm_controller_nodes of .*: make is told of machines whose nodes differ by CLASSES"):
@@ -55,7 +55,7 @@ def test_an_inventory_may_name_the_resource_manager(tmp_path: Path) -> None:
     managers.check(found)
     assert knobs_of(INVENTORY=str(tmp_path), CONFIG="pbs-fifo")["CONFIG"] == "pbs-fifo"
     found = knobs_of(INVENTORY=str(tmp_path), RM="slurm")
-    assert (found["RM"], found["CONFIG"]) == ("slurm", "backfill")
+    assert (found["RM"], found["CONFIG"]) == ("slurm", "slurm-defaults")
     variables.write_text("mirage_rm: openpbs\nmirage_config: pbs-fifo\n")
     assert knobs_of(INVENTORY=str(tmp_path))["CONFIG"] == "pbs-fifo"
 

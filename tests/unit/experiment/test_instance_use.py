@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ import pytest
 
 from mirage.commands.experiment import experiment
 from mirage.experiment import instance_use, playbook, preflight, runs
-from mirage.experiment.endings import Failed
 from mirage.experiment.instance_use import InstanceUse
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import resolve
@@ -152,42 +150,3 @@ def test_on_other_hosts_the_playbook_refuses_or_waits(project: Path, instance: P
             work = work_in(instance)
             assert work is not None and work.order == "y2" and time.monotonic() - began > 2
         timer.join()
-
-
-def test_what_is_installed_is_not_looked_at_again(instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless the last playbook failed, or another cluster is wanted; a configuration changes nothing that is installed."""
-    left_out: list[bool] = []
-    fails = False
-
-    def noted(*_: object, without: tuple[str, ...], **__: object) -> None:
-        left_out.append(bool(without))
-        if fails:
-            raise Failed("broken")
-
-    monkeypatch.setattr(instance_use, "run_playbook", noted)
-    one = use(knobs())
-
-    def play(**variables: object) -> None:
-        cluster = {"mirage_nodes": 4, "mirage_config": "fifo", **variables}
-        one.play("compare", cluster, Path("hosts"), Screen(io.StringIO()), Path("log"))
-
-    play(experiment_run="y2")
-    play(experiment_run="y3", mirage_config="backfill")
-    play(mirage_nodes=5)
-    play(mirage_nodes=5)
-    fails = True
-    with pytest.raises(Failed):
-        play(mirage_nodes=5)
-    fails = False
-    play(mirage_nodes=5)
-    one.play("teardown", {}, Path("hosts"), Screen(io.StringIO()), Path("log"))
-    play(mirage_nodes=5)
-    assert left_out == [False, True, False, True, True, False, False, False]
-
-
-def test_the_tags_of_what_is_installed_are_those_of_the_playbook() -> None:
-    """A tag that no task has would leave out nothing."""
-    files = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").glob("*.yml")]
-    text = "\n".join(path.read_text() for path in files)
-    for tag in instance_use.INSTALLATION:
-        assert re.search(rf"\btags: \[?([\w, ]+, )?{tag}\b", text), tag

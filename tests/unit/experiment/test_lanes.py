@@ -122,7 +122,8 @@ def test_further_instances_have_their_own_names_and_ports(root: Path) -> None:
     for name in ("c", "c-2"):
         own = knobs | {"CLUSTER": name}
         use = Noted(own, "r", [], [], Screen(io.StringIO()))
-        Lane(name, own, use, Screen(io.StringIO()), "c").play("compare", {"mirage_cluster": "c", "mirage_port": 17000}, root, root)
+        lane = Lane(name, own, use, Screen(io.StringIO()), "c")
+        lane.play("experiment", {"mirage_cluster": "c", "mirage_port": 17000}, root, root)
     assert given == {
         "c": {"mirage_cluster": "c", "mirage_port": 17000},
         "c-2": {"mirage_cluster": "c-2", "mirage_port": 0, "instance_belongs_to": "c"},

@@ -37,11 +37,11 @@ def refusal(knobs: dict[str, Value], *, several: bool = False) -> str:
 @pytest.mark.parametrize(
     ("given", "config"),
     [
-        ({}, "backfill"),
-        ({"RM": "slurm"}, "backfill"),
+        ({}, "slurm-defaults"),
+        ({"RM": "slurm"}, "slurm-defaults"),
         ({"RM": "openpbs"}, "pbs-easy"),
         ({"RM": "openpbs", "CONFIG": "pbs-fifo"}, "pbs-fifo"),
-        ({"RM": "slurm openpbs"}, "backfill"),
+        ({"RM": "slurm openpbs"}, "slurm-defaults"),
     ],
 )
 def test_the_default_configuration_is_one_of_the_resource_manager(given: dict[str, str], config: str) -> None:

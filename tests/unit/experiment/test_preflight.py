@@ -55,8 +55,8 @@ def test_auto_is_what_the_inventory_says() -> None:
     ("given", "words"),
     [
         ({"CLASSES": "machines/example.yml"}, None),
-        ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "config: run r goes on in cluster c with CONFIG=backfill"),
-        ({"CLASSES": "machines/example.yml", "SPEED": "20"}, "speed: run r goes on in cluster c with SPEED=1"),
+        ({"CLASSES": "machines/example.yml", "CONFIG": "fifo"}, "config: run r goes on in cluster c with CONFIG=slurm-defaults"),
+        ({"CLASSES": "machines/example.yml", "SPEED": "20"}, "speed: run r goes on in cluster c with SPEED=auto"),
         ({"NODES": "36"}, "classes: run r goes on in cluster c with other CLASSES"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirage.experiment import run_length
 from mirage.experiment.prepare import LONGEST_SAMPLE, SAMPLES, Prepared, selection_of, source
 from mirage.experiment.remarks import never_started, remarks, shrink_in_words
 from mirage.knobs import resolve as knobs
@@ -38,15 +39,13 @@ SPAN = log((0, 600, 7200), (36000, 14400, 14400))
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "2 jobs, longest 4 h, about 14 h"),
-        ({"SHRINK": 50}, "2 jobs, longest 2 h, about 7 h"),
-        ({"SPEED": 100}, "2 jobs, longest 4 h, 14 h of the cluster's time: about 8 min at SPEED=100"),
-        ({"SPEED": "0.5"}, "2 jobs, longest 4 h, 14 h of the cluster's time: about 28 h at SPEED=0.5"),
-        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: about 4 min at SPEED=100"),
-        ({"SPEED": "auto"}, "2 jobs, longest 4 h, 14 h of the cluster's time, at a SPEED to be picked"),
+        ({"SPEED": 1}, "2 jobs, longest 4 h, 14 h of the cluster's time: 12 to 17 h at SPEED=1"),
+        ({"SPEED": 100, "SHRINK": 50}, "2 jobs, longest 2 h, 7 h of the cluster's time: 3.7 to 6.2 min at SPEED=100"),
+        ({}, "2 jobs, longest 4 h, 14 h of the cluster's time, at a speed to be picked"),
     ],
 )
-def test_announcements(given: dict[str, object], words: str) -> None:
+def test_announcements(given: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_length, "busy_share", lambda: 0.0)
     assert prepared(SPAN, **given).announcement() == words
 
 
@@ -79,7 +78,7 @@ def test_presets_are_due_at_once_and_the_others_at_their_own_times(given: dict[s
 
 def test_presets_and_sizes_are_told() -> None:
     run = prepared(BUSY, OFFSET=2, PRESET="running", SIZES="scale")
-    assert run.announcement() == "3 jobs, and 2 preset, longest 67 min, about 67 min"
+    assert run.announcement().startswith("3 jobs, and 2 preset, longest 67 min, 67 min of the cluster's time")
     told = remarks(run)
     assert told[:2] == [
         "sizes of jobs: 2.5 times those of the log, to the nearest processor (SIZES=scale)",

@@ -63,7 +63,7 @@ def test_each_host_plays_one_run_at_a_time_and_all_clusters_stay(inventory: Path
     def play(one: str, lane: Lane) -> bool:
         together.wait()
         taken[one] = lane
-        lane.play("compare", {"mirage_cluster": "c", "mirage_port": 17000}, inventory, folder / "log")
+        lane.play("experiment", {"mirage_cluster": "c", "mirage_port": 17000}, inventory, folder / "log")
         return True
 
     with InstanceUse(knobs, "r", ["r"], [], screen, host="h1") as use:
@@ -86,13 +86,13 @@ def test_each_host_plays_one_run_at_a_time_and_all_clusters_stay(inventory: Path
     assert taken["d"].host == "h2", "it has begun there"
     assert taken["d"].place() == {"instance": "c", "run_host": "h2"}
     assert sorted((name, host) for name, host, _ in played) == [
-        *[("compare", "h1")] * 2,
-        *[("compare", "h2")] * 2,
+        *[("experiment", "h1")] * 2,
+        *[("experiment", "h2")] * 2,
         ("release", "h1"),
         ("release", "h2"),
     ]
     assert all(variables["mirage_cluster"] == "c" for _, _, variables in played)
-    assert all(variables["mirage_port"] == 17000 for name, _, variables in played if name == "compare")
+    assert all(variables["mirage_port"] == 17000 for name, _, variables in played if name == "experiment")
 
 
 def test_teardown_removes_the_cluster_from_all_hosts(inventory: Path, played: Played) -> None:

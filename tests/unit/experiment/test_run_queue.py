@@ -97,3 +97,18 @@ def test_threads_play_each_run_once_and_never_two_on_an_instance(seed: int) -> N
     assert sorted(run for run, _ in played) == sorted(runs)
     assert not overlaps
     assert all(homes.get(run, name) == name for run, name in played)
+
+
+def test_an_instance_goes_on_with_the_arm_that_it_has() -> None:
+    """Two arms, a and b, of three runs each, on two instances: each keeps its arm, and helps with the other's at the end."""
+    queue = RunQueue(["a1", "b1", "b2", "a2", "a3", "b3"], lambda _: None, ["c", "c-2"], arm_of=lambda run: run[0])
+    assert [queue.take(), queue.take()] == [("a1", "c"), ("b1", "c-2")]
+    queue.give_back("c-2")
+    assert queue.take() == ("b2", "c-2")
+    queue.give_back("c")
+    assert queue.take() == ("a2", "c")
+    queue.give_back("c")
+    assert queue.take() == ("a3", "c")
+    queue.give_back("c")
+    assert queue.take() == ("b3", "c")
+    assert queue.take() is None

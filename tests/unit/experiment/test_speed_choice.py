@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from real_logs import KTH, real_log
 
 from mirage.experiment import speed_choice
 from mirage.experiment.speed_choice import FASTEST, Cost, Demand, bounds, choose, delays, easy, predicted
@@ -101,10 +101,7 @@ def test_a_job_that_never_runs_waits_like_others_and_holds_nothing() -> None:
 
 def test_kths_wait_is_what_other_simulators_say() -> None:
     """Mean EASY wait of this stretch: 1,507 s; 1,635 s with the one decision that authors leave open (docs/simulation.md)."""
-    path = Path(__file__).parents[4] / "shared/traces/KTH-SP2-1996.unfiltered.swf.gz"
-    if not path.exists():
-        pytest.skip(f"skipped: {path} is not there")
-    window = prepare(read_trace(path), Selection(jobs=500, offset=19150), classes=[(100, 1)], slack=10).jobs
+    window = prepare(read_trace(real_log(KTH)), Selection(jobs=500, offset=19150), classes=[(100, 1)], slack=10).jobs
     columns = window.select("submit_virtual", "runtime_virtual", pl.col("limit_minutes") * 60, "processors")
     demand = Demand.of(*(column.to_list() for column in columns), 100)
     assert demand.mean_wait == pytest.approx(1506.77)

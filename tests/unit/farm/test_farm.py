@@ -61,11 +61,16 @@ class Bed:
         self.specify_all(self.entry(count, digest, name))
 
     def specify_all(
-        self, *entries: dict, speed: float = 1.0, addresses: dict[str, str] | None = None, clock: dict | None = None
+        self,
+        *entries: dict,
+        speed: float = 1.0,
+        addresses: dict[str, str] | None = None,
+        clock: dict | None = None,
+        fresh: str = "",
     ) -> None:
         clock = {"library": "", **(clock or {"speed": speed})}
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
-        spec |= {"daemons": entries, "addresses": addresses or {}}
+        spec |= {"daemons": entries, "addresses": addresses or {}, "fresh": fresh}
         (self.directory / "etc/farm.json").write_text(json.dumps(spec))
 
     def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
@@ -193,14 +198,17 @@ def test_a_full_folder_is_an_event_and_the_farm_goes_on(bed: Bed) -> None:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(bed.directory / name)], check=True)
         shutil.chown(bed.directory / name, USER)
     try:
-        bed.specify(count=1)
+        bed.specify(count=2)
         bed.start()
-        until(lambda: bed.is_up(1))
+        until(lambda: bed.is_up(2))
         for name in ("state", "log"):
             with suppress(OSError), (bed.directory / name / "filler").open("wb", buffering=0) as stream:
                 while True:
                     stream.write(b"x" * 4096)
-        time.sleep(2.5)
+        # The farm looks for full folders before it writes its state, which is in another folder.
+        bed.specify(count=1)
+        bed.farm.send_signal(signal.SIGHUP)
+        until(lambda: bed.is_up(1))
         (bed.directory / "log/filler").unlink()
         until(lambda: len(read_events(bed.directory, 0)) == 2)
         found = {event["path"] for event in read_events(bed.directory, 0)}
@@ -272,6 +280,51 @@ def test_a_changed_command_restarts_the_daemons(bed: Bed) -> None:
     bed.farm.send_signal(signal.SIGHUP)
     until(lambda: bed.is_up(2) and not set(bed.daemons().values()) & set(before.values()))
     assert {processes.command_line(pid)[1] for pid in bed.daemons().values()} == {str(other)}
+
+
+def test_the_controller_begins_with_a_clean_state_once_for_each_name(bed: Bed) -> None:
+    def specify(fresh: str) -> None:
+        bed.specify_all(bed.entry(2), bed.entry(1, name="slurmctld", kind="slurmctld"), speed=2.0, fresh=fresh)
+
+    def is_ready() -> bool:
+        state = bed.state()
+        is_read = state.get("specification") == file_digest(bed.directory / "etc/farm.json")
+        return is_read and state["phase"] == "running" and all(one["ready"] == one["wanted"] for one in state["daemons"].values())
+
+    saved, record, clock = (bed.directory / name for name in ("state/job_state", "log/jobcomp.log", "state/clock"))
+
+    def save() -> None:
+        for path in (saved, record):
+            path.write_text("saved")
+        (bed.directory / "state/hash.0").mkdir(exist_ok=True)
+        if os.getuid() == 0:
+            for path in (saved, record, bed.directory / "state/hash.0"):
+                shutil.chown(path, USER)
+
+    specify("")
+    save()
+    bed.start()
+    until(is_ready)
+    assert saved.exists(), "without a name the state is kept"
+    before = bed.daemons()
+    for name in ("first", "second"):
+        save()
+        specify(name)
+        bed.farm.send_signal(signal.SIGHUP)
+        until(lambda: is_ready() and not saved.exists())
+        assert not record.exists() and clock.exists() and not (bed.directory / "state/hash.0").exists()
+    after = bed.daemons()
+    assert after["slurmctld"] != before["slurmctld"] and {name: after[name] for name in ("n1", "n2")} == {
+        name: before[name] for name in ("n1", "n2")
+    }
+    save()
+    for fresh in ("second", ""):
+        specify(fresh)
+        bed.farm.send_signal(signal.SIGHUP)
+        until(is_ready)
+    os.kill(after["slurmctld"], signal.SIGKILL)
+    until(lambda: is_ready() and bed.replaced("slurmctld", after["slurmctld"]))
+    assert saved.exists(), "neither the same name nor a crash removes the state"
 
 
 def test_a_failing_daemon_is_not_restarted_after_it_was_removed(bed: Bed) -> None:

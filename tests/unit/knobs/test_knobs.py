@@ -120,23 +120,20 @@ def test_an_empty_value_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "target", "speed"),
+    ("given", "target", "config"),
     [
-        ({}, "experiment", 20),
-        ({"SHRINK": "50", "JOBS": "40"}, "compare", 10),
-        ({"SHRINK": "100:60:20"}, "experiment", 12),
-        ({"SHRINK": "0.2"}, "experiment", 1),
-        ({"SHRINK": "300"}, "experiment", 20),
-        ({"SPEED": "1"}, "experiment", 1),
-        ({"SPEED": "auto"}, "experiment", "auto"),
-        ({"TRACE": "log.swf"}, "experiment", 1),
-        ({"MODEL": "lublin"}, "experiment", 1),
-        ({}, "cluster", 1),
-        ({}, "study-suspend", 1),
+        ({}, "experiment", "slurm-defaults"),
+        ({"SHRINK": "50"}, "compare", "backfill"),
+        ({"SHRINK": "100:60:20"}, "experiment", "backfill"),
+        ({"SHRINK": "300"}, "experiment", "slurm-defaults"),
+        ({"SHRINK": "50", "CONFIG": "easy"}, "experiment", "easy"),
+        ({"SHRINK": "50", "RM": "openpbs"}, "experiment", "pbs-easy"),
+        ({}, "cluster", "slurm-defaults"),
     ],
 )
-def test_the_generated_workload_has_a_speed_of_its_own(given: dict[str, str], target: str, speed: object) -> None:
-    assert knobs.resolve(given, target)["SPEED"] == speed
+def test_shrunk_jobs_have_a_scheduler_with_short_intervals(given: dict[str, str], target: str, config: str) -> None:
+    values = knobs.resolve(given, target)
+    assert (values["CONFIG"], values["SPEED"]) == (config, "auto")
 
 
 @pytest.mark.parametrize(

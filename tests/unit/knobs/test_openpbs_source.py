@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mirage.experiment.variables import cluster_variables
+from mirage.experiment.cluster_variables import cluster_variables
 from mirage.knobs import resolve as knobs
 from slurm_mirage.base.errors import WrongUse
 

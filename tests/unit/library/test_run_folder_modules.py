@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from modules import Caller
 
+from mirage.records.archives import unpack
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
 PLAN = b"index,id\n0,1\n"
@@ -97,32 +99,37 @@ def test_the_folders_of_an_earlier_attempt_are_removed(call: Caller, instance: P
     assert secret_is_untouched(instance)
 
 
-def test_records_are_copied_for_root_only(call: Caller, instance: Path) -> None:
+def test_records_are_packed_for_root_only(call: Caller, instance: Path, tmp_path: Path) -> None:
     call("run_folder", **with_plan(instance))
     (instance / "log/jobcomp.log").write_bytes(b"line\n" * 1_000_000)
-    dest = instance / "transfer/first"
+    dest = instance / "transfer/first.tar.gz"
     files = ["runs/first/plan.csv", "log/jobcomp.log", "runs/first/result.json"]
-    wanted = {"instance": str(instance), "files": files, "dest": str(dest)}
-    assert call("run_records", check=True, **wanted)["copied"] == [] and not dest.exists()
+    wanted = {"instance": str(instance), "run": "first", "files": files, "host": "other", "span": {}, "dest": str(dest)}
+    call("run_records", check=True, **wanted)
+    assert not dest.exists()
     for _ in range(2):
-        assert call("run_records", **wanted)["copied"] == ["plan.csv", "jobcomp.log"]
-    assert stat.S_IMODE(dest.stat().st_mode) == 0o700
-    assert (dest / "plan.csv").read_bytes() == PLAN
-    assert (dest / "jobcomp.log").read_bytes() == b"line\n" * 1_000_000
-    assert stat.S_IMODE((dest / "jobcomp.log").stat().st_mode) == 0o600
+        assert call("run_records", **wanted)["names"] == ["plan.csv", "jobcomp.log", "complaints.json"]
+    assert stat.S_IMODE(dest.stat().st_mode) == 0o600
+    (tmp_path / "results/.records").mkdir(parents=True)
+    dest.rename(tmp_path / "results/.records/other.tar.gz")
+    unpack(tmp_path / "results")
+    assert (tmp_path / "results/plan.csv").read_bytes() == PLAN
+    assert (tmp_path / "results/jobcomp.log").read_bytes() == b"line\n" * 1_000_000
+    assert not (tmp_path / "results/.records").exists()
 
 
-@pytest.mark.parametrize("found", ["a symbolic link", "a FIFO", "a hard link to a file of another user"])
-def test_a_record_that_is_no_file_of_the_user_is_not_read(call: Caller, instance: Path, found: str) -> None:
+@pytest.mark.parametrize("planted", ["a symbolic link", "a FIFO", "a hard link to a file of another user"])
+def test_a_record_that_is_no_file_of_the_user_is_not_read(call: Caller, instance: Path, planted: str) -> None:
     (instance / "runs/first").mkdir()
     path, secret = instance / "runs/first/sdiag.csv", instance.parent / "outside/secret"
-    if found == "a FIFO":
+    if planted == "a FIFO":
         os.mkfifo(path)
-    elif found == "a symbolic link":
+    elif planted == "a symbolic link":
         path.symlink_to(secret)
     else:
         os.link(secret, path)
-    dest = instance / "transfer/first"
-    result = call("run_records", instance=str(instance), files=["runs/first/sdiag.csv"], dest=str(dest))
-    assert result["failed"] and f"runs/first/sdiag.csv: is {found}" in result["msg"]
-    assert list(dest.iterdir()) == []
+    dest = instance / "transfer/first.tar.gz"
+    files = ["runs/first/sdiag.csv"]
+    result = call("run_records", instance=str(instance), run="first", files=files, host="other", span={}, dest=str(dest))
+    assert result["failed"] and f"runs/first/sdiag.csv: is {planted}" in result["msg"]
+    assert os.listdir(dest.parent) == ["plan.csv"]  # noqa: PTH208

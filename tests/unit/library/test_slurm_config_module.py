@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -93,6 +92,18 @@ def test_with_wide_steps_only_slurm_conf_is_written(call: Caller, params: dict[s
     assert digests(wide) != digests(slim)
     more = {**params, "nodes": [{**params["nodes"][0], "count": 4}], "wide_steps": True}
     assert digests(call("slurm_config", **more)) != digests(wide), "every slurmd has to read the new node"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_another_scheduler_configuration_concerns_slurmctld_only(call: Caller, params: dict[str, Any], wide: bool) -> None:
+    params["wide_steps"] = wide
+    before = call("slurm_config", **params)
+    scheduler = {"SchedulerType": "sched/builtin", "SchedulerParameters": {"bf_interval": 7}, "PriorityWeightAge": 3}
+    after = call("slurm_config", **{**params, "settings": {**params["settings"], **scheduler}, "partitions": [{"name": "long"}]})
+    assert after["slurmctld_digest"] != before["slurmctld_digest"]
+    assert digests(after) == digests(before)
+    other = call("slurm_config", **{**params, "settings": {**params["settings"], "KillWait": 7}})
+    assert digests(other) != digests(before)
 
 
 def test_each_of_several_hosts_writes_all_nodes_and_the_slim_files_of_its_own(
@@ -244,40 +255,60 @@ def test_changes_are_refused_while_a_replay_runs(
     assert content(tmp_path) == before
 
 
-def converge(tmp_path: Path, **variables: Any) -> list[str]:
-    """Run the role slurm_controller in a playbook with these variables; returns the lines of slurm.conf."""
-    (tmp_path / "etc/nodes").mkdir(parents=True, exist_ok=True)
-    role = {
-        "role": "slurm_controller",
-        "slurm_controller_directory": str(tmp_path),
-        "slurm_controller_nodes": [{"count": 2, "cpus": 1}],
-    }
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": [role]}
+USERS_SETTINGS = {
+    "SlurmdTimeout": "omit",
+    "mailprog": "omit",  # names of settings are case-insensitive in Slurm
+    "TreeWidth": 7,
+    "PreemptMode": ["SUSPEND", "GANG"],
+    "SchedulerParameters": {"bf_continue": False, "bf_window": "omit", "defer": True, "bf_interval": 9},
+    "CompleteWait": "{{ 30 + 2 }}",
+}
+USERS_PARTITIONS = [
+    {"name": "long", "Default": True, "MaxTime": "1:30:00", "PreemptMode": False},
+    {"name": "short", "Nodes": "n1"},
+]
+TIME_OUTS = {"settings": {"TCPTimeout": 3, "KillWait": 20}, "configuration": "backfill"}
+# Variables of the role slurm_controller without the role's name, by case.
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "settings": {"settings": USERS_SETTINGS},
+    "partitions": {"partitions": USERS_PARTITIONS},
+    "real_time": TIME_OUTS,
+    "fast": {**TIME_OUTS, "speed": 20},
+    "long_age": {"settings": {"MinJobAge": 90_000}},
+    "event_long_age": {"settings": {"MinJobAge": 90_000}, "event_clock": True},
+    "event_no_time_out": {"settings": {"SlurmdTimeout": 0}, "event_clock": True},
+}
+
+
+@pytest.fixture(scope="module")
+def converged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The lines of slurm.conf of each case, as the role writes them. All are hosts of one playbook, which is started once."""
+    folder = tmp_path_factory.mktemp("roles")
+    hosts = {}
+    for case, variables in CASES.items():
+        (folder / case / "etc/nodes").mkdir(parents=True)
+        own = {"slurm_controller_directory": str(folder / case), "slurm_controller_nodes": [{"count": 2, "cpus": 1}]}
+        hosts[case] = own | {f"slurm_controller_{name}": value for name, value in variables.items()}
+    play = {"hosts": "all", "connection": "local", "gather_facts": False, "roles": ["slurm_controller"]}
     play["vars"] = {"ansible_python_interpreter": sys.executable}
-    playbook = tmp_path / "play.yml"
-    playbook.write_text(yaml.safe_dump([play]))
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}, sort_keys=False))
     subprocess.run(
-        [str(Path(sys.executable).with_name("ansible-playbook")), str(playbook), "-i", "localhost,", "-e", json.dumps(variables)],
+        [str(Path(sys.executable).with_name("ansible-playbook")), str(folder / "play.yml"), "-i", str(folder / "hosts.yml")],
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
         cwd=ROOT,
         check=True,
         capture_output=True,
     )
-    return (tmp_path / "etc/slurm.conf").read_text().splitlines()
-
-
-def test_settings_of_the_user_override_defaults_and_omit_removes_them(tmp_path: Path) -> None:
-    plain = converge(tmp_path)
-    assert {"SlurmdTimeout=300", "MailProg=/bin/true", "TreeWidth=65533", "SchedulerType=sched/backfill"} <= set(plain)
-    settings = {
-        "SlurmdTimeout": "omit",
-        "mailprog": "omit",  # names of settings are case-insensitive in Slurm
-        "TreeWidth": 7,
-        "PreemptMode": ["SUSPEND", "GANG"],
-        "SchedulerParameters": {"bf_continue": False, "bf_window": "omit", "defer": True, "bf_interval": 9},
-        "CompleteWait": "{{ 30 + 2 }}",
+    return {
+        case: (folder / case / "etc/slurm.conf").read_text().replace(str(folder / case), "DIRECTORY").splitlines() for case in CASES
     }
-    lines = converge(tmp_path, slurm_controller_settings=settings)
+
+
+def test_settings_of_the_user_override_defaults_and_omit_removes_them(converged: dict[str, list[str]]) -> None:
+    plain, lines = converged["plain"], converged["settings"]
+    assert {"SlurmdTimeout=300", "MailProg=/bin/true", "TreeWidth=65533", "SchedulerType=sched/backfill"} <= set(plain)
     expected = {"TreeWidth=7", "PreemptMode=SUSPEND,GANG", "SchedulerParameters=defer,bf_interval=9", "CompleteWait=32"}
     assert expected <= set(lines)
     keys = [line.split("=")[0].lower() for line in lines]
@@ -288,33 +319,27 @@ def test_settings_of_the_user_override_defaults_and_omit_removes_them(tmp_path: 
     ], "nothing else changed"
 
 
-def test_partitions_of_the_user_replace_those_of_the_configuration(tmp_path: Path) -> None:
-    partitions = [{"name": "long", "Default": True, "MaxTime": "1:30:00", "PreemptMode": False}, {"name": "short", "Nodes": "n1"}]
-    lines = converge(tmp_path, slurm_controller_partitions=partitions)
-    assert lines[-2:] == [
+def test_partitions_of_the_user_replace_those_of_the_configuration(converged: dict[str, list[str]]) -> None:
+    assert converged["partitions"][-2:] == [
         "PartitionName=long Nodes=ALL Default=YES MaxTime=1:30:00 PreemptMode=OFF",
         "PartitionName=short Nodes=n1",
     ]
 
 
-def test_time_outs_of_the_role_follow_the_speed(tmp_path: Path) -> None:
+def test_time_outs_of_the_role_follow_the_speed(converged: dict[str, list[str]]) -> None:
     """Time-outs in the role's defaults, the scheduler's configuration and the user's settings follow; policy settings do not."""
-    plain = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20})
-    fast = converge(tmp_path, slurm_controller_settings={"TCPTimeout": 3, "KillWait": 20}, slurm_controller_speed=20)
-    assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(plain)
+    fast = converged["fast"]
+    assert {"MessageTimeout=60", "TCPTimeout=3", "KillWait=20"} <= set(converged["real_time"])
     assert {"MessageTimeout=1200", "TCPTimeout=60", "KillWait=20", "SlurmctldTimeout=2400"} <= set(fast)
-    assert f"AuthInfo=socket={tmp_path}/run/private/munge.socket,cred_expire=120" in fast
+    assert "AuthInfo=socket=DIRECTORY/run/private/munge.socket,cred_expire=120" in fast
     (parameters,) = (line for line in fast if line.startswith("SchedulerParameters="))
     assert {"bf_interval=5", "bf_max_time=100", "max_sched_time=40"} <= set(parameters.split("=", 1)[1].split(","))
 
 
-def test_two_settings_are_long_enough_for_the_event_clock(tmp_path: Path) -> None:
+def test_two_settings_are_long_enough_for_the_event_clock(converged: dict[str, list[str]]) -> None:
     """Those that are longer, or switched off, stay; all others are as in real time."""
-    plain = converge(tmp_path, slurm_controller_settings={"MinJobAge": 90_000})
-    event = converge(tmp_path, slurm_controller_settings={"MinJobAge": 90_000}, slurm_controller_event_clock=True)
-    off = converge(tmp_path, slurm_controller_settings={"SlurmdTimeout": 0}, slurm_controller_event_clock=True)
-    assert set(event) - set(plain) == {"SlurmdTimeout=60000"}
-    assert {"SlurmdTimeout=0", "MinJobAge=36000"} <= set(off)
+    assert set(converged["event_long_age"]) - set(converged["long_age"]) == {"SlurmdTimeout=60000"}
+    assert {"SlurmdTimeout=0", "MinJobAge=36000"} <= set(converged["event_no_time_out"])
 
 
 def test_settings_and_files_depend_on_the_release(call: Caller, params: dict[str, Any], tmp_path: Path) -> None:

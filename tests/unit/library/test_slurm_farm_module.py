@@ -123,6 +123,7 @@ def test_a_specification_that_the_farm_has_not_read_is_a_change(call: Caller, pa
     defaults = {
         "controller": True,
         "controller_digest": "",
+        "fresh": "",
         "hostname": "localhost",
         "addresses": {},
         "parallel": 32,

@@ -49,6 +49,7 @@ def test_folders_ports_and_code_are_created_once(call: Caller, params: dict[str,
         "run",
         "runs",
         "home",
+        "transfer",
     }
     again = call("slurm_instance", **params)
     assert (again["changed"], again["port"]) == (False, created["port"])

@@ -149,7 +149,7 @@ def resized(draw: st.DrawFn) -> list[Job]:
 
 
 @given(resized(), st.sampled_from(MACHINES), cuts, cuts)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_agrees_with_the_slow_implementation(jobs: list[Job], machine: tuple[int, int], warmup: float, cooldown: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
     options: dict[str, Any] = {

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from schedules import Job, Measured, as_frames, by_looking, by_sweeping, executions, log, slowly
+from real_logs import KTH, real_log
+from schedules import Job, Measured, as_frames, by_looking, by_sweeping, executions, slowly
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import frame_from_swf
@@ -70,7 +71,7 @@ def agree(found: dict[str, Any], expected: Measured, **tolerance: float) -> None
 
 
 @given(schedules(), st.sampled_from(MACHINES), st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_agrees_with_the_slow_implementation(jobs: list[Job], machine: tuple[int, int], recorded: bool) -> None:
     processors, nodes = machine
     if not recorded:
@@ -82,7 +83,7 @@ def test_agrees_with_the_slow_implementation(jobs: list[Job], machine: tuple[int
 
 
 @given(schedules(longest=100_000), st.sampled_from(MACHINES), st.sampled_from([1.0, 10.0, 60.0]))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_agrees_for_jobs_of_all_run_times(jobs: list[Job], machine: tuple[int, int], tau: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
     expected = slowly(jobs, *machine, tau=tau)
@@ -95,7 +96,7 @@ cuts = st.integers(0, 400).map(lambda quarters: quarters / 4)
 
 
 @given(schedules(), st.sampled_from(MACHINES), cuts, cuts)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_agrees_with_cuts(jobs: list[Job], machine: tuple[int, int], warmup: float, cooldown: float) -> None:
     rows, periods = as_frames(jobs, with_nodes=True)
     expected = slowly(jobs, *machine, warmup=warmup, cooldown=cooldown)
@@ -154,7 +155,7 @@ def test_utilisations_of_two_halves_add_up(jobs: list[Job], at: int) -> None:
 
 def kth() -> list[Job]:
     """The log in plain Python: a job a line that is no comment; packed on nodes of one processor."""
-    with gzip.open(log("KTH-SP2-1996.unfiltered.swf.gz"), "rt") as lines:
+    with gzip.open(real_log(KTH), "rt") as lines:
         rows = [line.split() for line in lines if line.strip() and not line.startswith(";")]
     jobs = [Job(float(r[1]), float(r[2]), float(r[3]), 0.0, int(r[4]), int(r[4])) for r in rows]
     assert len(jobs) == 28489
@@ -171,7 +172,7 @@ def without_suspensions(expected: Measured | None) -> Measured:
 @pytest.mark.parametrize(("warmup", "cooldown"), [(0.0, 0.0), (1_000_000.0, 2_345_678.5)])
 def test_kth_agrees_with_plain_python(warmup: float, cooldown: float) -> None:
     jobs = kth()
-    log_read = trace.read_trace(log("KTH-SP2-1996.unfiltered.swf.gz"))
+    log_read = trace.read_trace(real_log(KTH))
     cut = {"warmup_cut": warmup, "cooldown_cut": cooldown}
     found = metrics.compute(frame_from_swf(log_read.frame), *log_read.machine(), **cut)
     expected = slowly(jobs, 100, 100, warmup=warmup, cooldown=cooldown, looks=by_sweeping)
@@ -191,7 +192,7 @@ def test_kth_agrees_with_plain_python(warmup: float, cooldown: float) -> None:
     ],
 )
 def test_real_logs_give_numbers_or_reasons(name: str) -> None:
-    log_read = trace.read_trace(log(name))
+    log_read = trace.read_trace(real_log(name))
     result = metrics.compute(frame_from_swf(log_read.frame), *log_read.machine())
     for metric, value in result["metrics"].items():
         assert (value is None) == (metric in result["null_reasons"])

@@ -127,6 +127,12 @@ def test_a_long_backfill_cycle_is_the_schedulers_own_where_its_time_counts(tmp_p
     assert reason.endswith(": repeat the run")
 
 
+def test_too_coarse_a_run_at_a_constant_speed_names_the_event_clock_first() -> None:
+    fast = Resolution(1.0, 20.0, 100.0, may_have_event_clock=True)
+    [reason] = too_coarse(fast, Scales(292.0, 500.0, 900.0), 0.0, Thresholds())
+    assert reason.endswith(": SPEED=event, or SPEED=360 or less would do")
+
+
 def test_too_coarse_a_run_names_no_speed() -> None:
     shrunk = Resolution(500.0, 20.0, 0.2, on_event_clock=True)
     [reason] = too_coarse(shrunk, Scales(2000.0, 5000.0, 900.0), 0.0, Thresholds())

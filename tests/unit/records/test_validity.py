@@ -21,6 +21,7 @@ from mirage.records.start_latency import start_latencies
 from mirage.records.thresholds import Thresholds
 from mirage.records.validity import judge
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.collection import archive
 from slurm_mirage.jobs.sigsleep_log import scan
 from slurm_mirage.replay.launch_cost import REAL_TIME
 
@@ -351,6 +352,20 @@ def test_two_digits_are_never_more(value: float) -> None:
     shown = advice.two_digits(value)
     assert 0.9 * value < float(shown) <= value * (1 + 1e-8)
     assert len(shown.replace(".", "").strip("0")) <= 2
+
+
+def test_the_event_clock_is_the_first_remedy_where_it_can_be(tmp_path: Path) -> None:
+    made = RunFolder(tmp_path, speed=500.0)
+    made.hosts = [{"name": "one"}]
+    made.played(made.job(due=0.0), start=0.1)
+    assert advice.remedy(made.collect(), 3.0) == "take SPEED=event, or lower SPEED to 160 or less"
+    (tmp_path / "experiment.json").write_text('{"clock": {"asked": "auto"}}')
+    assert advice.remedy(made.collect(), 3.0) == "lower SPEED to 160 or less", "it was chosen because the event clock cannot be"
+    (tmp_path / "experiment.json").unlink()
+    made.hosts.append({"name": "two"})
+    assert advice.remedy(made.collect(), 3.0) == "lower SPEED to 160 or less"
+    both = ["a is 3: take SPEED=event, or lower SPEED to 9 or less", "b: take SPEED=event, or lower SPEED to 8 or less"]
+    assert advice.with_one_speed(both) == ["a is 3", "b", "take SPEED=event, or lower SPEED to 8 or less"]
 
 
 @pytest.mark.parametrize(
@@ -777,14 +792,14 @@ def test_module_joins_the_records_of_several_hosts(tmp_path: Path) -> None:
     data = (tmp_path / "sigsleep.log").read_bytes()
     records = [data[begin:end] for begin, end in itertools.pairwise([*(found.offset for found in scan(data)), len(data)])]
     parts = [b"".join(records[:7]), b"".join(records[7:12]) + records[12][:50], b"".join(records[12:])]
-    (tmp_path / ".sigsleep").mkdir()
     for host, part in zip(("c1", "c2", "c3"), parts, strict=True):
-        (tmp_path / f".sigsleep/{host}.log").write_bytes(part)
+        (tmp_path / "sigsleep.log").write_bytes(part)
+        archive.write(tmp_path / f".records/{host}.tar.gz", tmp_path, ["sigsleep.log"], {})
     (tmp_path / "sigsleep.log").unlink()
     assert run_module(arguments, check=True)["metrics"]["validity"]["valid"] is False, "check mode joins nothing"
     joined = run_module(arguments)["metrics"]
     assert (tmp_path / "sigsleep.log").read_bytes() == b"".join(parts)
-    assert not (tmp_path / ".sigsleep").exists()
+    assert not (tmp_path / ".records").exists()
     # Sums over jobs are not always taken in the same order, which shows in the last digit.
     assert joined["metrics"] == pytest.approx(whole["metrics"], rel=1e-12)
     assert joined["validity"]["disagreements"] == 1, "the torn record"

@@ -11,6 +11,7 @@ import pytest
 
 from slurm_mirage.replay import prometheus
 from slurm_mirage.replay.monitor import Status
+from slurm_mirage.replay.real_left import real_left
 from slurm_mirage.rm.api import DiagnosticMetric
 from slurm_mirage.rm.slurm.commands import Slurm
 
@@ -57,13 +58,12 @@ def test_values_are_in_base_units() -> None:
 
 def test_lengths_are_real_on_the_event_clock() -> None:
     """There progress.json has virtual ones, and how many virtual seconds a real one has."""
-    told = values(
-        prometheus.render({**full(), "speed": 1.0, "pace": 2000.0, "elapsed": 50_000.0, "time_left_most": None}, DIAGNOSTICS)
-    )
+    progress = {**full(), "speed": 1.0, "pace": 2000.0, "elapsed": 50_000.0}
+    told = values(prometheus.render(progress, DIAGNOSTICS))
     assert told["clock_speed_ratio"] == 2000.0
     assert told["run_elapsed_seconds"] == 25.0
-    assert told["run_left_least_seconds"] == 41.5 / 2000
-    assert "run_left_most_seconds" not in told
+    assert (told["run_left_least_seconds"], told["run_left_most_seconds"]) == pytest.approx(real_left(progress))
+    assert "run_left_most_seconds" not in values(prometheus.render({**progress, "time_left_most": None}, DIAGNOSTICS))
 
 
 def test_every_line_is_of_the_format_and_each_family_is_told_once() -> None:

@@ -114,6 +114,12 @@ class Instance:
     def played(self) -> Counter[int]:
         return Counter(record.id for record in read_log(self.folder / "sigsleep.log")[0] if record.completed)
 
+    def has_jumped_within(self, seconds: float) -> bool:
+        """Wait for so long; returns whether the clock has jumped meanwhile."""
+        jumps = clock_page.figures(self.directory)["jumps"]
+        time.sleep(seconds)
+        return clock_page.figures(self.directory)["jumps"] > jumps
+
     def close(self) -> None:
         for process_ in self.started:
             process_.kill()
@@ -167,10 +173,8 @@ def test_a_killed_replay_goes_on_and_the_clock_runs_like_real_time_meanwhile(ins
     until(lambda: instance.progress().get("submitted", 0) >= 3)
     replay.kill()
     replay.wait()
-    time.sleep(0.3)  # a jump that was decided before the kill may be made after it
-    real, virtual = time.monotonic(), clock_page.now(instance.directory)
-    time.sleep(0.5)
-    assert (clock_page.now(instance.directory) - virtual) / 1e9 <= time.monotonic() - real + 0.01
+    # A jump that was decided before the kill may be made after it.
+    until(lambda: not instance.has_jumped_within(0.3))
     assert instance.replay().poll() is None
     until(lambda: '"gap"' in (instance.folder / "journal.jsonl").read_text())
     gap = next(line for line in (instance.folder / "journal.jsonl").read_text().splitlines() if '"gap"' in line)
@@ -197,9 +201,8 @@ def test_a_stopped_replay_holds_time_up(instance: Instance, also: str) -> None:
     if also != "alone":
         instance.coordinate()
         until(lambda: clock_page.figures(instance.directory)["starts"] > starts)
-    real, virtual = time.monotonic(), clock_page.now(instance.directory)
-    time.sleep(1)
-    assert (clock_page.now(instance.directory) - virtual) / 1e9 <= time.monotonic() - real
+    virtual = clock_page.now(instance.directory)
+    assert not instance.has_jumped_within(1)
     replay.send_signal(signal.SIGCONT)
     until(lambda: clock_page.now(instance.directory) - virtual > HOUR * 1e9)
 

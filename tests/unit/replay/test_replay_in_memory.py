@@ -337,11 +337,19 @@ def test_a_line_that_comes_late_counts(run: Run) -> None:
 
 def test_the_details_that_were_kept_tell_the_end_to_a_replay_that_goes_on(run: Run) -> None:
     run.write(4)
-    run.plan[0] = replace(run.plan[0], runtime=3.0)
+    run.plan[0] = replace(run.plan[0], runtime=10.0)
     run.rewrite()
     run.manager.lines_lost, run.manager.silent = {"r.101"}, {"r.101"}
+    waker, kept = Waker(), run.folder / "suspended.jsonl"
+
+    def stop_once_kept() -> None:
+        while not (kept.exists() and "r.101" in kept.read_text()):
+            time.sleep(0.05)
+        waker._stop(15, None)
+
+    threading.Thread(target=stop_once_kept, daemon=True).start()
     with pytest.raises(Stopped):
-        expect_end(run, 2.0)
+        run.play(waker)
     run.manager.remembers = 0.0
     result = expect_end(run)
     assert run.manager.accepted == [row.name for row in run.plan]

@@ -23,6 +23,7 @@ from mirage.experiment import report, runs
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
+from mirage.records.features import unused_rows
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
@@ -104,10 +105,14 @@ def test_the_page_of_a_run(results: Path) -> None:
     assert "This run is valid" in texts
     assert f"{100 * metrics['metrics']['utilisation']:.1f}" in texts
     assert "2 suspensions of 1 job" in texts
-    assert "The jobs are generated, so that there is no log to compare with." in texts
+    assert "Comparison with the log" not in texts, "the jobs are generated"
     assert "make metrics TRACE=results/r/jobs.csv" in texts
-    for name, value in {**read_json(results / "r/experiment.json")["inputs"]}.items():
-        assert f">{name}</th>" in text and value in texts
+    inputs = read_json(results / "r/experiment.json")["inputs"]
+    unused = {name for name, value in inputs.items() if not value} | unused_rows(metrics, {"inputs": inputs})
+    assert {"MALLEABLE", "FILLER"} <= unused < {*inputs, *unused}
+    for name, value in inputs.items():
+        assert (f">{name}</th>" in text) == (name not in unused)
+        assert name in unused or value in texts
     assert make_report("r")[1] == text
 
 

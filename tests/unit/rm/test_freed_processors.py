@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modules import Caller
 
+from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.collection.archive import freed_record
 from slurm_mirage.rm.api import Freed
 from slurm_mirage.rm.slurm.daemon_log import Span, complaints
 from slurm_mirage.rm.slurm.freed_processors import FREED_FILE, instants_in_log, read, to_csv
@@ -103,19 +104,16 @@ def test_lines_of_nodes_are_no_complaints(tmp_path: Path) -> None:
     assert [one.kind for one in complaints(tmp_path, Span(0.0, BEGAN))] == ["node silent"]
 
 
-def test_the_module_writes_the_record(call: Caller, tmp_path: Path) -> None:
-    folder, dest = tmp_path / "runs/r1", tmp_path / FREED_FILE
+def test_the_record_of_a_run_begins_with_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "runs/r1"
     folder.mkdir(parents=True)
     (tmp_path / "log").mkdir()
     before = "[2026-11-22T10:00:00.000] TRACE_JOBS: deallocate_nodes: JobId=1\n"
     (tmp_path / "log/slurmctld.log").write_text(before + LOG)
-    told = call("slurm_freed_record", instance=str(tmp_path), run="r1", dest=str(dest))
-    assert told["msg"] == f"wrong use: RUN=r1: it has not begun in {tmp_path}"
+    with pytest.raises(WrongUse, match=f"run=r1: it has not begun in {tmp_path}"):
+        freed_record(tmp_path, "r1")
 
     start = {"event": "start", "real": 1.0, "virtual": BEGAN, "boot_time": 1, "next_id": 1, "controller_log_offset": len(before)}
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
-    call("slurm_freed_record", check=True, instance=str(tmp_path), run="r1", dest=str(dest))
-    assert not dest.exists()
-    told = call("slurm_freed_record", instance=str(tmp_path), run="r1", dest=str(dest))
-    assert (told["jobs"], told["changed"]) == (2, False)
+    (tmp_path / FREED_FILE).write_text(freed_record(tmp_path, "r1"))
     assert read(tmp_path).instants == INSTANTS

@@ -14,6 +14,7 @@ import pytest
 from mirage.experiment import sweep
 from mirage.experiment.endings import Ending
 from mirage.metrics import metrics
+from mirage.records.features import unused_rows
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from mirage.traces.swf import parse_swf
@@ -38,7 +39,7 @@ def test_the_table_has_every_metric_and_why_one_is_missing(measured: dict[str, A
     stream = io.StringIO()
     table.show(measured, Screen(stream))
     lines = {line.split()[0]: line for line in stream.getvalue().splitlines() if line.split()}
-    assert set(metrics.METRICS) <= set(lines)
+    assert {name for name in metrics.METRICS if name not in unused_rows(measured)} <= set(lines)
     assert "(15 min)" in lines["wait_max"] and "900.00 s" in lines["wait_max"]
     assert measured["null_reasons"]["W3"] in " ".join(stream.getvalue().split())
     assert "0.01 s" in lines["submit_lag_p99"]
@@ -134,14 +135,39 @@ def test_a_sweep_has_a_line_for_each_run_that_ended(tmp_path: Path, measured: di
         folder.mkdir()
         runs.append((shrink, folder, ending))
     write_json(tmp_path / "x-100/metrics.json", measured)
-    sweep.write(tmp_path, runs)
-    lines = list(csv.DictReader((tmp_path / "sweep.csv").open()))
+    (tmp_path / "x").mkdir()
+    sweep.write(tmp_path / "x", runs)
+    lines = list(csv.DictReader((tmp_path / "x/sweep.csv").open()))
     assert [(line["shrink"], line["ending"]) for line in lines] == [("100", "ok"), ("0.2", "failed")]
     assert (lines[0]["submitted"], lines[0]["wait_max"], lines[0]["submit_lag_p99"]) == ("3", "900.0", "0.0125")
     assert lines[1]["wait_max"] == ""
     assert set(sweep.FIGURES) <= set(metrics.METRICS)
     stream = io.StringIO()
-    sweep.show(tmp_path, Screen(stream))
+    sweep.show(tmp_path / "x", Screen(stream))
     words = [line.split() for line in stream.getvalue().splitlines() if line.split()]
     assert words[0] == list(sweep.SHOWN)
-    assert [line[:2] for line in words[2:]] == [["100", "ok"], ["0.2", "failed"]]
+    assert [line[:2] for line in words[2:4]] == [["100", "ok"], ["0.2", "failed"]]
+    assert "\ntrust: valid, as all 1 figures" in stream.getvalue(), "of the only run that has figures"
+    assert max(len(line) for line in stream.getvalue().splitlines()) <= 110
+
+
+def test_a_long_sweep_fits_on_a_screen(tmp_path: Path) -> None:
+    folders = [(Decimal(shrink), tmp_path / f"x-{shrink}", Ending("ok", "3 jobs")) for shrink in range(100, 0, -1)]
+    sweep.write(tmp_path, folders)
+    sweep.show(tmp_path, Screen(stream := io.StringIO()))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) <= 30 and "80 runs between them are in sweep.csv" in lines
+    assert [line.split()[0] for line in lines if line.endswith("-")] == [str(k) for k in (*range(100, 90, -1), *range(10, 0, -1))]
+
+
+def rows_of(content: dict[str, Any], experiment: dict[str, Any] | None = None) -> set[str]:
+    table.show(content, Screen(stream := io.StringIO()), experiment)
+    return {line.split()[0] for line in stream.getvalue().splitlines() if line.split()}
+
+
+def test_rows_of_features_that_a_run_does_not_use_are_not_shown(measured: dict[str, Any]) -> None:
+    unused = {"filler_load", "total_load", "useful_utilisation", "resizes_mean", "goodput", "wasted_fraction", "suspended_mean"}
+    assert unused <= set(measured["metrics"]) and not unused & rows_of(measured)
+    measured["metrics"] |= {"filler_load": 0.2, "wasted_fraction": 0.1, "suspended_fraction": 0.5}
+    assert unused & rows_of(measured) == unused - {"useful_utilisation", "resizes_mean"}
+    assert {"resizes_mean", "useful_utilisation"} <= rows_of(measured, {"inputs": {"MALLEABLE": "0.5"}}), "asked for, never done"

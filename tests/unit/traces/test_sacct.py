@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from real_logs import real_log
 
 from mirage.traces import sacct, swf
 from slurm_mirage.base.errors import WrongUse
 
-SAMPLE = Path(__file__).parents[3] / ".." / "shared" / "traces" / "ubhpc-sacct_dump2110.log"
 DAY = "2026-03-01T"
 COLUMNS = {
     "JobID": "7",
@@ -387,9 +386,7 @@ def test_malformed_output_is_refused_with_its_line(data: bytes, message: str) ->
 
 
 def test_real_sample() -> None:
-    if not SAMPLE.exists():
-        pytest.skip("skipped: ../shared/traces/ubhpc-sacct_dump2110.log not there")
-    frame, header, notes, _ = sacct.read_sacct(SAMPLE)
+    frame, header, notes, _ = sacct.read_sacct(real_log("ubhpc-sacct_dump2110.log"))
     assert notes == {"steps_left_out": 2, "lines_with_bars_mended": 5, "repeated_numbers": 4}
     assert header["Queue"] == "1 qos001"
     job = (7957382, 0, 0, 56, 2, -1, -1, 1, 86400, 4000 * 1024, 5, 1, 1, -1, 1, 1, -1, -1)

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_logs import real_log
 
 from mirage.traces import swf, swf_header
 from slurm_mirage.base.errors import WrongUse
 
-TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces"
 JOB = "1 0 5 10 4 -1 -1 4 20 -1 1 3 1 -1 -1 -1 -1 -1"
 
 
@@ -313,11 +313,10 @@ def test_runs_of_blanks_across_the_borders_of_pieces(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_real_logs(name: str, jobs: int, notes: dict[str, int], processors: str | None, tmp_path: Path) -> None:
-    if not (TRACES / name).exists():
-        pytest.skip(f"skipped: ../shared/traces/{name} not there")
-    frame, header, counted, _ = swf.read_swf(TRACES / name)
+    path = real_log(name)
+    frame, header, counted, _ = swf.read_swf(path)
     assert (frame.height, counted, header.get("MaxProcs")) == (jobs, notes, processors)
-    with gzip.open(TRACES / name, "rt") as lines:
+    with gzip.open(path, "rt") as lines:
         plain = [tuple(map(float, text.split()[:18])) for text in lines if text.strip() and text[0] != ";"]
     assert frame.rows() == plain
     swf.write_swf(frame, header, tmp_path / "log.swf")

@@ -6,7 +6,6 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_logs import KTH, real_log
 
 from mirage.metrics import metrics
 from mirage.metrics.jobs_frame import frame_from_swf
@@ -24,7 +24,6 @@ from mirage.workloads.characterise import LEVELS, Characterisation, characterise
 from mirage.workloads.workload_figures import FIGURES
 from slurm_mirage.base.errors import WrongUse
 
-TRACES = Path(__file__).parents[4] / "shared/traces"
 PROCESSORS = 48
 JOB = dict.fromkeys(swf.COLUMNS, -1) | {"status": 1}
 
@@ -260,16 +259,13 @@ def test_the_content_can_be_written_as_json() -> None:
 
 
 def log_of(name: str) -> Characterisation:
-    path = TRACES / name
-    if not path.exists():
-        pytest.skip(f"skipped: {path} is not there")
-    trace = read_trace(path)
+    trace = read_trace(real_log(name))
     return characterise(trace.frame, trace.machine()[0], LocalTime.of(trace))
 
 
 def test_kth() -> None:
     """The start is that of the header, the numbers were counted with awk (the log's first submissions are a week apart)."""
-    workload = log_of("KTH-SP2-1996.unfiltered.swf.gz")
+    workload = log_of(KTH)
     assert workload.begin is not None
     assert workload.local.date(workload.begin) == datetime(1996, 9, 23, 14, 0, 31)
     assert workload.figures["jobs"] == 28489

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from real_logs import real_log
 from scipy.stats import gamma, ks_2samp
 
 from mirage.traces import swf
 from mirage.workloads import models
 from mirage.workloads.models import lublin
 
-REFERENCE = Path(__file__).parents[4] / "shared" / "traces" / "lublin_256.swf.gz"
+REFERENCE = "lublin_256.swf.gz"
 SEEDS = range(8)
 
 
@@ -28,9 +27,7 @@ def samples(jobs: pl.DataFrame) -> dict[str, NDArray[np.float64]]:
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, NDArray[np.float64]]:
-    if not REFERENCE.exists():
-        pytest.skip(f"skipped: {REFERENCE.name} not there")
-    return samples(swf.read_swf(REFERENCE)[0])
+    return samples(swf.read_swf(real_log(REFERENCE))[0])
 
 
 def p_values(reference: dict[str, NDArray[np.float64]], model: str, name: str) -> list[float]:
@@ -66,9 +63,7 @@ def test_moments_and_shares_of_the_reference(reference: dict[str, NDArray[np.flo
 
 
 def test_no_job_runs_longer_than_exp_12_seconds() -> None:
-    if not REFERENCE.exists():
-        pytest.skip(f"skipped: {REFERENCE.name} not there")
-    longest = int(swf.read_swf(REFERENCE)[1]["MaxRuntime"])
+    longest = int(swf.read_swf(real_log(REFERENCE))[1]["MaxRuntime"])
     assert longest == int(np.exp(12))
     assert 0.95 * longest < models.generate("lublin", 300_000, 1, 256)["run_time"].max() <= longest  # type: ignore[operator]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from schedules import log
+from real_logs import real_log
 
 from mirage.experiment.prepare import Prepared
 from mirage.experiment.remarks import remarks
@@ -184,7 +184,7 @@ def test_a_workload_that_asks_for_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_real_sample_of_sacct() -> None:
-    found = not_played.counts(run_of(log("ubhpc-sacct_dump2110.log")).jobs)
+    found = not_played.counts(run_of(real_log("ubhpc-sacct_dump2110.log")).jobs)
     assert {"constraint", "node_count", "memory"} <= set(found)
 
 

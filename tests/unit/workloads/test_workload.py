@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_logs import KTH, real_log
 
 from mirage.traces import swf, trace
 from mirage.traces.trace import Trace
@@ -18,7 +18,6 @@ from mirage.workloads import workload
 from mirage.workloads.selection import Selection
 from slurm_mirage.base.errors import WrongUse
 
-KTH = Path(__file__).parents[3] / ".." / "shared" / "traces" / "KTH-SP2-1996.unfiltered.swf.gz"
 JOB = {
     **dict.fromkeys(swf.COLUMNS, -1),
     "submit": 0,
@@ -378,9 +377,7 @@ def test_the_workload_as_swf() -> None:
 
 
 def test_a_place_in_the_kth_log() -> None:
-    if not KTH.exists():
-        pytest.skip("skipped: ../shared/traces/KTH-SP2-1996.unfiltered.swf.gz not there")
-    log = trace.read_trace(KTH)
+    log = trace.read_trace(real_log(KTH))
     ready = workload.prepare(log, Selection(offset=19151, jobs=200), classes=[(100, 1)], slack=10)
     jobs = ready.jobs
     assert (jobs.height, jobs["id"][0], jobs["id"][-1]) == (200, 19152, 19351)

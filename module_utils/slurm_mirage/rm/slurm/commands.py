@@ -453,9 +453,18 @@ class Slurm(ResourceManager):
         return count_states(self._ask("sinfo", "--noheader", "--format=%T %D"))
 
     def resume_nodes(self) -> str:
+        return self._resume(names for names, reason in self._reasons() if reason in DRAIN_REASONS)
+
+    def return_nodes(self) -> str:
+        return self._resume(names for names, _ in self._reasons())
+
+    def _reasons(self) -> list[tuple[str, str]]:
+        """Lists of the nodes that are down or drained, each with the reason."""
         lines = self._ask("sinfo", "--noheader", "--list-reasons", "--format=%N|%E").splitlines()
-        parts = (line.partition("|") for line in lines)
-        nodes = ",".join(names for names, _, reason in parts if reason in DRAIN_REASONS)
+        return [(names, reason) for names, _, reason in (line.partition("|") for line in lines)]
+
+    def _resume(self, lists: Iterable[str]) -> str:
+        nodes = ",".join(lists)
         if nodes:
             self._ask("scontrol", "update", f"NodeName={nodes}", "State=RESUME")
         return nodes

@@ -1,0 +1,135 @@
+#!/usr/bin/python
+"""Ansible module: tells what has to be done to a cluster on one host before a run, and records a build."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_standing_cluster
+short_description: Tell whether a cluster stands as its inputs say
+description:
+  - Compares the cluster with the record of its last build (its inputs, the files in C(etc), C(lib) and C(bin), Slurm's programs and
+    the boot of the host), and looks at its daemons and nodes.
+  - Nodes that somebody drained or set down are returned to service, and named.
+  - If the cluster does not stand, the record is removed, so that an interrupted build is not taken for a complete one.
+options:
+  directory:
+    description: Directory of the instance.
+    type: path
+    required: true
+  inputs:
+    description:
+      - Digest of all that the cluster is built from, except for the scheduler's configuration.
+      - Empty means that it is not known; the cluster then never stands.
+    type: str
+    default: ''
+  configuration:
+    description: Digest of the scheduler's configuration.
+    type: str
+    default: ''
+  run:
+    description: Name of the run that follows.
+    type: str
+    default: ''
+  fresh:
+    description: Whether the run needs a slurmctld that begins with a clean state for it.
+    type: bool
+    default: false
+  programs:
+    description: Paths of the daemons' programs.
+    type: list
+    elements: path
+    default: []
+  bin:
+    description: Folder of the resource manager's commands.
+    type: path
+    default: /usr/bin
+  facts:
+    description: With O(state=recorded), facts of the build that later tasks need.
+    type: dict
+    default: {}
+  state:
+    description: Whether to compare, or to record a build that is complete.
+    type: str
+    choices: [compared, recorded]
+    default: compared
+author:
+  - The Slurm Mirage developers
+attributes:
+  check_mode:
+    support: full
+    details: Neither nodes nor the record are changed.
+"""
+
+EXAMPLES = r"""
+- name: Compare the cluster with its inputs
+  slurm_standing_cluster:
+    directory: /var/lib/slurm-mirage/mirage
+    inputs: "{{ mirage_inputs }}"
+  register: standing
+"""
+
+RETURN = r"""
+stands:
+  description: Whether nothing has to be done.
+  returned: when O(state=compared)
+  type: bool
+is_installed:
+  description: Whether at most slurmctld has to be configured and restarted.
+  returned: when O(state=compared)
+  type: bool
+fresh:
+  description: Name for which slurmctld has to begin with a clean state, as of M(slurm_farm).
+  returned: when O(state=compared)
+  type: str
+notes:
+  description: Lines for the user, with what somebody changed.
+  returned: when O(state=compared)
+  type: list
+  elements: str
+facts:
+  description: The facts of the build.
+  returned: when O(state=compared)
+  type: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.instance.standing import Record, Wanted, forget, standing
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "inputs": {"type": "str", "default": ""},
+            "configuration": {"type": "str", "default": ""},
+            "run": {"type": "str", "default": ""},
+            "fresh": {"type": "bool", "default": False},
+            "programs": {"type": "list", "elements": "path", "default": []},
+            "bin": {"type": "path", "default": "/usr/bin"},
+            "facts": {"type": "dict", "default": {}},
+            "state": {"type": "str", "choices": ["compared", "recorded"], "default": "compared"},
+        },
+        supports_check_mode=True,
+    )
+    directory, writes = Path(module.params["directory"]), not module.check_mode
+    wanted = Wanted(*(module.params[name] for name in ("inputs", "configuration", "run", "fresh")))
+    programs = [Path(path) for path in module.params["programs"]]
+    try:
+        if module.params["state"] == "recorded":
+            if writes:
+                Record.of_host(directory, wanted, programs, module.params["facts"]).write(directory)
+            module.exit_json(changed=False)
+        result = standing(directory, wanted, programs, Path(module.params["bin"]), mends=writes)
+        if writes and not result.stands:
+            forget(directory)
+    except WrongUse as error:
+        module.fail_json(msg=error.module_message())
+    module.exit_json(changed=False, **result.as_result())
+
+
+if __name__ == "__main__":
+    main()

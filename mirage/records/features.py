@@ -1,0 +1,94 @@
+"""Which optional features a run or a recorded schedule used. Tables and pages have no row of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mirage.metrics.registry import METRICS
+from mirage.records.event_clock import charges
+
+_Given = Callable[[str, str], bool]
+"""Whether a knob has another value than this one."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """An optional feature.
+
+    is_used: from metrics.json and the knobs
+    rows: names of its metrics, of its figures of the verdict, and of its knobs
+    """
+
+    is_used: Callable[[Mapping[str, Any], _Given], bool]
+    rows: tuple[str, ...]
+
+
+def _positive(metric: str) -> Callable[[Mapping[str, Any], _Given], bool]:
+    return lambda content, _: (content["metrics"].get(metric) or 0) > 0
+
+
+def _knob(name: str, unused: str, *others: str) -> Feature:
+    """A feature of knobs only. unused: the value of the first one without it"""
+    return Feature(lambda _, given: given(name, unused), (name, *others))
+
+
+def _metrics(main_if: str) -> tuple[str, ...]:
+    return tuple(name for name, metric in METRICS.items() if metric.main_if == main_if)
+
+
+_FEATURES = (
+    Feature(_positive("suspended_fraction"), ("suspensions_mean", "suspended_mean", "suspended_fraction")),
+    Feature(_positive("wasted_fraction"), _metrics("wasted_fraction")),
+    Feature(
+        lambda content, given: given("MALLEABLE", "0") or "resizes" in content or _positive("resizes_mean")(content, given),
+        (
+            *_metrics("resizes_mean"),
+            *("broker_wait_share", "resizes", "resizes_not_done", "resize_delay_mean", "resize_delay_p99"),
+            *("MALLEABLE", "MALLEABLE_JOBS"),
+        ),
+    ),
+    Feature(
+        lambda content, given: given("FILLER", "no") or "fillers" in content or _positive("filler_load")(content, given),
+        (*_metrics("filler_load"), "filler_faults", "fillers_failed", "FILLER", "FILLER_JOBS"),
+    ),
+    # Only with a constant speed above 1 is a launch taken off a job.
+    Feature(
+        lambda content, _: content.get("validity", {}).get("launch_cost") != 0,
+        ("launch_cost", "launch_cost_share", "launch_cost_error", "clipped"),
+    ),
+    # Only the clocks of several hosts can differ. Where they could not be compared, the verdict says so.
+    Feature(lambda content, _: content.get("validity", {}).get("clock_offset_max") is not None, ("clock_offset_max",)),
+    Feature(lambda content, given: given("CHARGE", "no") or charges(content.get("validity", {})), ("CHARGE", "charged_seconds")),
+    Feature(lambda _, given: given("WARMUP", "0") or given("PERIOD", "0"), ("WARMUP", "GROUP", "PERIOD", "DRIFT")),
+    _knob("PRESET", "none"),
+    _knob("ACCOUNTING", "auto"),
+    _knob("FRONT_END", "0"),
+    _knob("SAVES", "disk"),
+    _knob("OFFSET", "0"),
+    _knob("MIN_RUNTIME", "0"),
+    _knob("WARMUP_CUT", "0"),
+    _knob("COOLDOWN_CUT", "0"),
+    _knob("CONFIGS", "", "REPLICAS", "MARGIN", "AT_ONCE"),
+)
+
+
+def unused_rows(content: Mapping[str, Any], experiment: Mapping[str, Any] | None = None) -> frozenset[str]:
+    """Names of the metrics, figures of the verdict and knobs of all features that were not used.
+
+    content: metrics.json, or what has its member "metrics"
+    experiment: experiment.json; without it only the content counts, as of a recorded schedule
+    """
+    knobs = {**((experiment or {}).get("knobs") or {}), **((experiment or {}).get("inputs") or {})}
+
+    def given(name: str, unused: str) -> bool:
+        return knobs.get(name) not in (None, "", unused)
+
+    return frozenset(row for feature in _FEATURES if not feature.is_used(content, given) for row in feature.rows)
+
+
+def unused_in_all(contents: Iterable[Mapping[str, Any]], experiment: Mapping[str, Any]) -> frozenset[str]:
+    """The same of features that none of several runs used; none without runs."""
+    of_each = [unused_rows(content, experiment) for content in contents]
+    return frozenset.intersection(*of_each) if of_each else frozenset()

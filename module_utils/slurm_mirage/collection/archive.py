@@ -1,0 +1,140 @@
+"""The archive of a run's records on a host: a tar file that only root can read."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from ..base import user_folders
+from ..base.errors import WrongUse
+from ..instance.manager import manager_at
+from ..replay.journal import start_of
+from ..rm.registry import manager_of
+from ..rm.slurm.account_commands import AccountCommands
+from ..rm.slurm.accounting import lines_of_run
+from ..rm.slurm.freed_processors import FREED_FILE, instants_in_log, to_csv
+from .incidents import incidents, span_of
+
+ACCOUNTING_FILE = "sacct.txt"
+COMPLAINTS_FILE = "complaints.json"
+LARGEST = 64 << 30
+"""Bytes of the largest record."""
+MOST_JOBS = 1000
+"""Jobs of the queue that are kept."""
+CONFIGURATION = {"slurm": "scontrol.txt", "openpbs": "qmgr.txt"}
+"""File with the configuration in force, by resource manager."""
+
+
+def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, str]) -> list[str]:
+    """Write the archive, in one step; returns the names in it.
+
+    files: paths in the instance's directory; those that do not exist are left out. They may grow meanwhile, and a link that the
+    instance's user has planted is not followed. made: further files, content by name. Raises WrongUse and OSError.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    names = []
+    try:
+        with (
+            os.fdopen(os.open(new, flags, 0o600), "wb") as stream,
+            tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as tar,
+        ):
+            for relative in files:
+                if _add(tar, instance, relative):
+                    names.append(PurePath(relative).name)
+            for name, text in made.items():
+                content = text.encode()
+                tar.addfile(_entry(name, len(content)), io.BytesIO(content))
+                names.append(name)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    return names
+
+
+def _add(tar: tarfile.TarFile, instance: Path, relative: str) -> bool:
+    try:
+        source = user_folders.open_file(instance, relative)
+    except FileNotFoundError:
+        return False
+    with os.fdopen(source, "rb") as stream:
+        size = os.fstat(source).st_size
+        if size > LARGEST:
+            raise WrongUse(f"{instance / relative}: is larger than {LARGEST} bytes")
+        tar.addfile(_entry(PurePath(relative).name, size), stream)
+    return True
+
+
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = size, 0o600
+    return entry
+
+
+def of_head(
+    instance: Path, run: str, bin_folder: str | None, host: str, has_accounting: bool
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what the head adds to the archive of a run, content by name of the file, and the time span of the run.
+
+    These are the configuration in force, the queue (jobs that the run did not submit may still be there), the errors in the
+    daemons' logs, when the processors of jobs were free again, and with accounting sacct's record.
+    host: the head's name. Raises WrongUse and ResourceManagerError.
+    """
+    kind = manager_of(instance)
+    commands = manager_at(instance, bin_folder)
+    span, offset = span_of(instance, run)
+    made = {
+        CONFIGURATION[kind]: f"{commands.configuration().strip()}\n",
+        "queue.json": _json(commands.queue_owners()[:MOST_JOBS]),
+    }
+    if span:
+        of_host = {name: {host: value} for name, value in incidents(instance, span, offset).items()}
+        made[COMPLAINTS_FILE] = _json({"head": host, **of_host})
+    # OpenPBS frees the processors of a job before it writes the job's end.
+    if kind == "slurm":
+        made[FREED_FILE] = freed_record(instance, run)
+        if has_accounting:
+            made[ACCOUNTING_FILE] = accounting_record(instance, run, AccountCommands(instance, bin_folder or "/usr/bin").record)
+    return made, span
+
+
+def freed_record(instance: Path, run: str) -> str:
+    """Return when the processors of each job of a run were free again, as CSV, from slurmctld's log since the start of the run.
+
+    Without the settings SlurmctldDebug=verbose and DebugFlags=TraceJobs there is only the heading. Raises WrongUse.
+    """
+    return to_csv(instants_in_log(instance / "log", int(_start(instance, run)["controller_log_offset"])))
+
+
+def accounting_record(instance: Path, run: str, record: Callable[[float], str]) -> str:
+    """Return the lines of sacct for the jobs of a run, with their heading, in the cluster's time (UTC).
+
+    record: calls sacct, once, for all jobs since an instant (AccountCommands.record). Raises WrongUse and ResourceManagerError.
+    """
+    return "".join(f"{line}\n" for line in lines_of_run(record(float(_start(instance, run)["virtual"])), run))
+
+
+def _start(instance: Path, run: str) -> dict[str, Any]:
+    """The first line of the run's journal. Raises WrongUse if there is none."""
+    start = start_of(instance, run)
+    if start is None:
+        raise WrongUse(f"it has not begun in {instance}", parameter="run", value=run)
+    return start
+
+
+def of_other_host(instance: Path, host: str, span: dict[str, Any]) -> dict[str, str]:
+    """Return what another host than the head adds to the archive of a run: the errors in its daemons' logs. Raises WrongUse."""
+    of_host = {name: {host: value} for name, value in incidents(instance, span).items()}
+    return {COMPLAINTS_FILE: _json(of_host)}
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=4, sort_keys=True) + "\n"

@@ -1,0 +1,42 @@
+"""The saved state of slurmctld, which the farm removes where a run has to begin with a clean one."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = "state"
+FRESH_FOR = "state/fresh_for"
+"""File with the name for which the state was removed last."""
+KEPT = ("clock", "fresh_for")
+"""First parts of the names of files in the folder that are not slurmctld's."""
+RECORDS = ("log/jobcomp.log",)
+"""Records of ended jobs. With a clean state the numbers of jobs begin again."""
+
+
+def is_fresh_for(directory: Path, name: str) -> bool:
+    """Whether the controller's state was removed for `name`, or none has to be (`name` is empty). For the instance's user."""
+    if not name:
+        return True
+    try:
+        return (directory / FRESH_FOR).read_text() == name
+    except OSError:
+        return False
+
+
+def remove(directory: Path, name: str) -> None:
+    """Remove the state for `name`, if it was not removed for it before; the controller does not run. Raises OSError."""
+    if is_fresh_for(directory, name):
+        return
+    for path in (directory / FOLDER).iterdir():
+        if path.name.startswith(KEPT):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for record in RECORDS:
+        with suppress(FileNotFoundError):
+            (directory / record).unlink()
+    (directory / FRESH_FOR).write_text(name)
