@@ -278,6 +278,11 @@ def failed_tasks(lines: Sequence[str]) -> Iterator[str]:
             message = []
 
 
+def named_tests(lines: Sequence[str]) -> list[str]:
+    """The lines of pytest's summary that name a test which failed, or which was run again, each once."""
+    return list(dict.fromkeys(line[:300] for line in lines if re.match(r"(FAILED|ERROR|RERUN) \S+::", line)))
+
+
 def table(rows: Sequence[tuple[str, str, float]]) -> str:
     """A table of parts and steps with their seconds."""
     lines = [f"{'part':<18}  {'step':<90}  seconds"]
@@ -286,7 +291,7 @@ def table(rows: Sequence[tuple[str, str, float]]) -> str:
 
 
 def report(outcomes: Sequence[Outcome], earlier: Sequence[tuple[str, float]]) -> int:
-    """Print the table, the failed tasks and the parts that failed. Returns the exit code."""
+    """Print the table, failed tasks, tests that failed or were run again, and the parts that failed. Returns the exit code."""
     rows = [(name, "", seconds) for name, seconds in earlier]
     for outcome in outcomes:
         rows += [
@@ -296,6 +301,8 @@ def report(outcomes: Sequence[Outcome], earlier: Sequence[tuple[str, float]]) ->
     print(table(rows))
     for outcome in outcomes:
         for line in failed_tasks(outcome.output) if outcome.code else ():
+            print(line)
+        for line in named_tests(outcome.output):
             print(line)
     chosen, skipped = scenarios()
     run = {outcome.part.name: outcome.code for outcome in outcomes}
