@@ -34,8 +34,8 @@ def output(values: Knobs) -> Path:
 
 def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:
     """Print the irregularities of a log, one line each."""
-    if unread.count:
-        screen.say(unread.in_words())
+    if words := unread.in_words():
+        screen.say(words)
     for irregularity, count in notes.items():
         screen.say(f"in the log: {count}: {irregularity.replace('_', ' ')}")
 

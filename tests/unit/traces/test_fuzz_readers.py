@@ -148,9 +148,10 @@ def read_line_by_line(content: bytes) -> list[list[float]] | None:
         fields = re.findall(r"[^ \t\r\f\v]+", line)
         if not fields or fields[0].startswith(";"):
             continue
-        good = len(fields) >= 18 and all(number.fullmatch(field) and abs(float(field)) <= 2**53 for field in fields[:18])
-        if good and float(fields[1]) >= -1:
-            rows.append([float(field) for field in fields[:18]])
+        known = [number.fullmatch(field) is not None and abs(float(field)) <= 2**53 for field in fields[:18]]
+        # Job number, submission, wait, run time, processors and status.
+        if len(known) == 18 and all(known[place] for place in (0, 1, 2, 3, 4, 7, 10)) and float(fields[1]) >= -1:
+            rows.append([float(field) if is_known else -1 for field, is_known in zip(fields, known, strict=False)])
         else:
             bad += 1
     return rows if bad < len(rows) or not bad else None
