@@ -53,7 +53,7 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
     left out because it cannot be read. The frame has these additional columns where sacct's output has their source:
 
     state: Slurm's job state (states.py)
-    eligible: seconds at which the job could start for the first time; null if never
+    eligible: seconds at which the job could start for the first time; null if that is after its end, or never
     suspended: seconds; not part of `run_time`, like sacct's Elapsed
     nodes: allocated nodes; -1 if none or unknown
     asked_nodes: requested nodes; only if the output has no column of processors (note `nodes_only`)
@@ -326,9 +326,10 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
             ("resized", ("start",), (pl.element().struct.field("allocated"), pl.element().struct.field("nodes"))),
         )
     }
+    never = (col("eligible") > col("end")).fill_null(False)
     return facts.select(
         *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes,
-        asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=col("eligible") - first, **moved,
+        asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
     )  # fmt: skip
 
 

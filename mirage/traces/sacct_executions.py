@@ -14,6 +14,11 @@ from mirage.traces import states
 _SLACK = 1  # seconds: sacct prints whole ones
 _LONGEST_PAUSE = 86400  # seconds from the end of an execution to the submission of the next; a number is not given again in a day
 
+_LISTS = {
+    "earlier": pl.List(pl.Struct(dict.fromkeys(("start", "end"), pl.Float64()))),
+    "resized": pl.List(pl.Struct(dict.fromkeys(("start", "allocated", "nodes"), pl.Float64()))),
+}
+
 
 def joined(facts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     """A row per job, and the number of lines by kind (`repeated_lines`, `requeued`, `resized`).
@@ -23,17 +28,14 @@ def joined(facts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
 
     A job is submitted when its first execution was. Everything else is of its last execution, whose size is that at its start.
     After an execution that ended as REQUEUED the job waits. Added columns: `earlier`, a list of start and end of the executions
-    before, whose work was lost; `resized`, a list of instant, processors and nodes of changes of size in the last one.
+    before, whose work was lost; `resized`, a list of instant, processors and nodes of changes of size in the last one; both null or
+    empty for other jobs.
     """
-    begins = pl.struct("start", "end")
-    changes = pl.struct("start", "allocated", "nodes")
-    whole = facts.with_columns(earlier=pl.concat_list(begins).list.head(0), resized=pl.concat_list(changes).list.head(0))
-    grouped = pl.col("key").is_duplicated() | pl.col("state").is_in(["REQUEUED", states.RESIZING]).fill_null(False)
-    marked = whole.with_columns(grouped=grouped)
-    lines = marked.filter("grouped").drop("grouped", "earlier", "resized")
-    if lines.is_empty():
-        return whole, {}
-    lines, repeated = _without_repeated(lines)
+    alone = ~pl.col("key").is_duplicated() & ~pl.col("state").is_in(["REQUEUED", states.RESIZING]).fill_null(False)
+    is_alone = facts.select(alone).to_series()
+    if is_alone.all():
+        return facts.with_columns(pl.lit(None, kind).alias(name) for name, kind in _LISTS.items()), {}
+    lines, repeated = _without_repeated(facts.filter(~is_alone))
     executions = _executions(_numbered(lines))
     jobs = _jobs(executions)
     counts = {
@@ -41,8 +43,7 @@ def joined(facts: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         "requeued": int(jobs["earlier"].list.len().sum()),
         "resized": jobs.filter(pl.col("resized").list.len() > 0).height,
     }
-    rest = marked.filter(~pl.col("grouped")).drop("grouped")
-    return pl.concat([rest, jobs.select(rest.columns)]).sort("line"), counts
+    return pl.concat([facts.filter(is_alone), jobs.select(*facts.columns, *_LISTS)], how="diagonal").sort("line"), counts
 
 
 def _without_repeated(lines: pl.DataFrame) -> tuple[pl.DataFrame, int]:
