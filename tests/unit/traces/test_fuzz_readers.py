@@ -52,6 +52,7 @@ CSV = b"""JobID,Submit,Start,End,State,AllocTRES,SubmitLine
 7,2026-03-01 10:00:00,2026-03-01 10:00:30,2026-03-01 11:02:30,PREEMPTED,"cpu=4,mem=10G","sbatch ""a"" b"
 7,2026-03-01 11:02:31,2026-03-01 12:00:30,2026-03-01 13:02:30,RESIZING,cpu=4,x
 7,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,REQUEUED,cpu=2,x
+9,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,TIMEOUT,cpu=2,x
 """
 JOBS = b"""id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset
 1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01,
