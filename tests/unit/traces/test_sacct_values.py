@@ -133,7 +133,7 @@ def test_the_recorded_end_wins_over_start_and_elapsed() -> None:
 
 
 def test_a_field_that_no_job_needs_is_unknown_and_told() -> None:
-    lines = ({}, {"JobID": "8", "ReqMem": "much", "UID": "me"}, {"JobID": "9"})
+    lines: tuple[dict[str, str], ...] = ({}, {"JobID": "8", "ReqMem": "much", "UID": "me"}, {"JobID": "9"})
     data = text(*lines, columns={**COLUMNS, "ReqMem": "4Gc", "UID": "5"})
     frame, _, _, unread = sacct.parse_sacct(data, "log")
     assert frame["job_number"].to_list() == [7, 8, 9]
