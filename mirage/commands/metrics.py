@@ -12,7 +12,7 @@ from mirage.knobs.resolve import resolve
 from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
 from mirage.records import metric_errors
-from mirage.records.schedule import Schedule, read_schedule
+from mirage.records.schedule import Schedule, in_whole_nodes, read_schedule
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -21,7 +21,7 @@ from slurm_mirage.jobs import sigsleep_log
 
 
 def metrics(values: Knobs, screen: Screen) -> Ending:
-    """Print the metrics of the schedule in TRACE: SWF with waits, output of sacct, jobs.csv of a run, or a log of sigsleep.
+    """Print the metrics of the schedule in TRACE: SWF with waits, output of sacct, jobs.csv of a run or of Batsim, sigsleep's log.
 
     With RUN: all metrics of a finished run, and all figures of its verdict.
     """
@@ -40,6 +40,7 @@ def metrics(values: Knobs, screen: Screen) -> Ending:
     for reason, count in schedule.left_out.items():
         screen.say(f"not selected: {count} jobs ({reason})")
     processors, nodes = _machine(schedule, values, screen)
+    schedule = in_whole_nodes(schedule, processors, nodes)
     measured = definitions.compute(
         schedule.jobs,
         processors,

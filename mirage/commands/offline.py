@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, whole_of
+from mirage.experiment.prepare import LOAD_OF_A_LOG, generated, in_whole_nodes, whole_of
 from mirage.knobs.parse import Value
 from mirage.terminal.screen import Screen
 from mirage.traces.trace import Trace, read_trace
@@ -34,8 +34,8 @@ def output(values: Knobs) -> Path:
 
 def say_notes(notes: dict[str, int], unread: Unread, screen: Screen) -> None:
     """Print the irregularities of a log, one line each."""
-    if unread.count:
-        screen.say(unread.in_words())
+    if words := unread.in_words():
+        screen.say(words)
     for irregularity, count in notes.items():
         screen.say(f"in the log: {count}: {irregularity.replace('_', ' ')}")
 
@@ -48,7 +48,7 @@ def logged(values: Knobs, screen: Screen) -> Trace:
         path = Path(str(values["TRACE"]))
         if path.is_file() and path.stat().st_size >= MANY_BYTES:
             screen.say(f"reading {path}: {path.stat().st_size / 1e6:.0f} MB")
-        trace = read_trace(path)
+        trace = in_whole_nodes(read_trace(path), values)
         say_notes(trace.notes, trace.unread, screen)
         return trace
     if values["JOBS"] is not None and whole_of(values["JOBS"]) >= MANY_JOBS:

@@ -20,6 +20,7 @@ from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import DEFAULT_MODEL, SLACK, machine_of, number_of, selection_of, whole_of
 from mirage.metrics import metrics as definitions
 from mirage.metrics.fillers import simulated_executions
+from mirage.metrics.jobs_frame import executions_from_log
 from mirage.records import metric_errors
 from mirage.simulation import batsim
 from mirage.terminal import table
@@ -177,7 +178,12 @@ def _shape(values: Knobs, trace: Trace, screen: Screen) -> Shape:
 
 
 def _metrics(
-    jobs: pl.DataFrame, processors: int, nodes: int | None, values: Knobs, executions: pl.DataFrame | None = None
+    jobs: pl.DataFrame,
+    processors: int,
+    nodes: int | None,
+    values: Knobs,
+    executions: pl.DataFrame | None = None,
+    lost: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     measured = definitions.compute(
         jobs,
@@ -185,6 +191,7 @@ def _metrics(
         nodes,
         number_of(values["TAU"]),
         fillers=executions,
+        executions=lost,
         w2_reading=str(values["W2"]),
         immediate_below=1.0 if values["IMMEDIATE"] is None else number_of(values["IMMEDIATE"]),
         warmup_cut=str(values["WARMUP_CUT"]),
@@ -198,7 +205,7 @@ def _recorded(frame: pl.DataFrame, trace: Trace, values: Knobs) -> dict[str, Any
     same = trace.frame.join(frame, on="job_number", how="semi")
     if not values["TRACE"] or not (same["wait"] >= 0).any():
         return None
-    return _metrics(definitions.frame_from_swf(same), *trace.machine(), values)
+    return _metrics(definitions.frame_from_swf(same), *trace.machine(), values, lost=executions_from_log(same))
 
 
 def _show(recorded: dict[str, Any] | None, simulated: dict[str, Any], screen: Screen) -> None:

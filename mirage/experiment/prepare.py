@@ -109,7 +109,7 @@ def source(knobs: dict[str, Value]) -> Source:
         trace = Trace(frame, header_of(machine), {}, "generated", digest)
         return Source(trace, {"path": None, "generated": "default_workload", "sha256": digest})
     path = Path(str(knobs["TRACE"]))
-    trace = read_trace(path)
+    trace = in_whole_nodes(read_trace(path), knobs)
     about_it: dict[str, Any] = {
         "path": str(path.resolve()),
         "format": trace.format,
@@ -120,6 +120,12 @@ def source(knobs: dict[str, Value]) -> Source:
         "time": asdict(LocalTime.of(trace)),
     }
     return Source(trace, about_it)
+
+
+def in_whole_nodes(trace: Trace, knobs: dict[str, Value]) -> Trace:
+    """The log; with processors, in whole nodes of the emulated machine, if it records nodes only."""
+    machine = machine_of(knobs)
+    return trace.in_whole_nodes(machine.processors / machine.nodes)
 
 
 def generated(knobs: dict[str, Value]) -> Trace:

@@ -12,10 +12,6 @@ import polars as pl
 
 from mirage.metrics.allocations import holdings
 
-LOST_STATES = ("PREEMPTED", "NODE_FAIL")
-"""Final states in which the last execution is lost too: preempted without requeue, and a failed node. The user did not cause them,
-as he may have caused a failure, a cancellation or an end at the time limit."""
-
 
 @dataclass(frozen=True)
 class Lost:
@@ -23,7 +19,7 @@ class Lost:
 
     earlier: columns id, begin, end, p: a row for each earlier execution of a job
     held: columns id, begin, end, p, c: intervals in which earlier executions held p processors and c nodes
-    of_last: the same columns: those of last executions that ended in one of `LOST_STATES`
+    of_last: the same columns: those of last executions that ended in one of `states.LOST`
     """
 
     earlier: pl.DataFrame

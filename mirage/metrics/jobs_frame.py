@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from mirage.traces import states
 from slurm_mirage.jobs.sigsleep_log import Record
 
 JOBS_SCHEMA: dict[str, pl.DataType] = {
@@ -44,13 +45,16 @@ _SWF_STATES = {0: "FAILED", 1: "COMPLETED", 2: PARTIAL, 3: PARTIAL, 4: PARTIAL, 
 
 
 def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
-    """The schedule recorded in a log, as a jobs frame. trace: an SWF frame, with a column `suspended` if the log is sacct's.
+    """The schedule recorded in a log, as a jobs frame. trace: an SWF frame, with the columns that sacct adds if the log is sacct's.
 
-    A wait of -1 is unknown (and so is the start); other negative waits are kept, for `compute` to report. A
-    cancelled job (status 5) without a run time never started; its end is when it was cancelled.
+    A wait of -1 is unknown (and so is the start); other negative waits are kept, for `compute` to report. A job without a run time
+    that ended in a state of `states.ENDED_WAITING` never started; its end is when it did. `numbered` makes numbers that differ.
     """
     col, when = pl.col, pl.when
-    unused = (col("status") == 5) & (col("run_time") <= 0)
+    there = set(trace.columns)
+    state = col("status").replace_strict(_SWF_STATES, default=None, return_dtype=pl.String)
+    state = pl.coalesce("state", state) if "state" in there else state
+    unused = (state.is_in(states.ENDED_WAITING) & (col("run_time") <= 0)).fill_null(False)
     waited = when(col("wait") != -1).then(col("submit") + col("wait"))
     suspended = col("suspended") if "suspended" in trace.columns else pl.lit(None, pl.Float64)
     columns = {
@@ -59,6 +63,8 @@ def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
         "start": when(~unused).then(waited),
         "end": when(unused).then(waited).when(col("run_time") >= 0).then(waited + col("run_time") + suspended.fill_null(0)),
         "suspended": suspended,
+        **({"eligible": col("eligible")} if "eligible" in there else {}),
+        **({"nodes": when(col("nodes") > 0).then("nodes")} if "nodes" in there else {}),
         "processors": when(col("allocated_processors") > 0)
         .then("allocated_processors")
         .when(col("requested_processors") > 0)
@@ -66,9 +72,38 @@ def frame_from_swf(trace: pl.DataFrame) -> pl.DataFrame:
         "requested": when(col("requested_time") > 0).then("requested_time"),
         "runtime": when(col("run_time") >= 0).then("run_time"),
         "partition": when(col("partition") >= 0).then("partition"),
-        "state": col("status").replace_strict(_SWF_STATES, default=None, return_dtype=pl.String),
+        "state": state,
     }
     return trace.select(columns.get(c, pl.lit(None)).cast(kind).alias(c) for c, kind in JOBS_SCHEMA.items())
+
+
+def numbered(trace: pl.DataFrame) -> pl.DataFrame:
+    """The SWF frame with job numbers that differ, if other tables refer to them: a repeated number becomes one above all others."""
+    if not {"earlier", "resized"} & set(trace.columns):
+        return trace
+    number = pl.col("job_number")
+    again = ~number.is_first_distinct()
+    return trace.with_columns(job_number=pl.when(again).then(number.max() + again.cum_sum().cast(pl.Int64)).otherwise(number))
+
+
+def executions_from_log(trace: pl.DataFrame) -> pl.DataFrame | None:
+    """Executions before the last one (`EXECUTIONS_SCHEMA`) in a `numbered` frame of sacct's; None if no job had any."""
+    if "earlier" not in trace.columns:
+        return None
+    rows = trace.select(job="job_number", lost="earlier").explode("lost").drop_nulls()
+    found = rows.select("job", start=pl.col("lost").struct.field("start"), end=pl.col("lost").struct.field("end"))
+    return found.sort("start", "job") if found.height else None
+
+
+def allocations_from_log(trace: pl.DataFrame) -> pl.DataFrame | None:
+    """Changes of size (`ALLOCATIONS_SCHEMA`) in a `numbered` frame of sacct's; None if no job changed its size."""
+    if "resized" not in trace.columns:
+        return None
+    rows = trace.select(job="job_number", change="resized").explode("change").drop_nulls()
+    fields = {"from": "start", "nodes": "nodes", "processors": "allocated"}
+    values = (pl.col("change").struct.field(old).cast(ALLOCATIONS_SCHEMA[new]).alias(new) for new, old in fields.items())
+    found = rows.select("job", *values).drop_nulls(["from", "processors"])
+    return found.sort("from", "job") if found.height else None
 
 
 def frame_from_sigsleep(records: Sequence[Record]) -> pl.DataFrame:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from mirage.metrics.allocations import Resized
-from mirage.metrics.executions import LOST_STATES, Lost, lost_executions
+from mirage.metrics.executions import Lost, lost_executions
 from mirage.metrics.jobs_frame import PARTIAL
 from mirage.metrics.waits import Waits
+from mirage.traces import states
 from slurm_mirage.base.errors import WrongUse
 
 Cut = float | str
@@ -21,8 +22,6 @@ _DIGITS = 6  # of a run time in seconds: the error of subtracting equal times in
 _UNSTARTED = "cancelled before start"
 _GIVEN_UP = "cancelled in the queue after a requeue"
 _NO_START = "no start"
-_ENDED_WAITING = ("CANCELLED", "DEADLINE")
-_WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD")
 _STEADY_CUT = 0.1
 
 
@@ -51,7 +50,7 @@ class Population:
     measured: the jobs that can be measured: columns id, nodes, suspended (as recorded), a submission, q when it became eligible
         (a if unknown), s start of the last execution, f end, t its run time (time suspended excluded), p processors and c nodes at
         the start, m mean number of processors while the job ran (p for a job that keeps its size; null if it cannot be known),
-        preset, is_lost (whether the last execution ended in one of `LOST_STATES`)
+        preset, is_lost (whether the last execution ended in one of `states.LOST`)
     inside: those of them that were submitted within the window, without presets (workloads/presets.py)
     unstarted: jobs that waited and never started, or not again after a requeue: id, a, q (null: never eligible), f (until when they
         waited: the cancellation, or the end of the record; null if unknown), p, c, preset
@@ -152,7 +151,7 @@ class Population:
 def _faults(executions: pl.DataFrame | None) -> dict[str, pl.Expr]:
     """Why a job is left out of all metrics, and the test for it. The first that applies holds."""
     col = pl.col
-    unstarted = (col("state") == "CANCELLED") & col("start").is_null()
+    unstarted = col("state").is_in(states.ENDED_WAITING) & col("start").is_null()
     again = pl.lit(False) if executions is None else col("id").is_in(executions["job"].unique().implode())
     return {
         "partial execution": col("state") == PARTIAL,
@@ -193,7 +192,7 @@ def _measured(jobs: pl.LazyFrame, processors: int, nodes: int | None) -> pl.Data
         c=_nodes(processors, nodes),
         m="processors",
         preset=col("preset").is_not_null(),
-        is_lost=col("state").is_in(LOST_STATES).fill_null(False),
+        is_lost=col("state").is_in(states.LOST).fill_null(False),
     ).collect()
 
 
@@ -203,8 +202,8 @@ def _unstarted(jobs: pl.DataFrame, verdict: pl.Series, codes: list[int]) -> pl.D
     A job without a start that neither ended in the queue nor still waits is left out: its start is not recorded.
     """
     col = pl.col
-    waiting = col("state").is_in(_WAITING)
-    found = jobs.lazy().filter(verdict.is_in(codes), col("state").is_in([*_WAITING, *_ENDED_WAITING])).collect()
+    waiting = col("state").is_in(states.WAITING)
+    found = jobs.lazy().filter(verdict.is_in(codes), col("state").is_in([*states.WAITING, *states.ENDED_WAITING])).collect()
     if found.is_empty():
         kinds = {"id": pl.Int64, **dict.fromkeys("aqf", pl.Float64), **dict.fromkeys("pc", pl.Int64), "preset": pl.Boolean}
         return pl.DataFrame(schema=kinds)

@@ -58,6 +58,7 @@ from mirage.metrics.measured_jobs import Cut, Population
 from mirage.metrics.per_job import over_jobs
 from mirage.metrics.registry import METRICS, Metric
 from mirage.metrics.usage_over_time import MeasuredSchedule, mean_by_nodes
+from mirage.traces import states
 from slurm_mirage.base.errors import WrongUse
 
 __all__ = [
@@ -77,7 +78,7 @@ __all__ = [
 
 _COUNTED = {
     "completed": ["COMPLETED"],
-    "failed": ["FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"],
+    "failed": ["FAILED", "OUT_OF_MEMORY", "DEADLINE", *states.LOST],
     "cancelled": ["CANCELLED"],
     "timeout": ["TIMEOUT"],
     "lost": ["LOST"],
@@ -221,9 +222,9 @@ def _check_settings(processors: int, nodes: int | None, tau: float, w2_reading: 
 
 def _counts(jobs: pl.DataFrame) -> dict[str, int]:
     """Jobs by how they ended; `other`: none of these (not ended, or not recorded). Parts of jobs are no jobs."""
-    states = dict(jobs["state"].value_counts().iter_rows())
-    submitted = jobs.height - states.get(PARTIAL, 0)
-    counts = {name: sum(states.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
+    found = dict(jobs["state"].value_counts().iter_rows())
+    submitted = jobs.height - found.get(PARTIAL, 0)
+    counts = {name: sum(found.get(state, 0) for state in of_these) for name, of_these in _COUNTED.items()}
     return {"submitted": submitted, **counts, "other": submitted - sum(counts.values())}
 
 

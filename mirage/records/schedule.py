@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -12,16 +12,19 @@ from mirage.metrics.immediate_start import OF_LOGS, OF_RUNS
 from mirage.metrics.jobs_frame import (
     JOBS_SCHEMA,
     SUSPENSIONS_SCHEMA,
+    allocations_from_log,
+    executions_from_log,
     executions_from_sigsleep,
     frame_from_sigsleep,
     frame_from_swf,
+    numbered,
     suspensions_from_sigsleep,
 )
 from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
-from mirage.traces.trace import Trace, read_trace
+from mirage.traces.trace import NODES_ONLY, Trace, read_trace
 from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
@@ -48,7 +51,7 @@ class Schedule:
     fillers: columns of `fillers.FILLERS_SCHEMA`, executions of filler jobs; None if there were none
     processors, nodes: of the machine; None if not known
     machine: source of processors and nodes: `Trace.machine_source` of a log, "experiment.json", or "" if they are not known
-    format: "swf", "sacct", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
+    format: "swf", "sacct", "batsim", "run" (jobs.csv), "recorded" (recorded.csv) or "sigsleep"
     notes: oddities of the file, counted
     left_out: jobs that the selection left out, by reason
     unread: lines of a log that could not be read
@@ -71,9 +74,9 @@ class Schedule:
 
 
 def read_schedule(path: Path | str, selection: Selection | None = None) -> Schedule:
-    """Reads the schedule in a log with waits (SWF, sacct), a run's jobs.csv (and suspensions.csv, allocations.csv, executions.csv
-    and fillers.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last three the machine
-    is in a run's experiment.json beside it.
+    """Reads the schedule in a log with waits (SWF, sacct, Batsim), a run's jobs.csv (and suspensions.csv, allocations.csv,
+    executions.csv and fillers.csv beside it), what the log says of its jobs (recorded.csv), or the log of sigsleep; of the last
+    three the machine is in a run's experiment.json beside it.
 
     Raises WrongUse for anything else, with the line where there is one, and for a selection that leaves nothing or asks for what is
     not recorded.
@@ -110,10 +113,22 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
     # The whole log need not be sorted.
     frame, left_out = (trace.frame, {}) if wanted == Selection() else choose(trace, wanted)
     at_once = _Run.beside(path).immediate_below if path.name == OF_A_RUN else OF_LOGS
-    machine = (*trace.machine(), trace.machine_source())
+    processors, nodes = (None, None) if NODES_ONLY in trace.notes else trace.machine()
+    source = "" if processors is None else trace.machine_source()
     left_out.pop(REASON, None)
-    jobs = frame_from_swf(frame)
-    return Schedule(jobs, None, *machine, trace.format, trace.notes, left_out, at_once, unread=trace.unread)
+    frame = numbered(frame)
+    return Schedule(
+        frame_from_swf(frame), None, processors, nodes, source, trace.format, trace.notes, left_out, at_once,
+        allocations=allocations_from_log(frame), executions=executions_from_log(frame), unread=trace.unread,
+    )  # fmt: skip
+
+
+def in_whole_nodes(schedule: Schedule, processors: int, nodes: int | None) -> Schedule:
+    """A schedule of a log that records only the nodes of jobs, with their processors: whole nodes of the given machine."""
+    if NODES_ONLY not in schedule.notes or not nodes:
+        return schedule
+    of_job = (pl.col("nodes") * processors / nodes).ceil().cast(pl.Int64)
+    return replace(schedule, jobs=schedule.jobs.with_columns(processors=of_job))
 
 
 def _chosen(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, dict[str, int]]:

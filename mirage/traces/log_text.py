@@ -23,7 +23,8 @@ from slurm_mirage.base.input_file import open_input
 from slurm_mirage.farm.pacing import host_memory
 
 LONGEST_LINE = 1 << 20
-"""Bytes. Lines of SWF have about 100; the longest part of a line of sacct is the job's command line."""
+"""Bytes, except for JSON, which may be a single line. Lines of SWF have about 100; the longest part of a line of sacct is the job's
+command line."""
 
 LARGEST_TEXT = 4 << 30
 """Bytes, unpacked: about 60 million jobs in SWF, whose tables and metrics need more than 32 GiB of memory."""
@@ -32,6 +33,7 @@ MEMORY_PER_BYTE = 6
 """Bytes of memory for each byte of a large log's text, until its metrics are computed (measured: 4.8 for SWF, 5.7 for sacct)."""
 
 _PIECE = LONGEST_LINE  # not longer, so that no line within a single piece can be too long
+_BEFORE = codecs.BOM_UTF8 + b" \t\r\n"
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n\r\f\v")
 
 
@@ -92,13 +94,15 @@ def most_text(available: float) -> int:
 def _checked(source: _Source, name: str, most: int) -> Iterator[bytes]:
     """Yields the source's pieces, each after its check for control characters, long lines and total size (`most` bytes)."""
     size = lines = 0
+    is_json = None
     begun = 0  # bytes read so far of the line that continues in the next piece
     while piece := _next(source, name, lines + 1):
         ends = piece.count(b"\n")
         if np.count_nonzero(np.frombuffer(piece, np.uint8) < 32) != ends:
             _refuse_control(piece, name, lines + 1)
+        is_json = piece.lstrip(_BEFORE).startswith(b"{") if is_json is None else is_json
         first = piece.find(b"\n") if ends else len(piece)
-        if begun + first > LONGEST_LINE:
+        if begun + first > LONGEST_LINE and not is_json:
             raise WrongUse(
                 f"{name} line {lines + 1}: is longer than {LONGEST_LINE} bytes, the most that a line may have", parameter="trace"
             )

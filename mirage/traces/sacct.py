@@ -1,4 +1,4 @@
-"""Converts output of `sacct -P` or `sacct -p`, with any set of columns in any order (sacct(1)), to SWF.
+"""Converts sacct's output, with any set of columns in any order (sacct(1)), to SWF.
 
 Every field of SWF that sacct's output has is filled. Times become seconds since the first submission. Names of users, groups,
 partitions and QOS become numbers in alphabetical order; the header lists the names of partitions and QOS.
@@ -10,34 +10,32 @@ from pathlib import Path
 
 import polars as pl
 
-from mirage.traces import log_text, sacct_requests, swf
-from mirage.traces.sacct_table import DURATION, MEMORY, date, read_table
+from mirage.traces import log_text, sacct_executions, sacct_json, sacct_requests, states, swf
+from mirage.traces.sacct_table import DURATION, MEMORY, NO_VALUE, date, read_table
 from mirage.traces.unread import Unread
 
-# Slurm's final job states as SWF's status.
-_STATUS = {
-    "COMPLETED": 1,
-    "CANCELLED": 5,
-    **dict.fromkeys(["FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"], 0),
-    **dict.fromkeys(["REQUEUED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"], 0),
-}
-# States of jobs that have not ended. sacct --truncate prints an end for them too: the end of the requested time.
-_LIVE = (
-    "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
-    "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "POWER_UP_NODE",
-)  # fmt: skip
-_STATES = (*_STATUS, *_LIVE, "RESIZING")
 _TEXT = ("User", "UID", "Group", "GID", "Partition", "QOS")
 _USED = (
     *_TEXT, "JobID", "JobIDRaw", "End", "Elapsed", "ElapsedRaw", "Suspended", "State", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "AllocNodes", "NNodes", "ReqNodes", "ReqMem", "SubmitLine",
+    "Eligible", "Cluster",
 )  # fmt: skip
 # Source columns of the frame's additional columns.
 _ADDED = {
-    "suspended": ("Suspended",),
     "nodes": ("AllocNodes", "NNodes", "AllocTRES"),
     "held": ("Eligible", "Reason"),
+    "state": ("State",),
+    "eligible": ("Eligible",),
 }
+_PROCESSORS = ("AllocCPUS", "NCPUS", "ReqCPUS", "AllocTRES", "ReqTRES")
+_UNKNOWN_COUNT = 2.0**31  # no machine has so many processors or nodes, and no job so many minutes or seconds
+_PER_PROCESSOR_32, _PER_PROCESSOR_64 = 1 << 31, 1 << 63
+"""Flags of Slurm's memory (MEM_PER_CPU in slurm.h): with the highest bit set the other bits are MiB per processor. Releases of
+sacct that are older than the record print the flag as part of the number."""
+_LARGEST_NODE = 1 << 26  # MiB: 64 TiB
+_MARGIN = 16  # the last numbers below a power of 2 are marks for no value
+_CLOSE = 0.01  # sacct rounds amounts of memory
+_NOT_STARTED = [state for state in states.WAITING if state != "REQUEUED"]  # sacct may print an estimated start
 _ARRAYS = ("array_job", "array_task", "array_limit")
 # sbatch accepts any unambiguous prefix of a long option, and takes the next word as its value. A bare number after -d is ignored:
 # it may be an option of the job script.
@@ -46,16 +44,21 @@ _ARRAY_LIMIT = r"(?:^|\s)(?:--array[=\s]|-a)\s*[0-9][0-9,:-]*%([0-9]{1,9})(?:\s|
 
 
 def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
-    """Reads `sacct -P` or `-p` text, plain or gzip.
+    """Reads sacct's output, plain or gzip: `-P`, `-p`, with any `--delimiter`, CSV, or `--json`.
 
     Required columns: JobID or JobIDRaw, Submit, Start, one of End, Elapsed and ElapsedRaw, and one of AllocCPUS, NCPUS, ReqCPUS,
-    AllocTRES and ReqTRES. docs/formats.md lists the optional ones.
+    AllocTRES, ReqTRES, AllocNodes, NNodes and ReqNodes. docs/formats.md lists the optional ones.
 
-    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, the number of jobs by oddity, and the lines
-    that are left out because they cannot be read. The frame has these additional columns where sacct's output has their source:
+    Returns the jobs in the file's order as an SWF frame (`swf.SCHEMA`), an SWF header, the number of jobs by oddity, and what is
+    left out because it cannot be read. The frame has these additional columns where sacct's output has their source:
 
+    state: Slurm's job state (states.py)
+    eligible: seconds at which the job could start for the first time; null if that is after its end, or never
     suspended: seconds; not part of `run_time`, like sacct's Elapsed
     nodes: allocated nodes; -1 if none or unknown
+    asked_nodes: requested nodes; only if the output has no column of processors (note `nodes_only`)
+    earlier: list of start and end (seconds) of executions before the last one, whose work was lost; only if a job has one
+    resized: list of instants (seconds), processors and nodes of changes of size in the last execution; only if a job has one
     array_job, array_task: 7 and 3 for JobID 7_3; null for other jobs
     array_limit: the most tasks of the job's array that may run at once; null if not limited
     dependency: the value of sbatch's --dependency; null for other jobs
@@ -69,39 +72,48 @@ def read_sacct(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str
 
 def parse_sacct(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Parses the content of a file as `read_sacct` does; error messages call the file `name`."""
-    table = read_table(data, name)
+    table = sacct_json.read_json(data, name) if data.lstrip().startswith(b"{") else read_table(data, name)
     facts = _facts(table.jobs)
-    known = facts.filter(pl.col("submit").is_not_null())
-    frame = _as_swf(known)
+    jobs, lines = sacct_executions.joined(facts.filter(pl.col("submit").is_not_null()))
+    frame = _as_swf(jobs)
+    there = set(table.jobs.columns)
     notes = {
         **table.notes,
-        "submission_unknown": facts.height - known.height,
-        "pending_arrays": known.filter("several").height,
-        "cancelled_before_start": known.filter("unused").height,
-        "not_ended": known.filter(~pl.col("over")).height,
-        "requeued": known.filter(pl.col("state") == "REQUEUED").height,
-        "state_unknown": known.filter(~pl.col("state").is_in(_STATES)).height,
+        "submission_unknown": facts.filter(pl.col("submit").is_null()).height,
+        "pending_arrays": jobs.filter("several").height,
+        "cancelled_before_start": jobs.filter("unused").height,
+        "not_ended": jobs.filter(~pl.col("over")).height,
+        **lines,
+        "state_unknown": jobs.filter(~pl.col("state").is_in(states.KNOWN)).height,
         "suspended": frame.filter(pl.col("suspended") > 0).height,
+        "nodes_only": 0 if there & set(_PROCESSORS) else jobs.height,
+        **{note: int(facts[note].sum()) for note in (*_CONTRADICTIONS, "memory_flag", "marks_for_no_value")},
         **swf.oddities(frame),
     }
-    frame = frame.drop(name for name, sources in _ADDED.items() if not set(sources) & set(table.jobs.columns))
+    absent = [name for name, sources in _ADDED.items() if not set(sources) & there]
+    absent += ["suspended"] if "Suspended" not in there and not (frame["suspended"] > 0).any() else []
+    absent += [] if notes["nodes_only"] else ["asked_nodes"]
+    absent += [name for name in ("earlier", "resized", "not_played") if frame[name].list.len().sum() == 0]
     for columns in (_ARRAYS, ("dependency",)):
-        if frame[columns[0]].null_count() == frame.height:
-            frame = frame.drop(columns)
-    if frame["not_played"].list.len().sum() == 0:
-        frame = frame.drop("not_played")
-    return frame, _header(known), {reason: count for reason, count in notes.items() if count}, table.unread
+        absent += columns if frame[columns[0]].null_count() == frame.height else ()
+    return frame.drop(absent), _header(jobs), {reason: count for reason, count in notes.items() if count}, table.unread
 
 
 def _duration(column: str) -> pl.Expr:
-    """A column of durations in seconds; null for UNLIMITED, Partition_Limit and an empty field."""
+    """A column of durations in seconds; null for UNLIMITED, Partition_Limit, an empty field and a mark for no value."""
     parts = pl.col(column).str.extract_groups(f"^{DURATION}$")
-    days, hours, minutes, seconds = (parts.struct.field(part).cast(pl.Float64) for part in "1234")
-    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
+    days, day_hours, day_minutes, day_seconds, hours, minutes, seconds = (
+        parts.struct.field(str(part)).cast(pl.Float64) for part in range(1, 8)
+    )
+    with_days = days * 86400 + day_hours * 3600 + day_minutes.fill_null(0) * 60 + day_seconds.fill_null(0)
+    value = pl.coalesce(with_days, hours.fill_null(0) * 3600 + minutes * 60 + seconds)
+    return pl.when(~value.is_between(NO_VALUE, 2**32) & (value < _UNKNOWN_COUNT * 60)).then(value)
 
 
 def _number(column: str) -> pl.Expr:
-    return pl.col(column).cast(pl.Float64, strict=False)
+    """A column of counts; null for other text and for a mark for no value."""
+    value = pl.col(column).cast(pl.Float64, strict=False)
+    return pl.when(value < _UNKNOWN_COUNT).then(value)
 
 
 def _whole(column: str, pattern: str) -> pl.Expr:
@@ -110,7 +122,8 @@ def _whole(column: str, pattern: str) -> pl.Expr:
 
 def _resource(column: str, kind: str) -> pl.Expr:
     """The amount of one kind (`cpu`) in a column of trackable resources (`cpu=16,mem=4000M,node=2`)."""
-    return pl.col(column).str.extract(rf"(?:^|,){kind}=([0-9]{{1,15}})(?:,|$)").cast(pl.Float64)
+    value = pl.col(column).str.extract(rf"(?:^|,){kind}=([0-9]{{1,20}})(?:,|$)").cast(pl.Float64)
+    return pl.when(value < _UNKNOWN_COUNT).then(value)
 
 
 def _scaled(number: pl.Expr, unit: pl.Expr, units: str) -> pl.Expr:
@@ -121,97 +134,183 @@ def _scaled(number: pl.Expr, unit: pl.Expr, units: str) -> pl.Expr:
 
 def _nodes(column: str) -> pl.Expr:
     text = pl.col(column).str
-    return _scaled(text.extract(r"^([0-9.]+)"), text.extract(r"([KMG])$"), " KMG")
+    value = _scaled(text.extract(r"^([0-9.]+)[KMGTP]?$"), text.extract(r"([KMGTP])$"), " KMGTP")
+    return pl.when(value < _UNKNOWN_COUNT).then(value)
 
 
 def _first_above_0(*values: pl.Expr) -> pl.Expr:
     return pl.coalesce(pl.when(value > 0).then(value) for value in values)
 
 
-def _memory(nodes: pl.Expr, processors: pl.Expr) -> pl.Expr:
-    """Requested memory per processor in kB."""
+def _mebibytes(number: pl.Expr, unit: pl.Expr) -> pl.Expr:
+    """An amount of memory in MiB; null with the unit `?`, of an amount that Slurm cannot print."""
+    unit = pl.when(unit == "").then(pl.lit("M")).otherwise(unit)
+    return pl.when(unit != "?").then(_scaled(number, unit, "KMGTPE") / 1024)
+
+
+def _memory(nodes: pl.Expr, processors: pl.Expr) -> dict[str, pl.Expr]:
+    """Requested memory per processor in kB (`memory`), whether ReqMem has the flag of memory per processor as part of its number
+    (`memory_flag`), whether it is a mark for no value (`memory_mark`), and whether ReqTRES says otherwise
+    (`reqmem_contradicts_reqtres`)."""
     parts = pl.col("ReqMem").str.extract_groups(f"^{MEMORY}$")
     number, unit, each = (parts.struct.field(part) for part in "123")
-    memory = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
-    asked = pl.when(each == "c").then(memory).when(each == "n").then(memory * nodes / processors).otherwise(memory / processors)
-    parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)(?:,|$)")
-    number, unit = parts.struct.field("1"), parts.struct.field("2")
-    of_job = _scaled(number, pl.when(unit == "").then(pl.lit("M")).otherwise(unit), "KMGTP")
+    amount = _mebibytes(number, unit)
+    # No processor or node has 2 PiB, so there the number has the flag, or is a mark for no value; many nodes may have.
+    of_one = pl.when(each == "").then(amount / pl.coalesce(nodes, pl.lit(1.0))).otherwise(amount)
+    flagged = (amount >= _PER_PROCESSOR_32) & (of_one >= _LARGEST_NODE)
+    without_flag = _without_flag(number, unit, amount)
+    plain = pl.when(of_one < _PER_PROCESSOR_32 - _MARGIN).then(
+        pl.when(each == "c").then(amount).when(each == "n").then(amount * nodes / processors).otherwise(amount / processors)
+    )
+    asked = pl.when(flagged).then(without_flag).otherwise(plain)
+    parts = pl.col("ReqTRES").str.extract_groups(r"(?:^|,)mem=([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGTPE?]?)(?:,|$)")
+    of_job = _mebibytes(parts.struct.field("1"), parts.struct.field("2"))
+    of_job = pl.when(of_job / pl.coalesce(nodes, pl.lit(1.0)) < _PER_PROCESSOR_32 - _MARGIN).then(of_job) / processors
     # ReqMem=0 means all memory of a node; ReqTRES has the amount.
-    return _first_above_0(asked, of_job / processors)
+    other = ((asked - of_job).abs() > _CLOSE * pl.max_horizontal(asked, of_job)) & (asked > 0) & (of_job > 0)
+    return {
+        "memory": _first_above_0(asked, of_job) * 1024,
+        "memory_flag": (flagged & without_flag.is_not_null()).fill_null(False),
+        "memory_mark": (
+            (number.is_not_null() & (unit == "?") & (amount.is_null())) | (amount.is_not_null() & asked.is_null())
+        ).fill_null(False),
+        "reqmem_contradicts_reqtres": other.fill_null(False),
+    }
+
+
+def _without_flag(number: pl.Expr, unit: pl.Expr, amount: pl.Expr) -> pl.Expr:
+    """MiB per processor of a number with the flag of memory per processor; null for a mark for no value. A number of 64 bits is
+    exact only as a whole one."""
+    whole = number.cast(pl.UInt64, strict=False)
+    rest: pl.Expr = pl.when(amount < 2.0**32 - _MARGIN).then(amount - _PER_PROCESSOR_32)
+    for power, letter in enumerate(("", "G", "T", "P")):
+        flag = pl.lit(_PER_PROCESSOR_64 >> (10 * power), pl.UInt64)
+        of_unit = (unit == letter) if letter else unit.is_in(["", "M"])
+        rest = pl.when(of_unit & (whole >= flag)).then((whole - flag).cast(pl.Float64) * 1024.0**power).otherwise(rest)
+    return pl.when((rest > 0) & (rest < _PER_PROCESSOR_32 - _MARGIN)).then(rest)
+
+
+_CONTRADICTIONS = (
+    "reqmem_contradicts_reqtres",
+    "elapsed_contradicts_end",
+    "numbers_of_processors_contradict",
+    "timelimits_contradict",
+)
+_COUNTS = ("ElapsedRaw", "TimelimitRaw", "AllocCPUS", "NCPUS", "ReqCPUS")
+_NODES = ("AllocNodes", "NNodes", "ReqNodes")
+
+
+def _differ(*values: pl.Expr) -> pl.Expr:
+    """Whether there are two known values that differ."""
+    return (pl.min_horizontal(values) != pl.max_horizontal(values)).fill_null(False)
 
 
 def _facts(rows: pl.DataFrame) -> pl.DataFrame:
-    """The values of each job as numbers, null where unknown.
+    """The values of each line as numbers, null where unknown.
 
-    Boolean columns: `over`: the job has ended; `unused`: it was cancelled while it waited (sacct prints no start then, or, in
-    older versions, the end as the start); `several`: the line stands for all waiting tasks of an array.
+    Boolean columns: `over`: the job has ended; `unused`: it ended while it waited (sacct prints no start then, or, in older
+    versions, the end as the start); `several`: the line stands for all waiting tasks of an array; and those of `_CONTRADICTIONS`,
+    `memory_flag` and `marks_for_no_value`.
     """
-    col = pl.col
+    col, when = pl.col, pl.when
     there = rows.columns
-    rows = rows.with_columns(pl.lit("").alias(c) for c in (*_USED, "Eligible") if c not in there)
+    rows = rows.with_columns(pl.lit("").alias(c) for c in _USED if c not in there)
     state = col("State").str.extract(r"^([A-Z_]+|\?)")
     # A truncated state (OUT_OF_ME+) is the state with that prefix.
-    cut = {word[:9]: word for word in _STATES}
-    state = pl.when(col("State").str.ends_with("+")).then(state.replace(cut)).otherwise(state)
-    allocated = _first_above_0(_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))
+    cut = {word[:9]: word for word in states.KNOWN}
+    state = when(col("State").str.ends_with("+")).then(state.replace(cut)).otherwise(state)
+    given = [_first_above_0(value) for value in (_number("AllocCPUS"), _number("NCPUS"), _resource("AllocTRES", "cpu"))]
+    allocated = _first_above_0(*given)
     asked = _first_above_0(_number("ReqCPUS"), _resource("ReqTRES", "cpu"), allocated)
     asked_nodes = _first_above_0(_nodes("ReqNodes"), _resource("ReqTRES", "node"), _nodes("NNodes"))
     array_limit = pl.coalesce(_whole("SubmitLine", _ARRAY_LIMIT), _whole("JobID", r"%([0-9]{1,9})\]$"))
     dependency = pl.coalesce(col("SubmitLine").str.extract(_DEPENDENCY, group) for group in (1, 2))
     # sacct prints whole seconds. A job with a dependency becomes eligible later as well.
     waits = (date("Eligible") > date("Submit") + 1) & dependency.is_null()
-    facts = (
-        rows.lazy()
-        .select(
-            *(pl.when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
-            state=state,
-            number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
-            several=col("JobID").str.contains("[", literal=True),
-            # The components of a heterogeneous job (7+0) can be referred to by its number too.
-            array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
-            array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
-            array_limit=array_limit,
-            dependency=dependency,
-            not_played=sacct_requests.not_played(there, array_limit, waits),
-            submit=date("Submit"),
-            start=date("Start"),
-            end=date("End"),
-            eligible=date("Eligible"),
-            **({"Reason": col("Reason")} if "Reason" in there else {}),
-            suspended=_duration("Suspended").fill_null(0),
-            elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
-            limit=pl.coalesce(_number("TimelimitRaw") * 60, _duration("Timelimit")),
-            allocated=allocated,
-            asked=asked,
-            nodes=_first_above_0(_nodes("AllocNodes"), _nodes("NNodes"), _resource("AllocTRES", "node")),
-            memory=_memory(asked_nodes, asked),
-        )
-        .with_columns(
-            elapsed=pl.coalesce("elapsed", col("end") - col("start") - col("suspended")),
-            status=col("state").replace_strict(_STATUS, default=-1, return_dtype=pl.Int64),
-            over=col("state").is_null() | col("state").is_in(_STATUS) | (~col("state").is_in(_LIVE) & col("end").is_not_null()),
-        )
+    limit = pl.coalesce(_duration("Timelimit"), _number("Timelimit") * 60)
+    memory = _memory(asked_nodes, asked)
+    marks = [col(c).cast(pl.Float64, strict=False) >= _UNKNOWN_COUNT for c in _COUNTS]
+    marks += [(col(c) != "") & _nodes(c).is_null() for c in _NODES]
+    facts = rows.lazy().select(
+        "line",
+        *(when(col(c) != "").then(col(c)).alias(c) for c in _TEXT),
+        state=state,
+        key=pl.concat_str("Cluster", pl.lit("\1"), "JobID" if "JobID" in there else "JobIDRaw"),
+        number=pl.coalesce(_number("JobIDRaw"), col("JobID").str.extract(r"^([0-9]+)").cast(pl.Float64)),
+        several=col("JobID").str.contains("[", literal=True),
+        # The components of a heterogeneous job (7+0) can be referred to by its number too.
+        array_job=_whole("JobID", "^([0-9]{1,15})[_+]"),
+        array_task=_whole("JobID", "^[0-9]+_([0-9]{1,15})$"),
+        array_limit=array_limit,
+        dependency=dependency,
+        not_played=sacct_requests.not_played(there, array_limit, waits),
+        submit=date("Submit"),
+        start=when(~state.is_in(_NOT_STARTED).fill_null(False)).then(date("Start")),
+        end=date("End"),
+        eligible=date("Eligible"),
+        **({"Reason": col("Reason")} if "Reason" in there else {}),
+        suspended=_duration("Suspended"),
+        elapsed=pl.coalesce(_number("ElapsedRaw"), _duration("Elapsed")),
+        limit=pl.coalesce(_number("TimelimitRaw") * 60, limit),
+        allocated=allocated,
+        asked=asked,
+        nodes=_first_above_0(_nodes("AllocNodes"), _nodes("NNodes"), _resource("AllocTRES", "node")),
+        asked_nodes=asked_nodes,
+        **memory,
+        numbers_of_processors_contradict=_differ(*given),
+        timelimits_contradict=(((_number("TimelimitRaw") * 60) - limit).abs() >= 60).fill_null(False),
+        marks=pl.any_horizontal(mark.fill_null(False) for mark in marks),
     )
+    facts = facts.with_columns(
+        status=col("state").replace_strict(states.SWF_STATUS, default=-1, return_dtype=pl.Int64),
+        over=col("state").is_null()
+        | col("state").is_in(list(states.SWF_STATUS))
+        | (~col("state").is_in(states.LIVE) & col("end").is_not_null()),
+        marks_for_no_value=col("marks") | col("memory_mark"),
+    ).drop("marks", "memory_mark")
+    facts = facts.with_columns(**_times())
     nothing = col("start").is_null() | (col("elapsed").fill_null(0) <= 0)
-    unused = (col("status") == 5) & nothing
-    return facts.with_columns(unused=unused, held=sacct_requests.held(there, unused, col("eligible"))).collect()
+    unused = (col("state").is_in(states.ENDED_WAITING) & nothing).fill_null(False)
+    facts = facts.with_columns(
+        unused=unused,
+        held=sacct_requests.held(there, unused, col("eligible")),
+        status=when(unused).then(states.SWF_STATUS["CANCELLED"]).otherwise("status"),
+    )
+    return facts.collect()
+
+
+def _times() -> dict[str, pl.Expr]:
+    """Run time and time suspended, which together lead from the recorded start to the recorded end, of jobs that have ended; and
+    whether the columns say otherwise."""
+    col, when = pl.col, pl.when
+    span = when("over").then(col("end") - col("start"))
+    span = when(span >= 0).then(span)
+    suspended = col("suspended").fill_null(0)
+    elapsed = pl.coalesce(when(col("elapsed").is_not_null()).then(pl.min_horizontal("elapsed", span)), span - suspended)
+    told = col("elapsed") + suspended
+    too_long = col("elapsed") > span + 1
+    other = too_long | (col("suspended").is_not_null() & ((told - span).abs() > 1))
+    return {
+        "elapsed": elapsed,
+        "suspended": when(span.is_not_null() & (elapsed > 0)).then(span - elapsed).otherwise(suspended).clip(0),
+        "elapsed_contradicts_end": (other & (col("elapsed") > 0)).fill_null(False),
+    }
 
 
 def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     """The SWF columns and the additional ones; the wait of a job that never ran is its time in the queue."""
     col, when = pl.col, pl.when
-    ran = ~col("unused")
+    ran, first = ~col("unused"), col("submit").min()
     columns = {
         "job_number": col("number"),
-        "submit": col("submit") - col("submit").min(),
+        "submit": col("submit") - first,
         "wait": when(ran).then("start").otherwise("end") - col("submit"),
         "run_time": when(col("over") & ran).then("elapsed"),
         "allocated_processors": when(ran).then("allocated"),
         "requested_processors": col("asked"),
         "requested_time": when(col("limit") > 0).then("limit"),
         "requested_memory": when(col("memory") > 0).then("memory"),
-        "status": col("status"),
+        "status": when(col("over") | ~col("state").is_in(states.WAITING)).then("status"),
         "user": pl.coalesce("User", "UID").rank("dense"),
         "group": pl.coalesce("Group", "GID").rank("dense"),
         "queue": col("QOS").rank("dense"),
@@ -219,7 +318,19 @@ def _as_swf(facts: pl.DataFrame) -> pl.DataFrame:
     }
     values = [columns.get(name, pl.lit(-1)).fill_null(-1).cast(kind).alias(name) for name, kind in swf.SCHEMA.items()]
     nodes = when(ran & col("start").is_not_null()).then("nodes").fill_null(-1).cast(pl.Int64)
-    return facts.select(*values, "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes)
+    origin = facts["submit"].min()
+    moved = {
+        name: col(name).list.eval(pl.struct(*(pl.element().struct.field(instant) - (origin or 0) for instant in instants), *others))
+        for name, instants, others in (
+            ("earlier", ("start", "end"), ()),
+            ("resized", ("start",), (pl.element().struct.field("allocated"), pl.element().struct.field("nodes"))),
+        )
+    }
+    never = (col("eligible") > col("end")).fill_null(False)
+    return facts.select(
+        *values, "state", "suspended", *_ARRAYS, "dependency", "held", "not_played", nodes=nodes,
+        asked_nodes=col("asked_nodes").fill_null(-1).cast(pl.Int64), eligible=when(~never).then(col("eligible") - first), **moved,
+    )  # fmt: skip
 
 
 def _header(facts: pl.DataFrame) -> dict[str, str]:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import gzip
 import io
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -57,18 +59,23 @@ _AS_CSV: dict[str, Any] = {"separator": " ", "has_header": False, "comment_prefi
 _PIECE = 1 << 18
 _GZIP_LEVEL = 4  # takes a third of the time of level 6, for 7 % more bytes
 
+_Words = TypeVar("_Words", str, list[str])
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BLANKS = bytes.maketrans(b"\t\r\f\v", b"    ")
 _TOLD = 5  # lines of which is said what is wrong
-_LARGEST = 2.0**53  # a float holds every whole number up to this one
+LARGEST = 2.0**53
+"""A float holds every whole number up to this one."""
+_NEEDED = ("job_number", "submit", "wait", "run_time", "allocated_processors", "requested_processors", "status")
+_OTHERS = [column for column in COLUMNS if column not in _NEEDED]
 
 
 def read_swf(path: Path | str) -> tuple[pl.DataFrame, dict[str, str], dict[str, int], Unread]:
     """Reads an SWF log, plain or gzip.
 
     Returns the jobs in the file's order (columns of `SCHEMA`), the header (label to value; several lines of one label are joined
-    by newlines), the number of jobs by oddity (docs/formats.md), and the lines that are no jobs in SWF, which are left out. Raises
-    WrongUse, with the line number, if half of the lines or more are such: the file is not SWF.
+    by newlines), the number of jobs by oddity (docs/formats.md), and what cannot be read: lines that are no jobs in SWF, which are
+    left out, and fields that no job needs, which are -1. Raises WrongUse, with the line number, if half of the lines or more are
+    left out: the file is not SWF.
     """
     return parse_swf(log_text.load(path).data, str(path))
 
@@ -124,11 +131,15 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unre
     if fields.height == 0:
         raise WrongUse(f"{name}: has no jobs, only comments", parameter="trace")
     unread = Unread(fields.height)
+    fields, unknown = _without_unknown(fields, text)
     faults = _faults(fields.select(COLUMNS))
     if faults is not None:
         unread = Unread(fields.height, int(faults.sum()), _fault_in_words(data, faults.arg_true().head(_TOLD).to_list()))
         refuse_if_half(unread, name)
-        fields = fields.filter(~faults)
+        fields, unknown = fields.filter(~faults), unknown.filter(~faults)
+    places = fields.with_columns(unknown).filter(pl.col("unknown") > 0)["place"].head(_TOLD).to_list()
+    told = _in_words(data, places, _unknown_of) if places else {}
+    unread = replace(unread, fields=int(unknown.sum()), field_faults=told)
     real = fields.select(COLUMNS)
     whole = [c for c, kind in SCHEMA.items() if kind == _WHOLE]
     notes = {
@@ -136,6 +147,22 @@ def _lenient(data: bytes, name: str) -> tuple[pl.DataFrame, dict[str, int], Unre
         "fractions_rounded_up": real.filter(pl.any_horizontal(pl.col(c) != pl.col(c).floor() for c in whole)).height,
     }
     return real.with_columns(pl.col(c).ceil().cast(pl.Int64) for c in whole), notes, unread
+
+
+def _without_unknown(fields: pl.DataFrame, text: bytes) -> tuple[pl.DataFrame, pl.Series]:
+    """The fields, with the row's `place`, where fields that are no numbers of SWF, other than those of `_NEEDED`, are -1; and how
+    many each row has. Lines with fewer than 18 fields are not changed. text: of `_tidied`"""
+    bad = {column: ~(pl.col(column).abs() <= LARGEST).fill_null(False) for column in _OTHERS}
+    unknown = fields.select(unknown=pl.sum_horizontal(bad.values())).to_series()
+    fields = fields.with_row_index("place")
+    if not unknown.sum():
+        return fields, unknown
+    options = _AS_CSV | {"separator": "\1", "extra_columns": "ignore", "truncate_ragged_lines": True}
+    lines = pl.read_csv(text, schema={"text": pl.String}, encoding="utf8-lossy", **options)
+    whole = lines.select(pl.col("text").str.count_matches(" ", literal=True) >= len(COLUMNS) - 1).to_series()
+    unknown = pl.select(pl.when(whole).then(unknown).otherwise(0).alias("unknown")).to_series()
+    mended = (pl.when(test & whole).then(-1.0).otherwise(column).alias(column) for column, test in bad.items())
+    return fields.with_columns(mended), unknown
 
 
 def _tidied(data: bytes) -> bytes:
@@ -171,31 +198,47 @@ def _faults(frame: pl.DataFrame) -> pl.Series | None:
     lowest, highest, total = (frame.lazy().select(of).collect().row(0) for of in (col.min(), col.max(), col.sum()))
     if (
         not any(frame.null_count().row(0))
-        and min(lowest) >= -_LARGEST
-        and max(highest) <= _LARGEST
+        and min(lowest) >= -LARGEST
+        and max(highest) <= LARGEST
         and all(map(isfinite, total))  # a NaN is in no minimum or maximum, but in the sum
         and lowest[_SUBMIT] >= -1
     ):
         return None
-    bad = ~pl.all_horizontal((col.abs() <= _LARGEST).fill_null(False)) | (pl.col("submit") < -1)
+    bad = ~pl.all_horizontal((col.abs() <= LARGEST).fill_null(False)) | (pl.col("submit") < -1)
     return frame.select(bad).to_series()
 
 
 def _fault_in_words(data: bytes, rows: list[int]) -> dict[int, str]:
-    """What is wrong with the lines of these rows (ascending), which are not jobs in SWF, by line number. Slow: called once."""
+    """What is wrong with the lines of these rows (ascending), which are not jobs in SWF, by line number."""
+    return _in_words(data, rows, _fault_of)
+
+
+def _in_words(data: bytes, rows: list[int], words: Callable[[bytes], _Words]) -> dict[int, _Words]:
+    """`words` of the lines of these rows (ascending), by line number. Slow: called once."""
     lines = ((n, line) for n, line in enumerate(io.BytesIO(data), 1) if line.lstrip()[:1] not in (b"", b";"))
     wanted = set(rows)
-    return {n: _fault_of(line) for row, (n, line) in enumerate(islice(lines, rows[-1] + 1)) if row in wanted}
+    return {n: words(line) for row, (n, line) in enumerate(islice(lines, rows[-1] + 1)) if row in wanted}
 
 
 def _fault_of(line: bytes) -> str:
     fields = line.decode("utf-8", "replace").split()
     for position, field in enumerate(fields[:18], 1):
-        if not _NUMBER.fullmatch(field) or abs(float(field)) > _LARGEST:
+        if COLUMNS[position - 1] in _NEEDED and _is_unknown(field):
             return f"field {position} ({field[:30]!r}) is not a number of SWF"
         if position == _SUBMIT + 1 and float(field) < -1:
             return f"field {position} ({field[:30]!r}) is a negative time; submission times begin at the log's second 0"
     return f"has {len(fields)} fields, a job in SWF has 18"
+
+
+def _unknown_of(line: bytes) -> list[str]:
+    """What is wrong with the fields of a job that are taken as unknown."""
+    fields = list(enumerate(line.decode("utf-8", "replace").split()[:18], 1))
+    bad = [(n, field) for n, field in fields if COLUMNS[n - 1] in _OTHERS and _is_unknown(field)]
+    return [f"field {n} ({field[:30]!r}) is not a number of SWF" for n, field in bad]
+
+
+def _is_unknown(field: str) -> bool:
+    return not _NUMBER.fullmatch(field) or abs(float(field)) > LARGEST
 
 
 def oddities(frame: pl.DataFrame) -> dict[str, int]:

@@ -1,14 +1,14 @@
-"""Reads a workload log in SWF or sacct format; the content decides which, not the name."""
+"""Reads a workload log: SWF, sacct's output or Batsim's jobs.csv; the content decides which, not the name."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from mirage.traces import log_text, sacct, swf
+from mirage.traces import batsim_csv, log_text, sacct, sacct_table, swf
 from mirage.traces.unread import Unread
 from slurm_mirage.base.errors import WrongUse
 
@@ -16,6 +16,8 @@ HEADER = "the log's header"
 PEAK_USE = "estimated: the most processors in use at once; the log does not name its machine"
 LARGEST_JOB = "estimated: the largest job; the log does not name its machine"
 """Sources of a machine's number of processors (`Trace.machine_source`)."""
+NODES_ONLY = "nodes_only"
+"""Note of a log that records nodes of jobs, and no processors."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Trace:
     frame: the jobs, in the file's order, as an SWF frame (`swf.SCHEMA`; `sacct.read_sacct` lists the columns that sacct adds)
     header: SWF header, label to value
     notes: number of jobs by oddity of the log
-    format: "swf" or "sacct"
+    format: "swf", "sacct" or "batsim"
     sha256: checksum of the file itself, packed or not
     unread: lines that could not be read and are left out
     """
@@ -48,6 +50,17 @@ class Trace:
         """Source of the number of processors that `machine` returns: HEADER, PEAK_USE or LARGEST_JOB."""
         return HEADER if _number(self.header.get("MaxProcs")) else self._estimate()[1]
 
+    def in_whole_nodes(self, cpus: float) -> Trace:
+        """The log with the processors of its jobs, where it records their nodes only (`NODES_ONLY`): whole nodes of `cpus`."""
+        if NODES_ONLY not in self.notes:
+            return self
+        sizes = {"allocated_processors": "nodes", "requested_processors": "asked_nodes"}
+        known = (
+            pl.when(pl.col(nodes) > 0).then((pl.col(nodes) * cpus).ceil()).otherwise(-1).cast(pl.Int64).alias(name)
+            for name, nodes in sizes.items()
+        )
+        return replace(self, frame=self.frame.with_columns(known))
+
     def _estimate(self) -> tuple[int, str]:
         """Estimate of the machine's processors, and its source."""
         widest = self.frame.select(pl.max_horizontal("allocated_processors", "requested_processors").max()).item()
@@ -58,10 +71,10 @@ class Trace:
 
 
 def read_trace(path: Path | str) -> Trace:
-    """Reads an SWF log or output of `sacct -P`, plain or gzip. Raises WrongUse for any other content."""
+    """Reads an SWF log, output of sacct or Batsim's jobs.csv, plain or gzip. Raises WrongUse for any other content."""
     text, name = log_text.load(path), str(path)
     kind = _kind(text.data, name)
-    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct}[kind]
+    parse = {"swf": swf.parse_swf, "sacct": sacct.parse_sacct, "batsim": batsim_csv.parse_batsim}[kind]
     frame, header, notes, unread = parse(text.data, name)
     return Trace(frame, header, notes, kind, text.sha256, unread)
 
@@ -69,27 +82,46 @@ def read_trace(path: Path | str) -> Trace:
 def _kind(data: bytes, name: str) -> str:
     """The format, decided by the first line that is neither blank nor an SWF comment. Raises WrongUse if it is of neither."""
     content = re.search(rb"^[ \t\r]*([^;\s].*)$", data, re.MULTILINE)
-    if content is None or re.match(rb"[-+.\d]+(\s|$)", content[1]):
+    if content is None:
         return "swf"
-    if {b"JobID", b"JobIDRaw"} & set(content[1].strip().split(b"|")):
+    text = content[1].decode("utf-8", "replace").rstrip("\r")
+    if text.startswith("{"):
         return "sacct"
+    if batsim_csv.is_heading(text):
+        return "batsim"
+    if sacct_table.recognised(text):
+        return "sacct"
+    if re.match(r"[-+.\d]+(\s|$)", text) and not _NO_NUMBER.search(text):
+        return "swf"
     line = data.count(b"\n", 0, content.start(1)) + 1
-    start = content[1][:30].decode("utf-8", "replace")
-    raise WrongUse(f"{name} line {line}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
+    where, start = f"{name} line {line}", text[:30]
+    delimiter = next((one for one in "|\t,;" if one in text), " ")
+    if re.match(r"[0-9]", text) and text.count(delimiter) > 1:
+        raise WrongUse(
+            f"{where}: {start!r} has {text.count(delimiter) + 1} fields and no heading (as of sacct --noheader), and they are not "
+            f"those of a command in docs/formats.md; a first line may name them: {sacct_table.needed()}",
+            parameter="trace",
+        )
+    raise WrongUse(f"{where}: {start!r} is neither a job in SWF nor a heading of sacct -P with JobID", parameter="trace")
+
+
+_NO_NUMBER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")  # a date: no field of SWF
 
 
 def peak_use(frame: pl.DataFrame) -> int:
     """The most processors that the recorded jobs of an SWF frame had allocated at the same time; 0 without recorded waits.
 
-    A job has its processors from its start for its run time; suspensions are not added. At an instant at which one job ends and
-    another starts, the first has returned its processors.
+    A job has its processors from its start for its run time; suspensions are not added. Executions before the last one count. At an
+    instant at which one job ends and another starts, the first has returned its processors.
     """
     col = pl.col
     ran = frame.lazy().filter((col("wait") >= 0) & (col("submit") >= 0) & (col("run_time") > 0) & (col("allocated_processors") > 0))
     start, size = col("submit") + col("wait"), col("allocated_processors")
-    starts = ran.select(at=start, change=size)
-    ends = ran.select(at=start + col("run_time"), change=-size)
-    in_use = pl.concat([starts, ends]).sort("at", "change").select(col("change").cum_sum().max())
+    parts = [ran.select(at=start, change=size), ran.select(at=start + col("run_time"), change=-size)]
+    if "earlier" in frame.columns:
+        before = frame.lazy().filter(size > 0).select(size, "earlier").explode("earlier").drop_nulls().unnest("earlier")
+        parts += [before.select(at="start", change=size), before.select(at="end", change=-size)]
+    in_use = pl.concat(parts).sort("at", "change").select(col("change").cum_sum().max())
     return int(in_use.collect().item() or 0)
 
 

@@ -1,8 +1,9 @@
-"""Lines of a log that cannot be read: they are counted and told, and the others are used, unless half of the lines are such."""
+"""What of a log cannot be read: lines are left out, unless half of them are such, and single fields are unknown; both are counted
+and told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slurm_mirage.base.errors import WrongUse
@@ -15,28 +16,38 @@ _TOLD = 3
 
 @dataclass(frozen=True)
 class Unread:
-    """Lines that were left out of a log.
+    """Lines that were left out of a log, and fields of others that are taken as unknown.
 
     lines: number of all lines with jobs, those left out included
     count: number of lines left out
     faults: what is wrong with the first ones, by line number
+    fields: number of fields that could not be read, in lines that are used without them
+    field_faults: what is wrong with the first ones, by line number
     """
 
     lines: int = 0
     count: int = 0
     faults: Mapping[int, str] = field(default_factory=dict)
+    fields: int = 0
+    field_faults: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     def excluded(self) -> dict[str, int]:
         """Member of a mapping of numbers by reason; empty if all lines were read."""
         return {REASON: self.count} if self.count else {}
 
     def in_words(self) -> str:
-        """`2 of 5,000 lines could not be read: line 17: has 9 fields, the heading has 12; line 40: ...`; empty without any."""
-        if not self.count:
-            return ""
-        told = [f"line {line}: {fault}" for line, fault in sorted(self.faults.items())[:_TOLD]]
-        more = ["..."] if self.count > len(told) else []
-        return f"{self.count:,} of {self.lines:,} lines could not be read: {'; '.join(told + more)}"
+        """`2 of 5,000 lines could not be read: line 17: has 9 fields, the heading has 12; line 40: ...`; the same of fields, which
+        are taken as unknown; empty without any."""
+        lines = sorted(self.faults.items())
+        fields = [(line, fault) for line, faults in sorted(self.field_faults.items()) for fault in faults]
+        of_lines = f"{self.count:,} of {self.lines:,} lines could not be read: {_told(lines, self.count)}"
+        of_fields = f"fields that could not be read are taken as unknown, {self.fields:,}: {_told(fields, self.fields)}"
+        return "; ".join([of_lines] * bool(self.count) + [of_fields] * bool(self.fields))
+
+
+def _told(faults: Sequence[tuple[int, str]], count: int) -> str:
+    told = [f"line {line}: {fault}" for line, fault in faults[:_TOLD]]
+    return "; ".join(told + ["..."] * (count > len(told)))
 
 
 def refuse_if_half(unread: Unread, name: str) -> None:

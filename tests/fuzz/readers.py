@@ -37,6 +37,25 @@ SACCT = b"""JobID|JobIDRaw|User|State|Submit|Start|End|Elapsed|Timelimit|AllocCP
 b
 10_3|12|bob|TIMEOUT|2026-03-01T10:00:01|2026-03-01T10:00:31|2026-03-01T11:00:30|00:59:59|01:00:00|8|4Gc|cpu=8|1|c|sbatch -dafter:7
 """
+JSON = b"""{"meta": {"Slurm": {"release": "24.05"}}, "jobs": [
+{"job_id": 7, "cluster": "c", "user": "ann", "partition": "batch", "allocation_nodes": 1, "array": {"job_id": 7,
+"task_id": {"set": true, "infinite": false, "number": 3}, "task": ""}, "required": {"CPUs": 8,
+"memory_per_cpu": {"set": true, "infinite": false, "number": 1000}},
+"state": {"current": ["COMPLETED"], "reason": "None"}, "time": {"elapsed": 3600, "eligible": 1772359200, "end": 1772362810,
+"start": 1772359210, "submission": 1772359200, "suspended": 0, "limit": {"set": true, "infinite": false, "number": 120}},
+"tres": {"allocated": [{"type": "cpu", "name": "", "count": 8}], "requested": [{"type": "mem", "name": "", "count": 8000}]}},
+{"job_id": 8, "time": {"submission": 1772359205}, "state": {"current": "PENDING"}}], "errors": []}
+"""
+BATSIM = b"""job_id,submission_time,requested_number_of_resources,final_state,starting_time,finish_time,allocated_resources
+1,0.0,5,COMPLETED_SUCCESSFULLY,5.5,15.5,0-3 7
+w!2,0.5,2,REJECTED,-1,-1,
+"""
+CSV = b"""JobID,Submit,Start,End,State,AllocTRES,SubmitLine
+7,2026-03-01 10:00:00,2026-03-01 10:00:30,2026-03-01 11:02:30,PREEMPTED,"cpu=4,mem=10G","sbatch ""a"" b"
+7,2026-03-01 11:02:31,2026-03-01 12:00:30,2026-03-01 13:02:30,RESIZING,cpu=4,x
+7,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,REQUEUED,cpu=2,x
+9,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,TIMEOUT,cpu=2,x
+"""
 SLURM_CONF = b"""# a site's slurm.conf
 ClusterName=wombat
 SlurmctldHost=head(10.0.0.1)
@@ -139,7 +158,9 @@ READERS = {
     reader.name: reader
     for reader in (
         Reader("swf", (SWF, (LOGS / "sessions.swf").read_bytes()), _log),
-        Reader("sacct", (SACCT, (LOGS / "dependencies.sacct").read_bytes()), _log),
+        Reader("sacct", (SACCT, CSV, (LOGS / "dependencies.sacct").read_bytes()), _log),
+        Reader("json", (JSON,), _log),
+        Reader("batsim", (BATSIM,), _log),
         Reader("slurm.conf", (SLURM_CONF,), site_conf.read),
         Reader("sigsleep", (SLEPT,), _schedule),
         Reader("journal", (JOURNAL,), _journal),

@@ -35,6 +35,25 @@ SACCT = b"""JobID|JobIDRaw|User|State|Submit|Start|End|Elapsed|Timelimit|AllocCP
 9|9|bob|CANCELLED by 5|1772359200|None|2026-03-01 10:02:30|00:00:00|Partition_Limit|0|0||1|b|sbatch --wrap=a
 b
 """
+JSON = b"""{"meta": {"Slurm": {"release": "24.05"}}, "jobs": [
+{"job_id": 7, "cluster": "c", "user": "ann", "partition": "batch", "allocation_nodes": 1, "array": {"job_id": 7,
+"task_id": {"set": true, "infinite": false, "number": 3}, "task": ""}, "required": {"CPUs": 8,
+"memory_per_cpu": {"set": true, "infinite": false, "number": 1000}},
+"state": {"current": ["COMPLETED"], "reason": "None"}, "time": {"elapsed": 3600, "eligible": 1772359200, "end": 1772362810,
+"start": 1772359210, "submission": 1772359200, "suspended": 0, "limit": {"set": true, "infinite": false, "number": 120}},
+"tres": {"allocated": [{"type": "cpu", "name": "", "count": 8}], "requested": [{"type": "mem", "name": "", "count": 8000}]}},
+{"job_id": 8, "time": {"submission": 1772359205}, "state": {"current": "PENDING"}}], "errors": []}
+"""
+BATSIM = b"""job_id,submission_time,requested_number_of_resources,final_state,starting_time,finish_time,allocated_resources
+1,0.0,5,COMPLETED_SUCCESSFULLY,5.5,15.5,0-3 7
+w!2,0.5,2,REJECTED,-1,-1,
+"""
+CSV = b"""JobID,Submit,Start,End,State,AllocTRES,SubmitLine
+7,2026-03-01 10:00:00,2026-03-01 10:00:30,2026-03-01 11:02:30,PREEMPTED,"cpu=4,mem=10G","sbatch ""a"" b"
+7,2026-03-01 11:02:31,2026-03-01 12:00:30,2026-03-01 13:02:30,RESIZING,cpu=4,x
+7,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,REQUEUED,cpu=2,x
+9,2026-03-01 11:02:31,2026-03-01 13:02:30,2026-03-01 14:02:30,TIMEOUT,cpu=2,x
+"""
 JOBS = b"""id,submit,eligible,start,end,suspended,processors,nodes,requested,runtime,priority,partition,state,submit_lag,preset
 1,0,0,2,12,4,2,1,60,6,100,batch,COMPLETED,0.01,
 2,0.5,,,,,2,,60,6,,batch,PENDING,,
@@ -111,7 +130,9 @@ def outcome(read: Callable[[Path], object], folder: Path, content: bytes) -> str
 
 
 def test_the_unchanged_files_can_be_read(tmp_path: Path) -> None:
-    assert [outcome(schedule.read_schedule, tmp_path, content) for content in (SWF, SACCT, JOBS, SLEPT)] == [None] * 4
+    assert [outcome(schedule.read_schedule, tmp_path, content) for content in (SWF, SACCT, JSON, CSV, BATSIM, JOBS, SLEPT)] == [
+        None
+    ] * 7
 
 
 @EXAMPLES
@@ -121,7 +142,11 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
         outcome(read, tmp_path, content)
 
 
-@pytest.mark.parametrize("content", [SWF, SACCT, JOBS, SLEPT], ids=["swf", "sacct", "jobs", "sigsleep"])
+@pytest.mark.parametrize(
+    "content",
+    [SWF, SACCT, JSON, CSV, BATSIM, JOBS, SLEPT],
+    ids=["swf", "sacct", "json", "csv", "batsim", "jobs", "sigsleep"],
+)
 @EXAMPLES
 @given(data=st.data())
 def test_mutated_files(tmp_path: Path, content: bytes, data: st.DataObject) -> None:
@@ -148,9 +173,10 @@ def read_line_by_line(content: bytes) -> list[list[float]] | None:
         fields = re.findall(r"[^ \t\r\f\v]+", line)
         if not fields or fields[0].startswith(";"):
             continue
-        good = len(fields) >= 18 and all(number.fullmatch(field) and abs(float(field)) <= 2**53 for field in fields[:18])
-        if good and float(fields[1]) >= -1:
-            rows.append([float(field) for field in fields[:18]])
+        known = [number.fullmatch(field) is not None and abs(float(field)) <= 2**53 for field in fields[:18]]
+        # Job number, submission, wait, run time, processors and status.
+        if len(known) == 18 and all(known[place] for place in (0, 1, 2, 3, 4, 7, 10)) and float(fields[1]) >= -1:
+            rows.append([float(field) if is_known else -1 for field, is_known in zip(fields, known, strict=False)])
         else:
             bad += 1
     return rows if bad < len(rows) or not bad else None

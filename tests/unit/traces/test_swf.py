@@ -116,18 +116,18 @@ def test_fractions_of_processors_are_rounded_up_and_those_of_times_kept() -> Non
     [
         ("1 2 3 4 5", "log line 1: has 5 fields, a job in SWF has 18"),
         (f"; head\n\n{JOB}\r\n; more\n1 0 5 10 4\n", "log line 5: has 5 fields"),
-        (f"{JOB}\n{JOB.replace('20', 'x20')}", r"log line 2: field 9 \('x20'\) is not a number"),
-        (f"{JOB}\n{JOB.replace('20', 'nan')}", r"log line 2: field 9 \('nan'\)"),
-        (f"{JOB}\n{JOB.replace('20', '1e999')}", r"log line 2: field 9 \('1e999'\)"),
-        (f"{JOB}\n{JOB.replace('20', '1_0')}", r"log line 2: field 9 \('1_0'\)"),
-        (JOB.replace("20", '"20"'), r"log line 1: field 9"),
+        (f"{JOB}\n{JOB.replace('10', 'x20')}", r"log line 2: field 4 \('x20'\) is not a number"),
+        (f"{JOB}\n{JOB.replace('10', 'nan')}", r"log line 2: field 4 \('nan'\)"),
+        (f"{JOB}\n{JOB.replace('10', '1e999')}", r"log line 2: field 4 \('1e999'\)"),
+        (f"{JOB}\n{JOB.replace('10', '1_0')}", r"log line 2: field 4 \('1_0'\)"),
+        (JOB.replace("10", '"10"'), r"log line 1: field 4"),
         (
             f"{JOB}\n{job(2, submit=-3)}",
             r"log line 2: field 2 \('-3'\) is a negative time; submission times begin at the log's second 0",
         ),
         ("; only\n; comments\n", "log: has no jobs"),
         (f"{JOB}\n\0{JOB}", r"log line 2: field 1 \('\\x001'\)"),
-        (f"{JOB}\n" + JOB.replace(" 20", " \0 20"), r"log line 2: field 9 \('\\x00'\)"),
+        (f"{JOB}\n" + JOB.replace(" 10", " \0 10"), r"log line 2: field 4 \('\\x00'\)"),
         (f"x^{JOB}\n", r"log line 1: field 1 \('x\^1'\)"),
         ("\n\nhello world\n", r"log line 3: field 1 \('hello'\)"),
         ("hello world\n", r"log line 1: field 1 \('hello'\)"),
@@ -151,6 +151,28 @@ def test_torn_lines_are_left_out_and_told() -> None:
     )
     frame, _, _, unread = swf.parse_swf((text + "\n1 2\n").encode(), "log")
     assert unread.in_words().startswith("4 of 1,000 lines") and unread.in_words().endswith("; ...")
+
+
+def test_a_field_that_no_job_needs_is_unknown_and_told() -> None:
+    lines = [JOB, job(2).replace(" 20 -1 1 ", " 20 9223372036854779808 1 "), "; note", job(3)[:-6] + " 1&2 0"]
+    frame, _, notes, unread = swf.parse_swf("\n".join(["; MaxProcs: 4", *lines]).encode(), "log")
+    assert frame["job_number"].to_list() == [1, 2, 3]
+    assert frame["requested_memory"].to_list() == [-1, -1, -1]
+    assert frame.select("preceding_job", "think_time").rows() == [(-1, -1), (-1, -1), (-1, 0)]
+    assert notes == {}
+    assert (unread.count, unread.fields, unread.excluded()) == (0, 2, {})
+    assert unread.in_words() == (
+        "fields that could not be read are taken as unknown, 2: "
+        "line 3: field 10 ('9223372036854779808') is not a number of SWF; line 5: field 17 ('1&2') is not a number of SWF"
+    )
+
+
+@pytest.mark.parametrize("fields", [2, 11, 17])
+def test_a_line_that_ends_early_is_left_out(fields: int) -> None:
+    text = "\n".join([job(1), job(2), " ".join(job(3).split()[:fields]), job(4).replace(" 3 1 ", " x 1 ")])
+    frame, _, _, unread = swf.parse_swf(text.encode(), "log")
+    assert frame["job_number"].to_list() == [1, 2, 4]
+    assert (dict(unread.faults), unread.fields) == ({3: f"has {fields} fields, a job in SWF has 18"}, 1)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
