@@ -31,6 +31,8 @@ from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.run_files import PROGRESS
+from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.instance.instance_lock import Busy
 
 # Variables that make sets for its children. They are removed, because a make that a role starts would use them.
@@ -274,8 +276,9 @@ def run_playbook(
     screen.clear()
     if was_interrupted:
         raise Interrupted
-    if results is not None and (last := read_json(results / "progress.json")):
-        write_metrics(results, last)
+    with suppress(Damaged):
+        if results is not None and (last := read_json(results / "progress.json", PROGRESS)):
+            write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure_message() or _last_error(output)
         if is_full(log.parent):

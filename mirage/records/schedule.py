@@ -19,6 +19,7 @@ from mirage.metrics.jobs_frame import (
 )
 from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.traces import swf
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import Trace, read_trace
@@ -27,6 +28,7 @@ from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
+from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs import sigsleep_log
 
 OF_A_RUN = "schedule.swf"
@@ -144,13 +146,15 @@ class _Run:
         """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
         experiment = path.with_name("experiment.json")
         try:
-            if (found := read_json(experiment)) is None:
+            if (found := read_json(experiment, EXPERIMENT_JSON)) is None:
                 return cls()
             inputs = found["inputs"]
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
             return cls(processors, nodes, OF_RUNS, "experiment.json")
+        except Damaged as error:
+            raise WrongUse(error.message, parameter="trace") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
 

@@ -531,7 +531,7 @@ class Farm:
         self.events.write()
         if (state := self.state()) != self.written or self._file_status() != self.written_status:
             with suppress(OSError):  # on a full disk the file is outdated, and the farm continues
-                write_json(self.directory / STATE, state)
+                write_json(self.directory / STATE, state, durable=False)
                 self.written, self.written_status = state, self._file_status()
 
     def _file_status(self) -> tuple[int, int, int] | None:

@@ -181,11 +181,19 @@ def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_
     assert found == [60, 60, 1]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}'])
-def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no JSON"),
+        ("[]", r"it may be an object, not \[\]"),
+        ("{}", "does not describe a run"),
+        ('{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}', "does not describe a run"),
+    ],
+)
+def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "experiment.json").write_text(text)
-    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/experiment.json: does not describe a run"):
+    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/experiment.json: {message}"):
         schedule.read_schedule(tmp_path / "jobs.csv")
 
 
