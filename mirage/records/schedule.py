@@ -21,7 +21,7 @@ from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
 from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.traces import swf
-from mirage.traces.csv_frame import read_csv
+from mirage.traces.csv_frame import check_rows, read_csv
 from mirage.traces.trace import Trace, read_trace
 from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
@@ -35,6 +35,15 @@ OF_A_RUN = "schedule.swf"
 """Name of a run's schedule as SWF, in the run's folder."""
 OF_THE_LOG = "recorded.csv"
 """Name of what the log records of a run's jobs (docs/report.md), in the run's folder."""
+_FAULTS = {
+    "id is empty": pl.col("id").is_null(),
+    "job {id} is in an earlier line, too": ~pl.col("id").is_first_distinct(),
+    "processors of job {id} may be 1 or more, not {processors}": pl.col("processors") < 1,
+    "nodes of job {id} may be 1 or more, not {nodes}": pl.col("nodes") < 1,
+    "the end of job {id}, {end}, is before its start, {start}": pl.col("end") < pl.col("start"),
+    "suspended, requested or runtime of job {id} is below 0": pl.any_horizontal(pl.col("suspended", "requested", "runtime") < 0),
+}
+"""What no line of jobs.csv is."""
 NEW_COLUMNS = ("preset",)
 """Columns of jobs.csv that earlier releases did not write."""
 
@@ -99,6 +108,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         beside = path.with_name("suspensions.csv")
         suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "trace") if beside.exists() else None
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
+        check_rows(path, every, _FAULTS, "trace")
         beside = path.with_name(allocations.NAME)
         resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
         beside = path.with_name(executions.NAME)

@@ -24,7 +24,7 @@ from typing import Any
 from ..base import strict_json, user_folders
 from ..base.disk import is_full
 from ..base.errors import WrongUse
-from ..base.strict_json import FLAG, INSTANT, TEXT, Either, Maybe, NotStrict, Number, Object, Text
+from ..base.strict_json import FLAG, INSTANT, TEXT, Either, Maybe, NotStrict, Number, Object, Shape, Text
 from .last_words import LONGEST
 
 FILE = "log/events.jsonl"
@@ -39,7 +39,7 @@ OUT_OF_MEMORY_WITHIN = 5.0
 VMSTAT = Path("/proc/vmstat")
 
 Event = dict[str, Any]
-_ENDED = {
+_ENDED: dict[str, Shape] = {
     "event": Text(words=("ended",)),
     "real": INSTANT,
     **dict.fromkeys(("daemon", "kind", "words"), TEXT),

@@ -23,8 +23,8 @@ Event = dict[str, Any]
 
 _WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": Maybe(LENGTH), "jobs": COUNT})
 _LAUNCH_COST = Object({"narrow": Maybe(_WIDTH), "wide": Maybe(_WIDTH), "processors": Number(1e-6, 1e9), "reason": TEXT})
-_SUBMITTED = {"index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT}
-_COMPARED = dict.fromkeys(("stale", "surplus"), Each(Row((COUNT, COUNT))))
+_SUBMITTED: dict[str, Shape] = {"index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT}
+_COMPARED: dict[str, Shape] = dict.fromkeys(("stale", "surplus"), Each(Row((COUNT, COUNT))))
 _MEMBERS: dict[str, dict[str, Shape]] = {
     "start": {
         "boot_time": COUNT,
