@@ -300,14 +300,15 @@ def end_leftovers(results: Path) -> None:
     ended: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
+            started = processes.start_time(int(process.name)) or 0
             arguments = (process / "cmdline").read_bytes().split(b"\0")
             files = [
                 Path(os.fsdecode(word[1:])) for word in arguments if word.startswith(b"@") and word.endswith(b"/env/extravars")
             ]
             texts = [path.read_text() for path in files]
             if any(f'"{results}"' in text or f"{results}/" in text for text in texts):
-                ended[int(process.name)] = processes.start_time(int(process.name)) or 0
-                os.kill(int(process.name), signal.SIGKILL)
+                ended[int(process.name)] = started
+                processes.send(int(process.name), started, signal.SIGKILL)
     deadline = time.monotonic() + _ENDS_WITHIN
     while any(processes.is_alive(*one) for one in ended.items()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -322,8 +323,9 @@ def _end_workers(folder: str) -> None:
     argument = f"@{folder}/env/extravars".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
+            started = processes.start_time(int(process.name)) or 0
             if argument in (process / "cmdline").read_bytes().split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
+                processes.send(int(process.name), started, signal.SIGKILL)
 
 
 def _keep_output(stdout: Path, log: Path) -> str:

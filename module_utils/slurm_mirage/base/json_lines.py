@@ -38,6 +38,10 @@ class JsonLines:
                 with suppress(NotStrict):
                     yield strict_json.parse(line, OBJECT)
 
+    def clear(self) -> None:
+        """Remove all objects."""
+        os.ftruncate(self._descriptor, 0)
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
