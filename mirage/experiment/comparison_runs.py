@@ -12,7 +12,7 @@ from mirage.experiment.at_once import home_of
 from mirage.experiment.campaign import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.parse import Value
-from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
+from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, METRICS_JSON
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import about
 from slurm_mirage.base.files import read_json, write_json
@@ -52,7 +52,7 @@ class Part:
 
     def is_spoiled(self) -> bool:
         """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
-        validity = (read_json(self.folder / "metrics.json", METRICS_JSON) or {}).get("validity", {"valid": True})
+        validity = (read_json(self.folder / "metrics.json", JUDGED_JSON) or {}).get("validity", {"valid": True})
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 

@@ -5,11 +5,28 @@ The members are those that somebody relies on; earlier releases did not write al
 
 from __future__ import annotations
 
-from slurm_mirage.base.strict_json import COUNT, FLAG, OBJECT, TEXT, Each, Either, Maybe, Named, Number, Object, Row
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.base.strict_json import (
+    COUNT,
+    FLAG,
+    OBJECT,
+    TEXT,
+    Each,
+    Either,
+    IfThere,
+    Maybe,
+    Named,
+    Number,
+    Object,
+    OrNull,
+    Row,
+    Text,
+)
 from slurm_mirage.farm.events import EVENT
 
 _NUMBER = Number()
 _FIGURE = Maybe(_NUMBER)
+_WINDOW = Maybe(Row((_NUMBER, _NUMBER)))
 _WHOLE = Number(1, 1e12, whole=True)
 
 EXPERIMENT_JSON = Object(
@@ -27,34 +44,63 @@ EXPERIMENT_JSON = Object(
 )
 """experiment.json: the inputs of a run, a sweep or a comparison."""
 
+_FIGURES = (
+    *(f"{name}_{part}" for name in ("submit_lag", "start_latency") for part in ("mean", "p50", "p99")),
+    *(f"runtime_stretch_{part}" for part in ("p1", "p50", "p99")),
+    *(f"stretch_share_{part}" for part in ("p1", "p50", "p99")),
+    *("submit_lag_of_wait", "start_latency_jobs", "launch_latency_p50", "stretch_of_load", "stretch_known", "launch_cost"),
+    *("launch_cost_error", "launch_cost_share", "clipped", "freed_p50", "freed_p99", "freed_known", "nodes_not_responding"),
+    *("backfill_cycle_max", "retries", "resubmitted", "foreign_jobs", "requeued", "copies_cancelled", "reruns_cancelled"),
+    *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
+    *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share", "resizes"),
+    *("resizes_not_done", "resize_delay_mean", "resize_delay_p50", "resize_delay_p99", "broker_wait_share", "allocated_most"),
+)
 _VALIDITY = Object(
     {
-        "verdict": Maybe(TEXT),
+        **dict.fromkeys(_FIGURES, _FIGURE),
+        **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind"), Maybe(Named(COUNT))),
+        "resolution": Maybe(Named(_FIGURE)),
+        "verdict": Maybe(Text(words=(VALID, INVALID, INCONCLUSIVE))),
+        "manager": IfThere(TEXT),
+        "bounds": IfThere(Named(_NUMBER)),
         "valid": FLAG,
         "reasons": Each(TEXT),
         "inconclusive": Maybe(Each(TEXT)),
-        "inconclusive_metrics": Maybe(Named(TEXT)),
-        "thresholds": Maybe(Named(_FIGURE)),
-        "event_clock": Maybe(OBJECT),
+        "inconclusive_metrics": IfThere(Named(TEXT)),
+        "thresholds": IfThere(Named(_FIGURE)),
+        "event_clock": Maybe(Named(_FIGURE)),
         "messages": Maybe(Named(COUNT)),
-        "stretch_classes": Maybe(Each(OBJECT)),
+        "stretch_classes": IfThere(
+            Each(Object({**dict.fromkeys(("size", "runtime", "judged"), TEXT), **dict.fromkeys(("p1", "p50", "p99"), _FIGURE)}))
+        ),
     }
 )
 JUDGED_JSON = Object({"validity": _VALIDITY})
 """Of metrics.json only the verdict."""
+_MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
 METRICS_JSON = Object(
     {
         "metrics": Named(_FIGURE),
         "jobs": Named(COUNT, needed=("submitted",)),
         "settings": Object(
-            {"processors": _WHOLE, "nodes": Maybe(_WHOLE), "tau": _NUMBER, "window": Maybe(Row((_NUMBER, _NUMBER)))}
+            {
+                "processors": _WHOLE,
+                "nodes": Maybe(_WHOLE),
+                "tau": _NUMBER,
+                "window": _WINDOW,
+                **dict.fromkeys(("warmup_cut", "cooldown_cut", "immediate_below", "wait_horizon"), _NUMBER),
+            }
         ),
-        "null_reasons": Maybe(Named(TEXT)),
-        "excluded": Maybe(Named(COUNT)),
-        "errors": Maybe(Named(Object({"emulation": _FIGURE, "jobs": _FIGURE}))),
+        "censored": Maybe(Object({"jobs": COUNT, "share": _NUMBER})),
+        "steady": Maybe(
+            Object({"window": OrNull(_WINDOW), "jobs": COUNT, "metrics": OrNull(Named(_FIGURE)), "reason": OrNull(TEXT)})
+        ),
+        "null_reasons": Named(TEXT),
+        "excluded": IfThere(Named(COUNT)),
+        "errors": IfThere(Named(Object({"emulation": _FIGURE, "jobs": _FIGURE}))),
         "error_reasons": Maybe(Named(TEXT)),
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
-        "classes": Maybe(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT}))),
+        "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
         "validity": _VALIDITY,
     }
 )

@@ -115,6 +115,26 @@ class Maybe:
 
 
 @dataclass(frozen=True)
+class IfThere:
+    """A member that may not be there, but is not null."""
+
+    of: Shape
+
+    def fault(self, value: Any, place: str) -> str:
+        return self.of.fault(value, place)
+
+
+@dataclass(frozen=True)
+class OrNull:
+    """A value that may be null; a member with it may not be missing."""
+
+    of: Shape
+
+    def fault(self, value: Any, place: str) -> str:
+        return "" if value is None else self.of.fault(value, place)
+
+
+@dataclass(frozen=True)
 class Either:
     """A value of one of several shapes; `words` says which."""
 
@@ -170,7 +190,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Object:
-    """An object with these members, of which only those with the shape `Maybe` may be missing."""
+    """An object with these members, of which only those with the shape `Maybe` or `IfThere` may be missing."""
 
     members: Mapping[str, Shape]
 
@@ -178,10 +198,11 @@ class Object:
         if not isinstance(value, dict):
             return _refusal(value, place, "an object")
         for name, shape in self.members.items():
-            if name not in value and not isinstance(shape, Maybe):
+            if name in value:
+                if found := shape.fault(value[name], _member(place, name)):
+                    return found
+            elif not isinstance(shape, (Maybe, IfThere)):
                 return f"{_member(place, name)} is missing"
-            if found := shape.fault(value.get(name), _member(place, name)):
-                return found
         return ""
 
 
