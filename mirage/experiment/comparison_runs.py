@@ -12,7 +12,7 @@ from mirage.experiment.at_once import home_of
 from mirage.experiment.campaign import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.parse import Value
-from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, METRICS_JSON
+from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import about
 from slurm_mirage.base.files import read_json, write_json
@@ -90,7 +90,7 @@ def shift_of(seed: int, replica: int) -> float:
 
 def ending_of(folder: Path) -> Ending:
     """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
-    metrics = read_json(folder / "metrics.json", METRICS_JSON)
+    metrics = read_json(folder / "metrics.json", MEASURED_JSON)
     if metrics is None:
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
     validity = metrics["validity"]

@@ -77,6 +77,8 @@ _VALIDITY = Object(
 )
 JUDGED_JSON = Object({"validity": _VALIDITY})
 """Of metrics.json only the verdict."""
+MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
+"""Of metrics.json the values of the metrics, and the verdict."""
 _MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
 METRICS_JSON = Object(
     {
