@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,17 @@ from mirage.metrics.registry import METRICS
 
 _ERROR = 0.05  # chance of a false claim among all claims of better or worse
 _VERDICTS = ("equivalent", "undecided", "unknown")
+
+
+def others(content: Mapping[str, Any]) -> list[str]:
+    """Labels of the configurations of a comparison but the baseline. content: comparison.json"""
+    return [one["label"] for one in content["configurations"] if one["label"] != content["baseline"]]
+
+
+def pair_of(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, Any]:
+    """The difference of a metric between two configurations. metric: one of comparison.json's, with its pairs"""
+    pair: Mapping[str, Any] = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
+    return pair
 
 
 def judged(code: str, better: str) -> str:
