@@ -81,8 +81,8 @@ STOP_TIMEOUT = 5.0  # seconds between SIGTERM and SIGKILL
 
 def stop(directory: Path) -> None:
     """Stop the instance's server, if it runs."""
-    running = processes.of_instance(str(directory)) if (directory / "run").is_dir() else set()
-    processes.end((pid for pid in running if PROGRAM in processes.command_line(pid)), STOP_TIMEOUT)
+    running = processes.of_instance(str(directory)) if (directory / "run").is_dir() else {}
+    processes.end({pid: began for pid, began in running.items() if PROGRAM in processes.command_line(pid)}, STOP_TIMEOUT)
 
 
 def start(directory: Path, parameters: dict[str, Any]) -> int:

@@ -488,7 +488,7 @@ def ensure_stopped(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     unit = UNIT.format(directory.name)
     enabled = is_enabled(module, unit)
     exists = (directory / "run").is_dir()
-    running = processes.of_instance(str(directory)) if exists else set()
+    running = processes.of_instance(str(directory)) if exists else {}
     if module.check_mode or not (running or enabled):
         return {"changed": bool(running or enabled), "ended": len(running)}
     if enabled:

@@ -72,7 +72,6 @@ pid:
   sample: 4711
 """
 
-import json
 import os
 import pwd
 import signal
@@ -83,10 +82,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.slurm_mirage.base import processes, user_folders
+from ansible.module_utils.slurm_mirage.base import processes, strict_json, user_folders
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
 from ansible.module_utils.slurm_mirage.base.processes import INSTANCE_VARIABLE
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
+from ansible.module_utils.slurm_mirage.base.strict_json import OBJECT, NotStrict
 from ansible.module_utils.slurm_mirage.clock import instance_clock
 from ansible.module_utils.slurm_mirage.clock.event_clock import SPEED
 from ansible.module_utils.slurm_mirage.farm.network import entrance
@@ -107,10 +107,10 @@ def last_line(directory: Path, run: str, name: str) -> str:
 def is_finished(directory: Path, run: str) -> bool:
     """Whether the run is finished according to the last line of its journal. Raises WrongUse."""
     try:
-        last: Any = json.loads(last_line(directory, run, "journal.jsonl"))
-    except (FileNotFoundError, ValueError, RecursionError):  # the replay itself says what is wrong with its journal
+        last: dict[str, Any] = strict_json.parse(last_line(directory, run, "journal.jsonl"), OBJECT)
+    except (FileNotFoundError, NotStrict):  # the replay itself says what is wrong with its journal
         return False
-    return isinstance(last, dict) and last.get("event") == "finished"
+    return last.get("event") == "finished"
 
 
 def identity(user: str) -> dict[str, Any]:

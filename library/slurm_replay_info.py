@@ -86,6 +86,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.slurm_mirage.base import user_folders
 from ansible.module_utils.slurm_mirage.base.disk import no_space
 from ansible.module_utils.slurm_mirage.base.errors import WrongUse
+from ansible.module_utils.slurm_mirage.base.run_files import PROGRESS
 from ansible.module_utils.slurm_mirage.base.run_lock import lock_holder
 from ansible.module_utils.slurm_mirage.farm.daemons import CONTROLLERS, PREREQUISITES
 from ansible.module_utils.slurm_mirage.farm.events import full_folders, read_events
@@ -100,7 +101,7 @@ FAILING_FOR = 10.0  # seconds for which a daemon has to fail before the wait end
 def state_of(directory: Path, run: str) -> dict[str, Any]:
     """The module's result: whether the replay runs, and its progress. Raises WrongUse."""
     running = lock_holder(directory, run) is not None
-    progress = user_folders.read_json(directory, f"runs/{run}/progress.json") or {}
+    progress = user_folders.read_json(directory, f"runs/{run}/progress.json", PROGRESS) or {}
     failure = ""
     if progress and not running and progress.get("phase") != "finished":
         if progress.get("phase") not in ENDED:

@@ -1,7 +1,7 @@
 """Saves a process to a folder by CRIU, and restores it from there, also on another host.
 
-Python 3.9, standard library. CRIU runs without root: it and at_pid have CAP_CHECKPOINT_RESTORE as a file capability. CRIU has
-CAP_SETPCAP too, with which it restores the bounding set of a host whose own is not full.
+Python 3.9, standard library. CRIU runs without root: run_criu, which executes it, and at_pid have CAP_CHECKPOINT_RESTORE as a file
+capability. run_criu has CAP_SETPCAP too, with which CRIU restores the bounding set of a host whose own is not full.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Save:
 
 
 class Criu:
-    """The programs CRIU and at_pid of this host."""
+    """The programs run_criu and at_pid of this host."""
 
     def __init__(self, criu: Path, at_pid: Path) -> None:
         self._criu = criu

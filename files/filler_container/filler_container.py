@@ -203,7 +203,7 @@ def _key() -> int:
 
 def programs(parser: argparse.ArgumentParser) -> None:
     """Add the options that name CRIU and at_pid."""
-    parser.add_argument("--criu", type=Path, default=PROGRAMS / "criu", help="CRIU with its capabilities (%(default)s)")
+    parser.add_argument("--criu", type=Path, default=PROGRAMS / "run_criu", help="run_criu, beside CRIU (%(default)s)")
     parser.add_argument("--at-pid", type=Path, default=PROGRAMS / "at_pid", help="at_pid with its capability (%(default)s)")
 
 

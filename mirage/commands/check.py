@@ -15,6 +15,7 @@ from mirage.experiment import report, runs, sweep
 from mirage.experiment.campaign import computed, members_of
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import Value
+from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -56,18 +57,18 @@ def _is_of_another_version(folder: Path, version: Mapping[str, Any] | None) -> b
 
     version: `runs.git_version` of the clone. The code is the same if experiment.json has the same commit, without changed files.
     """
-    made = (read_json(folder / "experiment.json") or {}).get("git")
+    made = (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("git")
     return made is None or version is None or made != version or bool(made["changed"])
 
 
 def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Each computed file, with its differences from what its records give."""
     if (folder / "comparison.json").is_file():
-        content = read_json(folder / "experiment.json")
+        content = read_json(folder / "experiment.json", EXPERIMENT_JSON)
         members = members_of(content)
         for one in members:
             yield from _of_run(folder / one.folder, version)
-        stored = read_json(folder / "comparison.json")
+        stored = read_json(folder / "comparison.json", COMPARISON_JSON)
         margin = stored["method"].get("margin", 0.0)  # an earlier release judged by none
         found = json.loads(json.dumps(computed(folder, members, int(content["inputs"]["SEED"]), margin)))
         yield folder / "comparison.json", list(_differences(stored, found))
@@ -87,11 +88,11 @@ def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[P
     """Files of a run that are computed from the records of the replay, of Slurm and of sigsleep, with their differences."""
     from mirage.records.run_results import results  # loads polars
 
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_json(folder / "metrics.json", METRICS_JSON)
     if metrics is None:
         raise WrongUse(f"{folder.name} is no finished run (metrics.json is not there)", parameter="run")
     settings, thresholds = metrics["settings"], metrics["validity"].get("thresholds", {})
-    inputs = (read_json(folder / "experiment.json") or {}).get("inputs", {})
+    inputs = (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("inputs", {})
     cuts = inputs.get("WARMUP_CUT", "0"), inputs.get("COOLDOWN_CUT", "0")
     found = results(folder, settings["processors"], settings["nodes"], settings["tau"], thresholds, cuts)
     # Another version may say the same reasons in other words; how many there are is compared.

@@ -43,6 +43,7 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import AUTO, Value
 from mirage.knobs.resolve import user_message
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.terminal.campaign_screen import RunScreen
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.base.errors import WrongUse
@@ -83,7 +84,7 @@ def _of_fillers(knobs: dict[str, Value]) -> tuple[dict[str, Value], Arms | None]
 
 def _again(knobs: dict[str, Value], screen: Screen) -> Ending:
     folder = runs.RESULTS / str(knobs["RUN"])
-    content = read_json(folder / "experiment.json") if knobs["RUN"] else None
+    content = read_json(folder / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
     if content is None or "comparison" not in content:
         raise WrongUse(
             "nothing is given; it may be two names or more of files in configs/, without .yml: fifo backfill", parameter="configs"
@@ -107,7 +108,7 @@ def _replicas(knobs: dict[str, Value], prepared: Prepared, configurations: int) 
     """Replicas of each configuration if REPLICAS is not given: those of the campaign if it has begun; otherwise as many as take an
     hour, at least one and at most `REPLICAS`, which it is also while the speed is not known.
     """
-    begun = read_json(runs.RESULTS / str(knobs["RUN"]) / "experiment.json") if knobs["RUN"] else None
+    begun = read_json(runs.RESULTS / str(knobs["RUN"]) / "experiment.json", EXPERIMENT_JSON) if knobs["RUN"] else None
     if begun is not None and "REPLICAS" in begun.get("inputs", {}):
         return int(begun["inputs"]["REPLICAS"])
     one = _estimate(prepared)
@@ -191,7 +192,7 @@ class Campaign:
         of all configurations in a random order, so that neither changes of the host nor the run before affect one configuration
         only.
         """
-        begun = read_json(self.folder / "experiment.json")
+        begun = read_json(self.folder / "experiment.json", EXPERIMENT_JSON)
         if begun is not None:
             # An earlier release played them in the order of CONFIGS.
             names = begun.get("order", [part.folder.name for part in self.parts])

@@ -37,6 +37,7 @@ from mirage.experiment.variables import replay_variables
 from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import summary
 from mirage.terminal.screen import Screen
@@ -100,8 +101,8 @@ def _announce(prepared: Prepared, screen: Screen) -> None:
 
 def _shown(folder: Path, ended: Ending, screen: Screen) -> Ending:
     screen.say(f"results/{folder.name} is finished: nothing is run again")
-    if (metrics := read_json(folder / "metrics.json")) is not None:
-        summary.show(metrics, read_json(folder / "experiment.json") or {}, folder.name, screen)
+    if (metrics := read_json(folder / "metrics.json", METRICS_JSON)) is not None:
+        summary.show(metrics, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, folder.name, screen)
         report.show(folder, screen)
     return ended
 
@@ -266,13 +267,13 @@ def _ending(order: Order, prepared: Prepared, folder: Path, lane: Lane, campaign
         replay(folder.name, speed, folder, {} if campaign is None else launch_costs.variables(campaign, manager, lane.host))
         if campaign is not None:
             launch_costs.keep(campaign, folder, manager, lane.host)
-        metrics = read_json(folder / "metrics.json")
+        metrics = read_json(folder / "metrics.json", METRICS_JSON)
         if metrics is None:
             raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
         for line in site.not_taken(order.knobs, folder):
             screen.say(line)
         if campaign is None:  # a sweep has one table of all runs
-            summary.show(metrics, read_json(folder / "experiment.json") or {}, folder.name, screen)
+            summary.show(metrics, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, folder.name, screen)
         return _verdict(metrics, folder)
     except WrongUse as error:
         return Ending("wrong use", user_message(error))

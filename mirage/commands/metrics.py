@@ -13,6 +13,7 @@ from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
 from mirage.records import metric_errors
 from mirage.records.schedule import Schedule, in_whole_nodes, read_schedule
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
@@ -93,10 +94,10 @@ def _of_run(values: Knobs, screen: Screen) -> Ending:
         raise WrongUse(
             f"results/{folder.name} is a sweep, whose metrics are in sweep.csv; it may be one of its runs: {runs}", "run"
         )
-    content = read_json(folder / "metrics.json")
+    content = read_json(folder / "metrics.json", METRICS_JSON)
     if content is None:
         raise WrongUse(f"results/{folder.name} has no metrics.json; it may be a finished run or comparison", parameter="run")
-    table.show(content, screen, read_json(folder / "experiment.json"))
+    table.show(content, screen, read_json(folder / "experiment.json", EXPERIMENT_JSON))
     return Ending("ok", f"{content['jobs']['submitted']} jobs, results/{folder.name}")
 
 

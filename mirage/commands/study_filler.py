@@ -23,6 +23,7 @@ from mirage.experiment.comparison_arms import Arms
 from mirage.experiment.endings import Ending
 from mirage.experiment.prepare import SLACK, machine_of, selection_of, whole_of
 from mirage.knobs.parse import Value
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.terminal.screen import Screen, about
 from mirage.traces.trace import Trace
 from mirage.workloads.models import estimates
@@ -167,7 +168,7 @@ def _write(name: str, rows: pl.DataFrame, mains: dict[str, str], comparison: str
     if comparison is not None:
         by_label = {label(one): one for one in points}
         of_runs = runs.RESULTS / comparison
-        members: list[dict[str, Any]] = read_json(of_runs / "experiment.json")["comparison"]
+        members: list[dict[str, Any]] = read_json(of_runs / "experiment.json", EXPERIMENT_JSON)["comparison"]
         found = [StudyRun(by_label.get(one["label"]), one["replica"], of_runs / one["folder"]) for one in members]
     folder = runs.RESULTS / name
     measured = None

@@ -30,9 +30,10 @@ from mirage.knobs.parse import AUTO, Value
 from mirage.records.collect import Collected, collect
 from mirage.records.run_records import NS
 from mirage.records.run_samples import read_diagnostics, read_figures
+from mirage.records.shapes import CALIBRATION_JSON, EXPERIMENT_JSON
 from mirage.records.thresholds import Thresholds
 from mirage.terminal.screen import Screen, about
-from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.files import read_json, write_atomically, write_json
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 
 SPEED = Decimal(100)
@@ -60,7 +61,7 @@ def speed_for(prepared: Prepared, folder: Path, replay: Replay, screen: Screen) 
 
     Raises the exceptions of `replay`, and Failed if jobs of the calibration did not complete.
     """
-    if (earlier := read_json(folder / "calibration.json")) is not None:
+    if (earlier := read_json(folder / "calibration.json", CALIBRATION_JSON)) is not None:
         screen.say(f"SPEED={earlier['speed']:g}, which was picked for this run before")
         return Decimal(f"{earlier['speed']:g}")
     if (speed := prepared.knobs["SPEED"]) != AUTO:
@@ -191,7 +192,7 @@ def _busy(samples: pl.DataFrame, part: pl.DataFrame, run: Collected) -> float | 
 
 def _store(folder: Path, measurement: Measurement, choice: Choice) -> Decimal:
     """Write calibration.json, and the chosen speed into experiment.json; returns the speed."""
-    experiment = read_json(folder / "experiment.json") or {}
+    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
     write_json(folder / "experiment.json", experiment | {"clock": {"asked": "auto", "speed": choice.speed}})
     chosen = choice.as_json()
     measured = {"calibration_speed": float(SPEED), **asdict(measurement)}
@@ -239,5 +240,5 @@ def _write(folder: Path, run: str, narrowest: int, processors: int) -> None:
         "runtime": [row.runtime for row in rows],
         "requested": [60.0 * row.limit_minutes for row in rows],
     }
-    pl.DataFrame(workload).write_csv(folder / "workload.csv")
+    write_atomically(folder / "workload.csv", pl.DataFrame(workload).write_csv())
     write_plan(folder / "plan.csv", rows)

@@ -16,6 +16,7 @@ from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.features import unused_in_all
 from mirage.records.schedule import read_schedule
+from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
 from mirage.statistics.comparison_text import figures, judged, others, p_text, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
@@ -66,7 +67,7 @@ def computed(folder: Path, members: Sequence[Member], seed: int, margin: float =
     runs = []
     for member in members:
         run = folder / member.folder
-        schedule, metrics = read_schedule(run / "jobs.csv"), read_json(run / "metrics.json")
+        schedule, metrics = read_schedule(run / "jobs.csv"), read_json(run / "metrics.json", METRICS_JSON)
         runs.append(
             Run(
                 member.label,
@@ -123,15 +124,15 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
             parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(compared)} configurations, the page has all")
     if earlier := content["method"].get("without_emulation_errors"):
         parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
-    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
+    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
     print_all(screen, *parts, *trust(runs, unused), f"all metrics: make metrics RUN={folder.name}")
 
 
 def show_all(folder: Path, screen: Screen) -> None:
     """Print all metrics of a finished comparison."""
-    content = read_json(folder / "comparison.json")
+    content = read_json(folder / "comparison.json", COMPARISON_JSON)
     base, runs = content["baseline"], _metrics_of(folder, content)
-    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
+    unused = unused_in_all(runs.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
     names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]
     print_all(screen, *(_metrics_table(content, base, other, names) for other in others(content)))
 
@@ -139,7 +140,7 @@ def show_all(folder: Path, screen: Screen) -> None:
 def _metrics_of(folder: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """metrics.json of each run."""
     names = [name for configuration in content["configurations"] for name in configuration["runs"]]
-    return {name: read_json(folder / name / "metrics.json") for name in names}
+    return {name: read_json(folder / name / "metrics.json", METRICS_JSON) for name in names}
 
 
 def _pairs(content: Mapping[str, Any], base: str, other: str) -> dict[str, Mapping[str, Any]]:

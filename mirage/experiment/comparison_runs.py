@@ -12,6 +12,7 @@ from mirage.experiment.at_once import home_of
 from mirage.experiment.campaign import Member
 from mirage.experiment.endings import OF_VERDICT, Ending, Failed
 from mirage.knobs.parse import Value
+from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON, MEASURED_JSON
 from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal.screen import about
 from slurm_mirage.base.files import read_json, write_json
@@ -38,7 +39,7 @@ class Part:
 
     def attempt(self) -> int:
         """Number of the attempt that the folder holds, from 1 on."""
-        return int((read_json(self.folder / "experiment.json") or {}).get("attempt", 1))
+        return int((read_json(self.folder / "experiment.json", EXPERIMENT_JSON) or {}).get("attempt", 1))
 
     def name(self) -> str:
         """Name on the head. Each attempt has its own name, so that the instance is cleared for it."""
@@ -51,7 +52,7 @@ class Part:
 
     def is_spoiled(self) -> bool:
         """Whether the run is not valid, was interrupted on the head (as by a killed instance), and attempts are left."""
-        validity = (read_json(self.folder / "metrics.json") or {}).get("validity", {"valid": True})
+        validity = (read_json(self.folder / "metrics.json", JUDGED_JSON) or {}).get("validity", {"valid": True})
         was_interrupted = any((validity.get(name) or 0) > 0 for name in ("interrupted", "halted"))
         return verdict_of(validity) != VALID and was_interrupted and self.attempt() < ATTEMPTS
 
@@ -68,7 +69,7 @@ class Part:
         for path in self.folder.iterdir():
             if path.name not in ("experiment.json", "ansible.log", "workload.csv", "workload.swf", "plan.csv"):
                 path.unlink()
-        experiment = read_json(self.folder / "experiment.json")
+        experiment = read_json(self.folder / "experiment.json", EXPERIMENT_JSON)
         attempt = self.attempt() + 1
         write_json(self.folder / "experiment.json", experiment | {"attempt": attempt, "run": f"{self.on_head}.{attempt}"})
 
@@ -89,7 +90,7 @@ def shift_of(seed: int, replica: int) -> float:
 
 def ending_of(folder: Path) -> Ending:
     """Ending of the run in the folder, by its metrics.json. Raises Failed if there is none."""
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_json(folder / "metrics.json", MEASURED_JSON)
     if metrics is None:
         raise Failed(f"the run left no metrics.json (all of its output: {folder / 'ansible.log'})")
     validity = metrics["validity"]

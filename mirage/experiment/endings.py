@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mirage.records.shapes import STATUS_JSON
 from slurm_mirage.base.files import read_json, write_json
 
 CODES = {"ok": 0, "invalid": 1, "inconclusive": 1, "failed": 1, "wrong use": 2}
@@ -43,7 +44,7 @@ class Ending:
     @classmethod
     def load(cls, folder: Path) -> Ending | None:
         """Read how the run in `folder` ended. None if it has not ended, or was killed before it wrote status.json."""
-        status = read_json(folder / "status.json")
+        status = read_json(folder / "status.json", STATUS_JSON)
         if status is None:
             return None
         return cls(status["ending"], status["message"].removeprefix(f"{status['ending']}: "))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mirage.experiment.runs import began
+from mirage.records.shapes import EXPERIMENT_JSON
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
@@ -30,7 +31,7 @@ def variables(campaign: Path, manager: str = DEFAULT, host: str = "") -> dict[st
 
     host: of `run_hosts`, on which the run goes on; "" without such hosts
     """
-    known = (read_json(campaign / "experiment.json") or {}).get(_key(manager, host))
+    known = (read_json(campaign / "experiment.json", EXPERIMENT_JSON) or {}).get(_key(manager, host))
     return {} if known is None else {"experiment_launch_cost": known}
 
 
@@ -65,6 +66,6 @@ def _keep(campaign: Path, start: dict[str, Any] | None, key: str) -> None:
         return
     cost = LaunchCost.of_record(start.get("launch_cost", 0.0))
     with _writing:
-        experiment = read_json(campaign / "experiment.json")
+        experiment = read_json(campaign / "experiment.json", EXPERIMENT_JSON)
         if cost.narrow is not None and not cost.reason and experiment is not None and key not in experiment:
             write_json(campaign / "experiment.json", experiment | {key: cost.record()})

@@ -31,6 +31,8 @@ from slurm_mirage.base import processes
 from slurm_mirage.base.disk import is_full, no_space
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.run_files import PROGRESS
+from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.instance.instance_lock import Busy
 
 # Variables that make sets for its children. They are removed, because a make that a role starts would use them.
@@ -274,8 +276,9 @@ def run_playbook(
     screen.clear()
     if was_interrupted:
         raise Interrupted
-    if results is not None and (last := read_json(results / "progress.json")):
-        write_metrics(results, last)
+    with suppress(Damaged):
+        if results is not None and (last := read_json(results / "progress.json", PROGRESS)):
+            write_metrics(results, last)
     if runner.rc != 0:
         message = watcher.failure_message() or _last_error(output)
         if is_full(log.parent):
@@ -297,14 +300,15 @@ def end_leftovers(results: Path) -> None:
     ended: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
+            started = processes.start_time(int(process.name)) or 0
             arguments = (process / "cmdline").read_bytes().split(b"\0")
             files = [
                 Path(os.fsdecode(word[1:])) for word in arguments if word.startswith(b"@") and word.endswith(b"/env/extravars")
             ]
             texts = [path.read_text() for path in files]
             if any(f'"{results}"' in text or f"{results}/" in text for text in texts):
-                ended[int(process.name)] = processes.start_time(int(process.name)) or 0
-                os.kill(int(process.name), signal.SIGKILL)
+                ended[int(process.name)] = started
+                processes.send(int(process.name), started, signal.SIGKILL)
     deadline = time.monotonic() + _ENDS_WITHIN
     while any(processes.is_alive(*one) for one in ended.items()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -319,8 +323,9 @@ def _end_workers(folder: str) -> None:
     argument = f"@{folder}/env/extravars".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended
+            started = processes.start_time(int(process.name)) or 0
             if argument in (process / "cmdline").read_bytes().split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
+                processes.send(int(process.name), started, signal.SIGKILL)
 
 
 def _keep_output(stdout: Path, log: Path) -> str:

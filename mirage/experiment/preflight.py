@@ -16,6 +16,7 @@ from mirage.experiment import configuration
 from mirage.experiment.runs import calibration_of, run_of, text_of
 from mirage.knobs.parse import Value
 from mirage.knobs.table import BY_NAME, TABLE
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.terminal.screen import about
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
@@ -205,7 +206,7 @@ def no_leftover(knobs: dict[str, Value], folder: Path, run: str = "") -> None:
 
 def _shape_of(run: str, knobs: dict[str, Value]) -> dict[str, str]:
     """Values of SHAPE that `run` was started with. If it was started from another clone, only NODES is known."""
-    experiment: Any = read_json(ROOT / "results" / run / "experiment.json")
+    experiment: Any = read_json(ROOT / "results" / run / "experiment.json", EXPERIMENT_JSON)
     # The runs of a comparison have other configurations.
     if experiment is not None and "comparison" not in experiment:
         return {name: str(experiment["inputs"].get(name, BY_NAME[name].default)) for name in SHAPE}

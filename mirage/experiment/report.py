@@ -12,6 +12,7 @@ from typing import Any
 from mirage import ROOT
 from mirage.experiment import runs
 from mirage.knobs.resolve import user_message
+from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
@@ -122,7 +123,7 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     from mirage.reports.run_data import Run
     from mirage.reports.run_page import page as page_of_run
 
-    content = read_json(folder / "comparison.json")
+    content = read_json(folder / "comparison.json", COMPARISON_JSON)
     if "answer" not in content:
         raise WrongUse(
             f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
@@ -132,7 +133,7 @@ def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     found = {name: Run.of(folder / name) for name in names}
     paths = {folder / name / NAME: run for name, run in found.items()}
     of_runs = {path: page_of_run(run) for path, run in paths.items() if again or not path.exists()}
-    own = page(folder.name, content, read_json(folder / "experiment.json") or {}, found)
+    own = page(folder.name, content, read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}, found)
     return f"comparison of {', '.join(one['label'] for one in content['configurations'])}", {**of_runs, folder / NAME: own}
 
 

@@ -10,7 +10,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from decimal import Decimal
 from importlib.metadata import version
@@ -25,8 +25,11 @@ from mirage.knobs.machine import Machine
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.table import BY_NAME, METRICS, TABLE
 from mirage.records.run_clock import EVENT, is_event
+from mirage.records.shapes import EXPERIMENT_JSON
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
+from slurm_mirage.base.run_files import RUN_SETTINGS
+from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs.filler import Filler
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.rm.registry import name_of, records_of
@@ -45,9 +48,11 @@ def name_for(knobs: dict[str, Value], wanted: dict[str, str], now: datetime) -> 
     if knobs["RUN"]:
         return str(knobs["RUN"])
     for folder in sorted(RESULTS.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
-        experiment = read_json(folder / "experiment.json")
-        if experiment is not None and all(_same(n, experiment["inputs"], wanted) for n in wanted) and not _is_over(folder):
-            return folder.name
+        with suppress(Damaged):
+            experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
+            before = experiment.get("inputs")
+            if before is not None and all(_same(n, before, wanted) for n in wanted) and not _is_over(folder):
+                return folder.name
     trace = re.sub(r"(\.swf|\.log|\.txt)?(\.gz)?$", "", Path(str(knobs["TRACE"])).name) or "generated"
     return f"{now:%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9._-]+', '_', trace)}"[:80]
 
@@ -102,12 +107,13 @@ def earlier(folder: Path, wanted: dict[str, str]) -> Ending | None:
         raise WrongUse(f"results/{folder.name} is kept for other results; it may be any other name", parameter="run")
     if not folder.exists():
         return None
-    experiment = read_json(folder / "experiment.json") if folder.is_dir() else None
+    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) if folder.is_dir() else None
     if experiment is None:
         if folder.is_dir() and not any(folder.iterdir()):
             return None
         raise WrongUse(f"results/{folder.name} is there already and holds no run; it may be another name", parameter="run")
-    before = experiment["inputs"]
+    if (before := experiment.get("inputs")) is None:
+        raise WrongUse(f"{folder}/experiment.json: inputs is missing", parameter="run")
     for name in wanted:
         if not _same(name, before, wanted):
             raise WrongUse(f"results/{folder.name} has other inputs: {_difference(name, before, wanted)}", parameter="run")
@@ -176,7 +182,7 @@ def complete(folder: Path) -> None:
     """Add to experiment.json what is known after the run: the resource manager's version, sha256 of its configuration file, the
     clock, the hosts."""
     path = folder / "experiment.json"
-    experiment = read_json(path)
+    experiment = read_json(path, EXPERIMENT_JSON)
     manager, records = name_of(folder), records_of(folder)
     about: dict[str, str] = {}
     if records.configuration_file and (configuration := folder / records.configuration_file).is_file():
@@ -186,9 +192,9 @@ def complete(folder: Path) -> None:
         about["version"] = release
     clock = experiment.get("clock", {})
     hosts: list[dict[str, Any]] = []
-    if (settings := read_json(folder / "run.json")) is not None:
+    if (settings := read_json(folder / "run.json", RUN_SETTINGS)) is not None:
         event = is_event(settings)
-        clock |= {"speed": EVENT if event else settings["speed"], "virtual": event or settings["clock"] is not None}
+        clock |= {"speed": EVENT if event else settings["speed"], "virtual": event or settings.get("clock") is not None}
         hosts = settings.get("hosts", [])
     if (start := began(folder / "journal.jsonl")) is not None:
         # Start of the replay on both clocks, in seconds since the epoch.
@@ -202,17 +208,17 @@ def complete(folder: Path) -> None:
 
 def instance_of(folder: Path) -> str | None:
     """The instance on which the run in the folder was begun; None for a new run, or one of an earlier release."""
-    return (read_json(folder / "experiment.json") or {}).get("instance")
+    return (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("instance")
 
 
 def run_host_of(folder: Path) -> str | None:
     """The host of the inventory's `run_hosts` on which the run in the folder was begun; None without one."""
-    return (read_json(folder / "experiment.json") or {}).get("run_host")
+    return (read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}).get("run_host")
 
 
 def set_place(folder: Path, place: Mapping[str, str]) -> None:
     """Note in experiment.json where the run goes on: the instance, and the host of `run_hosts` if it has one."""
-    experiment = read_json(folder / "experiment.json") or {}
+    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
     if any(experiment.get(name) != place.get(name) for name in PLACE):
         write_json(folder / "experiment.json", {k: v for k, v in experiment.items() if k not in PLACE} | dict(place))
 

@@ -12,6 +12,7 @@ from mirage.experiment import configuration
 from mirage.knobs.parse import Value
 from mirage.knobs.slurm_source import SlurmSource
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import write_atomically
 from slurm_mirage.rm.slurm.in_force import not_in_force
 from slurm_mirage.rm.slurm.records import configuration_of, version_in
 from slurm_mirage.rm.slurm.setting_names import release_of
@@ -48,7 +49,7 @@ def write(knobs: dict[str, Value], file: Path) -> None:
     if site.renamed:
         lines += ["Names of nodes:", *(f"  {old}: {new}" for old, new in site.renamed.items())]
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines) + "\n")
+    write_atomically(file, "\n".join(lines) + "\n")
 
 
 def not_taken(knobs: dict[str, Value], folder: Path) -> list[str]:

@@ -16,6 +16,7 @@ from mirage.experiment.endings import Ending
 from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
 from mirage.records.features import unused_in_all
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
@@ -47,9 +48,9 @@ def show(folder: Path, screen: Screen) -> None:
     for line in lines if len(lines) <= LINES else [*lines[: LINES // 2], *lines[-LINES // 2 :]]:
         table.add_row(line["shrink"], line["ending"], *(_text(name, line[name]) for name in SHOWN[2:]))
     rest = [f"{len(lines) - LINES} runs between them are in sweep.csv"] if len(lines) > LINES else []
-    metrics = {line["run"]: read_json(folder.parent / line["run"] / "metrics.json") for line in lines}
+    metrics = {line["run"]: read_json(folder.parent / line["run"] / "metrics.json", METRICS_JSON) for line in lines}
     known = {run: content for run, content in metrics.items() if content is not None}
-    unused = unused_in_all(known.values(), read_json(folder / "experiment.json") or {})
+    unused = unused_in_all(known.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
     print_all(screen, table, *rest, *(trust(known, unused) if known else []))
 
 
@@ -76,7 +77,7 @@ def content(runs: Sequence[tuple[Decimal, Path, Ending]]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["shrink", "run", "ending", *JOBS, *FIGURES, *VALIDITY])
     for shrink, run, ending in runs:
-        metrics: dict[str, Any] = read_json(run / "metrics.json") or {}
+        metrics: dict[str, Any] = read_json(run / "metrics.json", METRICS_JSON) or {}
         parts = (("jobs", JOBS), ("metrics", FIGURES), ("validity", VALIDITY))
         figures = [_rounded(metrics.get(part, {}).get(name)) for part, names in parts for name in names]
         writer.writerow([format_number(shrink), run.name, ending.word, *figures])

@@ -40,6 +40,8 @@ from slurm_mirage.rm.slurm.front_end import MOST as MAX_FRONT_ENDS
 
 # The loopback network has addresses for so many nodes; the preflight knows what the host can hold.
 MAX_NODES = 1_000_000
+# Jobs of a workload: more of them need more memory than a host has.
+MAX_JOBS = 10_000_000
 # Slurm counts the processors of a node in 16 bits.
 MAX_CPUS = 65_535
 
@@ -188,8 +190,8 @@ TABLE = (
     Knob(
         "JOBS",
         "",
-        optional(at_least(1)),
-        "a whole number from 1 on",
+        optional(at_least(1, most=MAX_JOBS)),
+        f"a whole number from 1 to {MAX_JOBS}",
         "how many jobs to take, or to generate",
         _SELECT,
         shown="all",

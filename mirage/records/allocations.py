@@ -27,7 +27,6 @@ def read_allocations(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataF
         "processors may be 1 or more": pl.col("processors") < 1,
         "nodes may be 1 or more, or empty": pl.col("nodes") < 1,
         "there is no job {job} in jobs.csv": pl.col("rows").is_null(),
-        "job {job} is in several lines of jobs.csv": pl.col("rows") > 1,
         "job {job} did not start": pl.col("start").is_null(),
         "from {from} is before the start of job {job}, {start}": pl.col("from") < pl.col("start"),
         "from {from} is after the end of job {job}, {end}": pl.col("from") > pl.col("end"),

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import gzip
-import io
-import json
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path, PurePath
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import write_atomically, write_json
+from slurm_mirage.base.files import replacing, write_json
+from slurm_mirage.base.strict_json import LONGEST, OBJECT, NotStrict, parse
 from slurm_mirage.collection.archive import COMPLAINTS_FILE
 
 FOLDER = ".records"
 """Folder with the archives, in that of a run: HOST.tar.gz, from each host."""
+_UNPACKED = ".records.unpacked"
 JOB_RECORDS = "sigsleep.log"
 
 
@@ -24,36 +26,53 @@ def unpack(folder: Path) -> None:
     """Write the files of all archives into the folder of the run, and remove the archives.
 
     The jobs' own records of all hosts become one file: after an incomplete record at the end of a part, a reader finds the next
-    one. So do the daemons' errors. Each other file is in the archive of one host only. Raises WrongUse for a damaged archive.
+    one. So do the daemons' errors. Each other file is in the archive of one host only. The archives go in one step, so that after a
+    kill either all of them are unpacked again or none. Raises WrongUse for a damaged archive.
     """
-    logs: list[bytes] = []
-    complaints: dict[str, Any] = {}
+    shutil.rmtree(folder / _UNPACKED, ignore_errors=True)
     archives = sorted((folder / FOLDER).glob("*.tar.gz"))
-    for archive in archives:
-        for name, content in _files(archive):
-            if name == JOB_RECORDS:
-                logs.append(content)
-            elif name == COMPLAINTS_FILE:
-                _merge(complaints, json.loads(content))
-            else:
-                write_atomically(folder / name, content)
-    if logs:
-        write_atomically(folder / JOB_RECORDS, b"".join(logs))
+    complaints: dict[str, Any] = {}
+    with ExitStack() as stack:
+        logs: BinaryIO | None = None
+        for archive in archives:
+            for name, content in _files(archive):
+                if name == JOB_RECORDS:
+                    logs = logs or stack.enter_context(replacing(folder / JOB_RECORDS))
+                    shutil.copyfileobj(content, logs)
+                elif name == COMPLAINTS_FILE:
+                    _merge(complaints, _complaints(archive, content.read(LONGEST)))
+                else:
+                    with replacing(folder / name) as stream:
+                        shutil.copyfileobj(content, stream)
     if complaints:
         write_json(folder / COMPLAINTS_FILE, complaints)
     if archives:
-        shutil.rmtree(folder / FOLDER)
+        (folder / FOLDER).rename(folder / _UNPACKED)
+        shutil.rmtree(folder / _UNPACKED)
 
 
-def _files(archive: Path) -> list[tuple[str, bytes]]:
+def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Names and contents of the archive's files. Only plain files with names without a folder are read."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(archive.read_bytes()))) as tar:
-            entries = [entry for entry in tar if entry.isfile() and PurePath(entry.name).name == entry.name]
-            streams = [(entry.name, tar.extractfile(entry)) for entry in entries]
-            return [(name, stream.read()) for name, stream in streams if stream is not None]
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        with gzip.open(archive) as whole:  # its checksum is at its end
+            while whole.read(1 << 20):
+                pass
+        with tarfile.open(archive, "r:gz") as tar:
+            for entry in tar:
+                if entry.isfile() and PurePath(entry.name).name == entry.name:
+                    stream = tar.extractfile(entry)
+                    assert stream is not None
+                    yield entry.name, stream
+    except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise WrongUse(f"{archive}: cannot be read ({error}); run the same command again") from error
+
+
+def _complaints(archive: Path, content: bytes) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = parse(content, OBJECT)
+    except NotStrict as error:
+        raise WrongUse(f"{archive}: its {COMPLAINTS_FILE} {error}") from error
+    return found
 
 
 def _merge(complaints: dict[str, Any], more: dict[str, Any]) -> None:

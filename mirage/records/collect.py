@@ -46,6 +46,7 @@ from mirage.records.run_records import (
     with_task_ids,
 )
 from mirage.records.run_samples import longest_cycle, read_diagnostics
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.records.time_map import TimeMap
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
@@ -186,6 +187,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
     clock = Clock(*anchor, speed=float(settings["speed"]), shrink=float(settings["shrink_percent"]))
     plan = _plan(run_dir / "plan.csv", workload)
     time = TimeMap(clock, origin=float(workload.select(col("submit").min()).item()))
+    _check_instants(run_dir / "journal.jsonl", journal, time)
     submitted = _submissions(plan, journal, time)
     since = clock.virtual_ns - NS - round(clock.real_to_virtual(disagreements.LAUNCH_ALLOWANCE) * NS)
     manager = records_of(run_dir)
@@ -252,7 +254,7 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         copies_cancelled=len(journal.copies),
         reruns_cancelled=len(journal.stale),
         on_event_clock=is_event(settings),
-        may_have_event_clock=may_be_event(settings, read_json(run_dir / "experiment.json") or {}),
+        may_have_event_clock=may_be_event(settings, read_json(run_dir / "experiment.json", EXPERIMENT_JSON) or {}),
         malleable=malleable,
         allocations=resizes.allocations(joined, answers, time),
         resizes=changes,
@@ -261,6 +263,14 @@ def collect(run_dir: Path, workload: pl.DataFrame) -> Collected:
         names=manager.names,
         frees_at_end=manager.frees_at_end,
     )
+
+
+def _check_instants(path: Path, journal: Journal, time: TimeMap) -> None:
+    """Raises WrongUse if the journal has an instant that the run's clock cannot count in nanoseconds."""
+    known = journal.submissions.select("due", "began", "accepted")
+    instants = [*known.min().row(0), *known.max().row(0), journal.last_sign]
+    if any(not 0 <= time.virtual_ns(instant) < 1 << 63 for instant in instants if instant is not None):
+        raise WrongUse(f"{path}: has an instant that the cluster's clock cannot show", parameter="run")
 
 
 def _with_start(joined: pl.DataFrame) -> pl.DataFrame:

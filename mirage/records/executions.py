@@ -25,7 +25,6 @@ def read_executions(path: Path, jobs: pl.DataFrame, parameter: str) -> pl.DataFr
     checks = {
         "job, start or end is empty": pl.any_horizontal(pl.col("job", "start", "end").is_null()),
         "there is no job {job} in jobs.csv": pl.col("rows").is_null(),
-        "job {job} is in several lines of jobs.csv": pl.col("rows") > 1,
         "end {end} is before start {start}": pl.col("end") < pl.col("start"),
         "start {start} is before the submission of job {job}, {submit}": pl.col("start") < pl.col("submit"),
         "end {end} is after {last}, the start of the last execution of job {job} or its cancellation": pl.col("end")

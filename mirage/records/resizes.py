@@ -7,9 +7,8 @@ completion log has the size before each change, and the second of the change.
 from __future__ import annotations
 
 import itertools
-import json
-import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import polars as pl
 from polars import col
 
 from mirage.metrics.jobs_frame import ALLOCATIONS_SCHEMA
-from mirage.records.run_records import NS, Schema, in_second, read_text
+from mirage.records.run_records import NS, Schema, in_second, read_bytes
 from mirage.records.time_map import TimeMap
+from slurm_mirage.base.strict_json import INSTANT, OBJECT, NotStrict, parse
 from slurm_mirage.broker.actions import DONE
 from slurm_mirage.broker.policy import EXPAND, NONE, SHRINK
 from slurm_mirage.jobs.malleable import Malleable
@@ -84,19 +84,15 @@ def read_answers(path: Path, submitted: pl.DataFrame, since: int) -> tuple[pl.Da
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    for line in read_text(path).split("\n") if path.exists() else []:
-        try:
-            found = json.loads(line) if 0 < len(line) < LONGEST_LINE else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            yield found
+    for line in read_bytes(path).split(b"\n") if path.exists() else []:
+        with suppress(NotStrict):
+            if 0 < len(line) < LONGEST_LINE:
+                yield parse(line, OBJECT)
 
 
 def _ns(value: object) -> int | None:
     """Virtual seconds as ns; None for anything that is no number of them."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e10
-    return round(value * NS) if known else None  # type: ignore[operator]
+    return None if INSTANT.fault(value, "") else round(value * NS)  # type: ignore[operator]
 
 
 def _whole(value: object) -> int | None:

@@ -16,11 +16,16 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.records.shapes import QUEUE_JSON
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import read_json
+from slurm_mirage.base.run_files import RUN_SETTINGS
+from slurm_mirage.base.strict_json import INSTANT
 from slurm_mirage.jobs import arrays, sigsleep_log
+from slurm_mirage.replay.details import details_in
 from slurm_mirage.replay.journal import replay_lines
 from slurm_mirage.replay.launch_cost import LaunchCost
-from slurm_mirage.rm.api import NOT_ENDED, RESIZING, JobDetails, Records
+from slurm_mirage.rm.api import NOT_ENDED, RESIZING, Records
 
 NS = 1_000_000_000
 _QUARTER_HOUR = 900
@@ -66,32 +71,35 @@ class Journal:
 
 def read_text(path: Path) -> str:
     """The text of a file of a run. Raises WrongUse if it cannot be read."""
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file of a run. Raises WrongUse if it cannot be read."""
     try:
-        return path.read_text("utf-8", "replace")
+        return path.read_bytes()
     except OSError as error:
         raise WrongUse(f"{path}: cannot be read ({error.strerror})", parameter="run") from error
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The content of run.json. Raises WrongUse unless it has the numbers speed and shrink_percent."""
-    try:
-        found: dict[str, Any] = json.loads(read_text(path))
-        float(found["speed"]), float(found["shrink_percent"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise WrongUse(f"{path}: may be JSON with the numbers speed and shrink_percent", parameter="run") from error
-    return found
+    if (found := read_json(path, RUN_SETTINGS)) is None:
+        raise WrongUse(f"{path}: is not there", parameter="run")
+    settings: dict[str, Any] = found
+    return settings
 
 
 def read_journal(path: Path) -> Journal:
     """Reads journal.jsonl of the replay. Raises WrongUse if it does not begin with the start of a replay, or is damaged."""
-    data = read_text(path).encode()
+    data = read_bytes(path)
     try:
         history, whole = replay_lines(data, str(path))
     except WrongUse as error:
         raise WrongUse(error.message, parameter="run") from error
     if history.start is None:
         raise WrongUse(f"{path}: is empty, the replay has not begun", parameter="run")
-    events = [json.loads(line) for line in data[:whole].splitlines()]
+    events = [json.loads(line) for line in data[:whole].split(b"\n")[:-1]]
     tries = [event for event in events if event["event"] in ("submitted", "resubmitted")]
     schema = {"index": pl.Int64, "slurm_id": pl.Int64, **dict.fromkeys(("due", "began", "real"), pl.Float64)}
     return Journal(
@@ -165,6 +173,7 @@ _COMPLETED: Schema = {
     "exit_code": pl.Int64,
     "is_of_run": pl.Boolean,
 }
+_LARGEST = 1 << 62
 _INSTANTS = ("s_submit", "s_eligible", "s_start", "s_end")
 
 
@@ -172,11 +181,12 @@ def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFr
     """The lines of the completion log, in the file's order. Instants are in the local time of the manager.
 
     Columns: those of `completions`, and name, user, hosts (names of the nodes), exit_code, and is_of_run: whether the line was
-    written after the first `offset` bytes, those of before the run. A log that is shorter was begun anew.
+    written after the first `offset` bytes, those of before the run. A log that is shorter was begun anew. Instants that are none
+    are null, and lines with a number that no manager writes are left out.
     """
     data = read_text(path).encode()
     at = 0 if not 0 < offset <= len(data) else data.find(b"\n", offset - 1) + 1
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (
             *(job.name, job.job_id, job.state, job.ended_for_good, job.partition, job.ran, job.nodes, job.processors),
             *(job.submit, job.eligible, job.start, job.end, job.user, job.hosts, job.exit_code, is_of_run),
@@ -184,7 +194,10 @@ def read_completions(path: Path, records: Records, offset: int = 0) -> pl.DataFr
         for part, is_of_run in ((data[:at], False), (data[at:], True))
         for job in records.completions(part.decode(errors="replace"))
     ]
-    return pl.DataFrame(rows, schema=_COMPLETED, orient="row").with_columns(col(_INSTANTS) * NS)
+    sound = [row for row in rows if all(abs(value) < _LARGEST for value in row if isinstance(value, int))]
+    frame = pl.DataFrame(sound, schema=_COMPLETED, orient="row")
+    known = (pl.when(col(name).is_between(0, INSTANT.most)).then(col(name) * NS).alias(name) for name in _INSTANTS)
+    return frame.with_columns(known)
 
 
 def completions(log: pl.DataFrame, submitted: pl.DataFrame, since: int) -> tuple[pl.DataFrame, int]:
@@ -218,7 +231,7 @@ def foreign_jobs(log: pl.DataFrame, ahead: int, queue: Path, own: Collection[str
     queue.json (it may be absent) has job_id, name, user and submit, in virtual seconds, of each.
     """
     ended = log.filter("is_of_run").with_columns(known=pl.coalesce("s_submit", "s_start", "s_end") - ahead)
-    waiting = json.loads(read_text(queue)) if queue.exists() else []
+    waiting = read_json(queue, QUEUE_JSON) or []
     rows = [(job["job_id"], job["name"], job["user"], job["submit"]) for job in waiting]
     queued = pl.DataFrame(rows, schema={**_FOREIGN, "known": pl.Int64}, orient="row").with_columns(col("known") * NS)
     found = pl.concat([ended.select(*_FOREIGN, "known"), queued])
@@ -300,8 +313,7 @@ def read_details(path: Path, records: Records, submitted: pl.DataFrame) -> pl.Da
     """
     rows = [
         (job.name, job.job_id, job.state, job.eligible, job.start, job.end, job.suspended)
-        for line in (read_text(path).split("\n") if path.exists() else [])
-        if (job := _details(line, records)) is not None
+        for job in details_in(read_bytes(path) if path.exists() else b"", records)
     ]
     frame = pl.DataFrame(rows, schema=_DETAILS, orient="row")
     frame = frame.unique(["name", "slurm_id"], keep="last", maintain_order=True)
@@ -314,14 +326,6 @@ def read_details(path: Path, records: Records, submitted: pl.DataFrame) -> pl.Da
         c_end=pl.when(ended).then(col("c_end") * NS),
         c_suspended=pl.when(ended).then(col("c_suspended") * NS),
     )
-
-
-def _details(line: str, records: Records) -> JobDetails | None:
-    """The details on a line; None for anything else."""
-    try:
-        return records.details(json.loads(line))
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 # ---- sigsleep's record ----

@@ -26,6 +26,8 @@ from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.run_files import PROGRESS, RESULT
+from slurm_mirage.base.strict_json import without_null
 from slurm_mirage.rm.registry import records_of
 
 
@@ -85,7 +87,7 @@ def results(
             run,
             run_samples.read_figures(folder / "samples.csv"),
             run_samples.read_diagnostics(folder),
-            read_json(folder / "result.json") or read_json(folder / "progress.json") or {},
+            without_null(read_json(folder / "result.json", RESULT) or read_json(folder / "progress.json", PROGRESS) or {}),
             read_layout(folder, processors, nodes),
             bounds,
             clock_offsets=run_samples.read_offsets(folder),

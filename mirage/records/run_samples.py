@@ -8,24 +8,43 @@ from typing import Any
 import polars as pl
 from polars import col
 
+from mirage.records.run_records import read_text
+from mirage.records.shapes import COMPLAINTS_JSON, OFFSETS_JSON
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
+from slurm_mirage.base.strict_json import INSTANT, LARGEST, without_null
 from slurm_mirage.rm.registry import records_of
 
 _MICROSECOND = 1e-6
+_BOUNDS = {**dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)), "cpu_busy": (-1.0, 2.0)}
+"""Least and largest value of the figures that are no count."""
 
 
 def read_figures(path: Path) -> pl.DataFrame:
-    """Reads a CSV file of the monitor as numbers (null: missing, or an incomplete line); no columns if missing or empty."""
-    if not path.exists() or path.stat().st_size == 0:
+    """Reads a CSV file of the monitor as numbers; null where a field is empty, no columns if the file is missing or empty.
+
+    A row that a full disk has torn, alone or with the one after it, is left out: it has another number of fields than the heading,
+    no end, or an impossible number. Raises WrongUse for a heading that names a column twice.
+    """
+    lines = read_text(path).split("\n")[:-1] if path.exists() else []
+    if not lines:
         return pl.DataFrame()
-    frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=True)
-    return frame.with_columns(pl.all().cast(pl.Float64, strict=False))
+    heading = lines[0].split(",")
+    if len(set(heading)) < len(heading):
+        raise WrongUse(f"{path} line 1: names a column twice", parameter="run")
+    rows = [fields for line in lines[1:] if len(fields := line.split(",")) == len(heading)]
+    text = pl.DataFrame(rows, schema=dict.fromkeys(heading, pl.String), orient="row")
+    frame = text.with_columns(pl.all().cast(pl.Float64, strict=False))
+    possible = {name: frame[name].is_between(*_BOUNDS.get(name, (0.0, LARGEST))).fill_null(False) for name in heading}
+    return frame.filter(pl.all_horizontal(text[name].is_in(["", "None"]) | possible[name] for name in heading))
 
 
 def read_diagnostics(folder: Path) -> pl.DataFrame:
     """The resource manager's diagnostics during the run in `folder`; those of the backfill scheduler as in BACKFILL_DIAGNOSTICS."""
     records = records_of(folder)
-    return read_figures(folder / records.diagnostics_file).rename(dict(records.diagnostic_names), strict=False)
+    figures = read_figures(folder / records.diagnostics_file)
+    names = {own: name for own, name in records.diagnostic_names.items() if name not in figures.columns}
+    return figures.rename(names, strict=False)
 
 
 def longest_cycle(diagnostics: pl.DataFrame) -> float | None:
@@ -47,8 +66,7 @@ def read_offsets(folder: Path) -> dict[str, Any]:
 
     Empty for a run on one host.
     """
-    offsets: dict[str, Any] = read_json(folder / "clock_offsets.json") or {}
-    return offsets
+    return without_null(read_json(folder / "clock_offsets.json", OFFSETS_JSON) or {})
 
 
 def read_complaints(folder: Path) -> dict[str, Any]:
@@ -57,5 +75,4 @@ def read_complaints(folder: Path) -> dict[str, Any]:
     `head` is the name of the head; `counts` and `lines` have, by host and kind, the number of the daemons' error messages and the
     first of them; `events` has the list of the farm's events by host (slurm_mirage/farm/events.py).
     """
-    complaints: dict[str, Any] = read_json(folder / "complaints.json") or {}
-    return complaints
+    return without_null(read_json(folder / "complaints.json", COMPLAINTS_JSON) or {})

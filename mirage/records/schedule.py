@@ -22,20 +22,31 @@ from mirage.metrics.jobs_frame import (
 )
 from mirage.records import allocations, executions, fillers
 from mirage.records.agreement import RECORDED_SCHEMA, schedule_of
+from mirage.records.shapes import EXPERIMENT_JSON
 from mirage.traces import swf
-from mirage.traces.csv_frame import read_csv
+from mirage.traces.csv_frame import check_rows, read_csv
 from mirage.traces.trace import NODES_ONLY, Trace, read_trace
 from mirage.traces.unread import REASON, Unread
 from mirage.workloads.selection import Selection, choose
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.input_file import open_input
+from slurm_mirage.base.strict_json import Damaged
 from slurm_mirage.jobs import sigsleep_log
 
 OF_A_RUN = "schedule.swf"
 """Name of a run's schedule as SWF, in the run's folder."""
 OF_THE_LOG = "recorded.csv"
 """Name of what the log records of a run's jobs (docs/report.md), in the run's folder."""
+_FAULTS = {
+    "id is empty": pl.col("id").is_null(),
+    "job {id} is in an earlier line, too": ~pl.col("id").is_first_distinct(),
+    "processors of job {id} may be 1 or more, not {processors}": pl.col("processors") < 1,
+    "nodes of job {id} may be 1 or more, not {nodes}": pl.col("nodes") < 1,
+    "the end of job {id}, {end}, is before its start, {start}": pl.col("end") < pl.col("start"),
+    "suspended, requested or runtime of job {id} is below 0": pl.any_horizontal(pl.col("suspended", "requested", "runtime") < 0),
+}
+"""What no line of jobs.csv is."""
 NEW_COLUMNS = ("preset",)
 """Columns of jobs.csv that earlier releases did not write."""
 
@@ -100,6 +111,7 @@ def read_schedule(path: Path | str, selection: Selection | None = None) -> Sched
         beside = path.with_name("suspensions.csv")
         suspensions = read_csv(beside, SUSPENSIONS_SCHEMA, "trace") if beside.exists() else None
         every = read_csv(path, JOBS_SCHEMA, "trace", optional=NEW_COLUMNS)
+        check_rows(path, every, _FAULTS, "trace")
         beside = path.with_name(allocations.NAME)
         resized = allocations.read_allocations(beside, every, "trace") if beside.exists() else None
         beside = path.with_name(executions.NAME)
@@ -159,13 +171,15 @@ class _Run:
         """Nothing, if the file is in no run's folder. The machine is NODES and CPUS, or classes of nodes."""
         experiment = path.with_name("experiment.json")
         try:
-            if (found := read_json(experiment)) is None:
+            if (found := read_json(experiment, EXPERIMENT_JSON)) is None:
                 return cls()
             inputs = found["inputs"]
             classes = [(one["count"], one["cpus"]) for one in json.loads(inputs.get("CLASSES") or "[]")]
             classes = classes or [(int(inputs["NODES"]), int(inputs["CPUS"]))]
             processors, nodes = sum(count * cpus for count, cpus in classes), sum(count for count, _ in classes)
             return cls(processors, nodes, OF_RUNS, "experiment.json")
+        except Damaged as error:
+            raise WrongUse(error.message, parameter="trace") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
             raise WrongUse(f"{experiment}: does not describe a run ({type(error).__name__}: {error})", parameter="trace") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurm_mirage.base.errors import WrongUse
+from slurm_mirage.base.files import exchange, write_atomically
 from slurm_mirage.base.input_file import read_input
 
 # File in each report's folder that names the program that made it, and its files.
@@ -36,18 +38,31 @@ def check(folder: Path) -> None:
 def write(folder: Path, kind: str, files: Mapping[str, str | bytes]) -> None:
     """Creates `folder` with these files (content by name) and MARK, and replaces an existing report. Call `check` first."""
     folder = folder.resolve()
-    new, old = (folder.with_name(f".{state}-{folder.name}.{os.getpid()}") for state in ("new", "old"))
+    new = folder.with_name(f".new-{folder.name}.{os.getpid()}")
     new.mkdir()
     try:
         mark = json.dumps({"made_by": "Slurm Mirage", "kind": kind, "files": sorted(files)}, indent=1)
         for name, content in {**files, MARK: mark + "\n"}.items():
-            (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
+            write_atomically(new / name, content)
         if folder.exists():
-            folder.rename(old)
-        new.rename(folder)
+            _replace(folder, new)
+        else:
+            new.rename(folder)
     finally:
-        for rest in (new, old):
-            shutil.rmtree(rest, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _replace(folder: Path, new: Path) -> None:
+    """Exchange the two folders; where the file system cannot do that, in two steps."""
+    try:
+        exchange(new, folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+        old = folder.with_name(f".old-{folder.name}.{os.getpid()}")
+        folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old)
 
 
 def _files_of(folder: Path) -> list[str]:

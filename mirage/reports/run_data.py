@@ -20,6 +20,7 @@ from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
 from mirage.records.features import unused_rows
 from mirage.records.schedule import Schedule, read_schedule
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON, STATUS_JSON
 from mirage.reports.node_map import Machine
 from mirage.reports.timeline import Steps
 from mirage.traces import log_text
@@ -59,7 +60,8 @@ class Run:
     @classmethod
     def of(cls, folder: Path) -> Run:
         """Reads a run from its folder. Raises WrongUse if the folder has no finished run."""
-        experiment, metrics = (read_json(folder / f"{name}.json") for name in ("experiment", "metrics"))
+        experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON)
+        metrics = read_json(folder / "metrics.json", METRICS_JSON)
         if experiment is None or metrics is None or "inputs" not in experiment or not (folder / "jobs.csv").is_file():
             lacks = [name for name in ("experiment.json", "metrics.json", "jobs.csv") if not (folder / name).is_file()]
             raise WrongUse(
@@ -68,7 +70,7 @@ class Run:
         return cls(
             folder,
             experiment,
-            read_json(folder / "status.json") or {},
+            read_json(folder / "status.json", STATUS_JSON) or {},
             metrics,
             read_schedule(folder / "jobs.csv"),
             _recorded(folder, experiment),

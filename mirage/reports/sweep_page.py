@@ -12,6 +12,7 @@ import polars as pl
 
 from mirage.metrics.registry import METRICS
 from mirage.records.features import unused_in_all
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
@@ -71,8 +72,9 @@ def _sections(folder: Path, lines: list[dict[str, str]]) -> Iterable[Section]:
     yield Section("Results", [Part(words, table=Table("Metrics by shrink factor", headings, rows, links=links), is_wide=True)])
     drawn = [picture for name in DRAWN if (picture := metric_picture(name, lines))]
     yield Section("Metrics by SHRINK", [Part(picture.description, picture) for picture in drawn])
-    experiment = read_json(folder / "experiment.json") or {}
-    metrics = [content for line in lines if (content := read_json(folder.parent / line["run"] / "metrics.json")) is not None]
+    experiment = read_json(folder / "experiment.json", EXPERIMENT_JSON) or {}
+    paths = [folder.parent / line["run"] / "metrics.json" for line in lines]
+    metrics = [content for path in paths if (content := read_json(path, METRICS_JSON)) is not None]
     unused = unused_in_all(metrics, experiment)
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment, unused)])
     commands = [

@@ -6,7 +6,7 @@ The controller is queried only while no run is active.
 
 from __future__ import annotations
 
-import csv
+import math
 import os
 import re
 import threading
@@ -20,6 +20,7 @@ from typing import Any
 
 from mirage import RESULTS
 from mirage.records.run_clock import EVENT
+from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON
 from mirage.records.verdict import with_reasons
 from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.trace_time import TraceTime, trace_time
@@ -33,6 +34,7 @@ from slurm_mirage.instance.instance import active_run, read_progress
 from slurm_mirage.replay.monitor import ProcessorTime
 from slurm_mirage.rm.api import ResourceManagerError
 
+_LAST_BYTES = 4 << 20  # of samples.csv, which are read: the instance's user may have written anything
 SPAN = 600.0
 """Seconds for which points are kept."""
 ASK_EVERY = 2.0
@@ -185,10 +187,10 @@ class LiveState:
 def _verdict(progress: Mapping[str, Any]) -> str | None:
     """The verdict on a run that has ended, with reasons if it is not valid; None if the results are not on this machine."""
     run = str(progress.get("run", ""))
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, WrongUse, KeyError, TypeError):
         results = results_of(run)
-        if read_json(results / "experiment.json")["run"] == run:
-            return with_reasons(read_json(results / "metrics.json")["validity"])
+        if read_json(results / "experiment.json", EXPERIMENT_JSON)["run"] == run:
+            return with_reasons(read_json(results / "metrics.json", JUDGED_JSON)["validity"])
     return None
 
 
@@ -233,12 +235,22 @@ def read_points(directory: Path, run: str, since: float) -> deque[Point]:
         descriptor = user_folders.open_file(directory, f"runs/{run}/samples.csv")
     except (FileNotFoundError, WrongUse):
         return points
-    with os.fdopen(descriptor, newline="", errors="replace") as stream, suppress(csv.Error):
-        for row in csv.DictReader(stream):
-            # An incomplete last line lacks columns; files of earlier releases have no processors.
-            with suppress(ValueError, TypeError):
-                busy = row.get("processors_busy")
-                point = Point(float(row["real"]), float(row["pending"]), float(busy) if busy else None)
-                if point.real >= since:
-                    points.append(point)
+    with os.fdopen(descriptor, "rb") as stream:
+        heading = _fields(stream.readline(_LAST_BYTES))
+        begin = max(stream.tell(), os.fstat(descriptor).st_size - _LAST_BYTES)
+        is_cut = begin > stream.tell()
+        stream.seek(begin)
+        lines = stream.read(_LAST_BYTES).split(b"\n")[is_cut:-1]
+    for fields in map(_fields, lines):
+        row = dict(zip(heading, fields, strict=False)) if len(fields) == len(heading) else {}
+        # Files of earlier releases have no processors.
+        with suppress(ValueError, KeyError):
+            busy = row.get("processors_busy")
+            point = Point(float(row["real"]), float(row["pending"]), float(busy) if busy else None)
+            if since <= point.real < math.inf and 0 <= point.pending < math.inf and 0 <= (point.busy or 0) < math.inf:
+                points.append(point)
     return points
+
+
+def _fields(line: bytes) -> list[str]:
+    return line.decode(errors="replace").rstrip("\n").split(",")

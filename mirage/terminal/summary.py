@@ -141,7 +141,7 @@ def _largest_error(runs: Mapping[str, Content], kind: str) -> str:
         for run, content in runs.items()
         for values, errors in [(content["metrics"], content.get("errors", {}))]
         for name in main_of([values])
-        if METRICS[name].is_main and values[name] and (error := errors.get(name, {}).get(kind)) is not None
+        if METRICS[name].is_main and values.get(name) and (error := errors.get(name, {}).get(kind)) is not None
     ]
     if not found:
         return ""

@@ -199,8 +199,10 @@ def classes_table(classes: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for size in sizes:
         means = [rows.get((size, runtime), {}).get("bounded_slowdown_mean") for runtime in runtimes]
-        table.add_row(size, *("" if mean is None else value_text(mean, "") for mean in means), str(rows[size, ALL]["jobs"]))
-    table.add_row("jobs", *(str(rows[ALL, runtime]["jobs"]) for runtime in runtimes), "")
+        table.add_row(
+            size, *("" if mean is None else value_text(mean, "") for mean in means), str(rows.get((size, ALL), {}).get("jobs", ""))
+        )
+    table.add_row("jobs", *(str(rows.get((ALL, runtime), {}).get("jobs", "")) for runtime in runtimes), "")
     return table
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from mirage.records.shapes import EXPERIMENT_JSON
+from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.clock.clock import Clock
 
@@ -47,13 +49,13 @@ def trace_time(results: Path, speed: float) -> TraceTime | None:
     None if the folder does not have the files of a run, and with PERIOD, which does not use the submission times of the log.
     """
     try:
-        experiment = read_json(results / "experiment.json")
+        experiment = read_json(results / "experiment.json", EXPERIMENT_JSON)
         if experiment is None or float(experiment["inputs"]["PERIOD"]):
             return None
         with (results / "workload.csv").open(newline="") as stream:
             first = next(row for row in csv.DictReader(stream) if not row["preset"])
         clock = Clock(speed=speed, shrink=float(experiment["inputs"]["SHRINK"]))
         second = float(first["submit"]) - clock.virtual_to_trace(float(first["submit_virtual"]))
-    except (OSError, KeyError, ValueError, StopIteration):
+    except (OSError, WrongUse, KeyError, ValueError, StopIteration):
         return None
     return TraceTime(second, clock.real_to_trace(1.0), experiment["trace"].get("time"))

@@ -12,13 +12,16 @@ import polars as pl
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.input_file import open_input
 
+LARGEST = 1e15
+"""The largest number with a fraction that is read, and its negative the smallest."""
+
 
 def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, optional: tuple[str, ...] = ()) -> pl.DataFrame:
     """The file as a data frame with the columns of `schema`; empty fields are null. Columns named in `optional` may be missing
     and are null then. `parameter` is the parameter that
     named the file, for messages.
 
-    Raises WrongUse with the line number for a missing column or a value of another type.
+    Raises WrongUse with the line number for a missing column, and for a value of another type, infinite or beyond LARGEST.
     """
     check_lines(path, parameter)
     try:
@@ -33,6 +36,8 @@ def read_csv(path: Path, schema: Mapping[str, pl.DataType], parameter: str, opti
     frame = text.select(_cast(column, kind) for column, kind in schema.items())
     for column, kind in schema.items():
         bad = frame[column].is_null() & text[column].is_not_null()
+        if kind.is_float():
+            bad |= ~frame[column].is_between(-LARGEST, LARGEST).fill_null(True)
         if bad.any():
             row = bad.arg_true()[0]
             expected = "true or false" if kind == pl.Boolean else "a number"

@@ -49,7 +49,7 @@ def batch(chain: Chain, programs: Path, tmp_path: Path) -> Batch:
 
 @pytest.fixture
 def saved_by_criu(batch: Batch) -> Batch:
-    if reason := criu.Criu(batch.programs / "criu", batch.programs / "at_pid").refusal(batch.folder, os.getpid()):
+    if reason := criu.Criu(batch.programs / "run_criu", batch.programs / "at_pid").refusal(batch.folder, os.getpid()):
         pytest.skip(f"skipped: CRIU cannot save processes on this host: {reason}")
     return batch
 

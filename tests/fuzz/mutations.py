@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from typing import Any
 
 # Parts that the formats give a meaning, and parts that parsers commonly mishandle.
 TOKENS = (
@@ -17,6 +19,12 @@ TOKENS = (
     b"SSLP", b"\x1f\x8b", b"mirage-clock 1", b'{"event": ', b"A" * 300,
 )  # fmt: skip
 
+VALUES: tuple[Any, ...] = (
+    None, True, False, -1, 0, 1, 2**31, 2**63, 10**30, -1e18, 1e308, 0.5, 9e9, float("nan"), float("inf"), "", "x", "2026", "1e9",
+    "a\nb", "\ud800", [], {}, [1], [[]], ["x"], {"a": 1}, [[1, 2]], [None], {"": None},
+)  # fmt: skip
+"""What a value of a JSON file is replaced by."""
+
 LARGEST = 1 << 20
 """Bytes of a mutated file: lines that are repeated again and again make it no larger."""
 
@@ -24,10 +32,39 @@ _FIELD = re.compile(rb"[^ ,|=:\n]+")
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
-    """The content with one to six mutations."""
+    """The content with one to six mutations; of half of the JSON files one value is replaced, and they stay JSON."""
+    if content[:1] in (b"{", b"[") and chance.randrange(2):
+        return _value(content, chance)
     for _ in range(chance.randint(1, 6)):
         content = chance.choice((_bytes, _bytes, _field, _field, _lines))(content, chance)[:LARGEST]
     return content
+
+
+def _value(content: bytes, chance: random.Random) -> bytes:
+    """A value of a JSON file, or of one of its lines, is replaced by one of another kind or size, or its member is removed."""
+    lines = content.split(b"\n")
+    try:
+        place, found = 0, json.loads(content)
+        lines = [content]
+    except ValueError:
+        place = chance.randrange(len(lines) - 1)
+        found = json.loads(lines[place])
+    places: list[tuple[Any, Any]] = []
+    rest: list[Any] = [found]
+    while rest:
+        one = rest.pop()
+        members = one.items() if isinstance(one, dict) else enumerate(one) if isinstance(one, list) else ()
+        for name, value in members:
+            places.append((one, name))
+            rest.append(value)
+    if places:
+        holder, name = chance.choice(places)
+        if chance.randrange(8):
+            holder[name] = chance.choice(VALUES)
+        else:
+            del holder[name]
+    lines[place] = json.dumps(found).encode()
+    return b"\n".join(lines)
 
 
 def _bytes(content: bytes, chance: random.Random) -> bytes:

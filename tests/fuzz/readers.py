@@ -17,6 +17,7 @@ from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs import sigsleep_log
 from slurm_mirage.replay import journal
 from slurm_mirage.rm.slurm import site_conf
+from tests.fuzz import run_readers
 
 LOGS = Path(__file__).parents[1] / "logs"
 
@@ -86,7 +87,7 @@ SLEPT = b"".join(
     for number in range(1, 4)
 )  # fmt: skip
 EVENTS = (
-    {"event": "start", "real": 100.0, "boot_time": 5, "next_id": 1, "run": "r"},
+    {"event": "start", "real": 100.0, "virtual": 90.0, "boot_time": 5, "next_id": 1, "run": "r"},
     {"event": "submitted", "index": 0, "slurm_id": 1, "real": 101.0, "due": 100.5, "retries": 0},
     {"event": "submitted", "index": 1, "slurm_id": 2, "real": 102.0, "due": 101.5, "retries": 1},
     {"event": "cancelled", "index": 1, "real": 103.0},
@@ -106,11 +107,13 @@ HOSTS = b"cn[1-3,007],g[08-09],rack1n[9-10],login,cpn-d07-[24,27]-[01],a[1-2]-[1
 
 @dataclass(frozen=True)
 class Reader:
-    """name: the kind of file; seeds: contents that are mutated; read: reads the file at a path as make would."""
+    """name: the kind of file; seeds: contents that are mutated; read: reads the file at a path as make would; files: how many the
+    unit tests read."""
 
     name: str
     seeds: tuple[bytes, ...]
     read: Callable[[Path], object]
+    files: int = 250
 
 
 def _schedule(path: Path) -> None:
@@ -166,5 +169,12 @@ READERS = {
         Reader("journal", (JOURNAL,), _journal),
         Reader("clock", (CLOCK,), _clock),
         Reader("hosts", (HOSTS,), _host_list),
+        *(
+            Reader(name, (run_readers.seed(name),), run_readers.measured_with(name), 50)
+            for name in ("result.json", "journal.jsonl", "samples.csv", "suspended.jsonl", "jobcomp.log", "run.json")
+        ),
+        Reader("metrics.json", (run_readers.seed("metrics.json"),), run_readers.shown_metrics, 100),
+        Reader("experiment.json", (run_readers.seed("experiment.json"),), run_readers.described_run, 100),
+        Reader("jobs.csv", (run_readers.seed("jobs.csv"),), _schedule, 100),
     )
 }

@@ -13,8 +13,6 @@ import pytest
 from tests.fuzz.readers import READERS
 from tests.fuzz.run import fuzz, problem
 
-FILES = 250
-
 
 @pytest.mark.parametrize("name", READERS)
 def test_the_unchanged_files_are_read(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -27,6 +25,6 @@ def test_the_unchanged_files_are_read(name: str, tmp_path_factory: pytest.TempPa
 @pytest.mark.parametrize("name", READERS)
 def test_mutated_files(name: str) -> None:
     seed = int(os.environ.get("FUZZ_SEED") or secrets.randbelow(1 << 32))
-    seen = fuzz(name, seed, FILES, processes=1)
-    assert seen.files == FILES
+    seen = fuzz(name, seed, READERS[name].files, processes=1)
+    assert seen.files == READERS[name].files
     assert seen.findings == []

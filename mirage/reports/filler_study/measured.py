@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from mirage.records.shapes import MEASURED_JSON
 from mirage.simulation.filler_study import SCHEMA, SEED_IDLE, VALUES, Point
 from slurm_mirage.base.files import read_json
 
@@ -23,7 +24,7 @@ class StudyRun:
 
     def metrics(self) -> dict[str, Any]:
         """Content of metrics.json."""
-        content: dict[str, Any] = read_json(self.folder / "metrics.json")
+        content: dict[str, Any] = read_json(self.folder / "metrics.json", MEASURED_JSON)
         return content
 
 

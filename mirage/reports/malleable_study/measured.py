@@ -14,6 +14,7 @@ import polars as pl
 from mirage.records.resizes import NAME as RESIZES
 from mirage.records.resizes import RESIZES_SCHEMA
 from mirage.records.schedule import read_schedule
+from mirage.records.shapes import METRICS_JSON
 from mirage.reports.malleable_study import source
 from mirage.statistics.bootstrap import student
 from mirage.traces.csv_frame import read_csv
@@ -57,7 +58,7 @@ class StudyRun:
 
     def metrics(self) -> Mapping[str, Any]:
         """Content of metrics.json."""
-        content: Mapping[str, Any] = read_json(self.folder / "metrics.json")
+        content: Mapping[str, Any] = read_json(self.folder / "metrics.json", METRICS_JSON)
         return content
 
     def values(self) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import json
@@ -10,26 +11,53 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from . import strict_json
+from .strict_json import ANYTHING, Damaged, Shape
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # rename(2)
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Replace `path` with `content` atomically. `owner` is (uid, gid); the default is the caller's. Raises OSError."""
-    data = content.encode() if isinstance(content, str) else content
+@contextmanager
+def replacing(path: Path, mode: int = 0o644, owner: tuple[int, int] | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write a file that replaces `path` at the end of the context; nothing is replaced if that ends with an error.
+
+    owner: (uid, gid); the default is the caller's. durable: whether the content is on disk before the file is replaced; without
+    that, which is faster, the file may be empty after a crash of the host
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
+            yield stream
             os.fchmod(stream.fileno(), mode)
             if owner is not None:
                 os.fchown(stream.fileno(), *owner)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # write(2) names no file
         raise
+
+
+def write_atomically(
+    path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None, *, durable: bool = True
+) -> None:
+    """Replace `path` with `content` atomically, as `replacing` does. Raises OSError."""
+    with replacing(path, mode, owner, durable=durable) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Give two files or folders of one file system each other's name in one step. Raises OSError."""
+    rename = ctypes.CDLL(None, use_errno=True).renameat2
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+        raise OSError(number := ctypes.get_errno(), os.strerror(number), str(one))
 
 
 def differs(path: Path, content: str | bytes) -> bool:
@@ -41,25 +69,25 @@ def differs(path: Path, content: str | bytes) -> bool:
         return True
 
 
-def read_json(path: Path) -> Any:
-    """Return the parsed content of the JSON file `path`, or None when the file does not exist."""
+def read_json(path: Path, shape: Shape = ANYTHING) -> Any:
+    """Return the content of the JSON file `path` (`strict_json`), or None when the file does not exist. Raises Damaged."""
     try:
-        return json.loads(path.read_text())
+        return strict_json.read(path, shape)
     except FileNotFoundError:
         return None
 
 
 def undamaged_json(path: Path) -> Any:
-    """Return the parsed content of the JSON file `path`, or None when the file does not exist or is not JSON."""
+    """Return the content of the JSON file `path`, or None when the file does not exist or is damaged."""
     try:
         return read_json(path)
-    except ValueError:
+    except Damaged:
         return None
 
 
-def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Write `value` to `path` as JSON, atomically. `owner` is (uid, gid); the default is the caller's."""
-    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner)
+def write_json(path: Path, value: Any, mode: int = 0o644, owner: tuple[int, int] | None = None, *, durable: bool = True) -> None:
+    """Write `value` to `path` as JSON, as `write_atomically` does."""
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode, owner, durable=durable)
 
 
 def file_digest(path: Path) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+from . import strict_json
+from .strict_json import OBJECT, NotStrict
 
 
 class JsonLines:
@@ -18,20 +23,24 @@ class JsonLines:
             os.write(descriptor, b"\n")  # the last line was torn, by a full disk or the end of the host
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Append an object. Raises OSError."""
-        os.write(self._descriptor, (json.dumps(entry) + "\n").encode())
+        """Append an object. Raises OSError, as on a full disk, with nothing added."""
+        line = (json.dumps(entry) + "\n").encode()
+        size = os.fstat(self._descriptor).st_size
+        if os.write(self._descriptor, line) != len(line):
+            os.ftruncate(self._descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def entries(self) -> Iterator[Mapping[str, Any]]:
         """The objects so far. A line that is no JSON object, such as a torn one, is left out."""
         with os.fdopen(os.dup(self._descriptor), "rb") as file:
             file.seek(0)
             for line in file:
-                try:
-                    entry = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(entry, dict):
-                    yield entry
+                with suppress(NotStrict):
+                    yield strict_json.parse(line, OBJECT)
+
+    def clear(self) -> None:
+        """Remove all objects."""
+        os.ftruncate(self._descriptor, 0)
 
     def close(self) -> None:
         """Close the file."""

@@ -6,10 +6,11 @@ Process ids are reused, so a process is identified by its id and its start time.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,13 @@ def is_alive(pid: int, started: int) -> bool:
 
 def parents() -> dict[int, int]:
     """Return the parent's process id of every process on the host, by process id."""
+    return {pid: parent for pid, (parent, _) in _all().items()}
+
+
+def _all() -> dict[int, tuple[int, int]]:
+    """Return the parent's process id and the start time of every process on the host, by process id."""
     pids = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
-    return {pid: int(fields[1]) for pid in pids if (fields := _stat_fields(pid))}
+    return {pid: (int(fields[1]), int(fields[19])) for pid in pids if (fields := _stat_fields(pid))}
 
 
 def ancestors(pid: int) -> list[int]:
@@ -165,20 +171,23 @@ def _owner_of_database(directory: str) -> set[int]:
         return set()
 
 
-def of_instance(directory: str) -> set[int]:
-    """Return the ids of all processes of the instance in `directory`: those for which `belongs` is true, and their descendants.
+def of_instance(directory: str) -> dict[int, int]:
+    """Return the start times of all processes of the instance in `directory` by their ids: those for which `belongs` is true, and
+    their descendants.
 
     Descendants are needed for jobs submitted without the environment (`sbatch --export=NONE`). The caller and its ancestors are
     excluded, so that a shell of the instance can stop the instance.
     """
-    parent = parents()
-    members = {pid for pid in parent if belongs(pid, directory)}
+    found = _all()
+    parent = {pid: ppid for pid, (ppid, _) in found.items()}
+    # Whoever has the start time after the check has been checked.
+    members = {pid for pid, (_, started) in found.items() if belongs(pid, directory) and is_alive(pid, started)}
     has_grown = True
     while has_grown:
         children = {pid for pid, ppid in parent.items() if ppid in members and pid not in members}
         members |= children
         has_grown = bool(children)
-    return members - set(_ancestry(os.getpid(), parent))
+    return {pid: found[pid][1] for pid in members - set(_ancestry(os.getpid(), parent))}
 
 
 def of_user(user: int) -> set[int]:
@@ -197,13 +206,17 @@ def _ancestry(pid: int, parent: dict[int, int]) -> Iterator[int]:
         pid = parent.get(pid, 0)
 
 
-def end(pids: Iterable[int], timeout: float) -> set[int]:
+def end(pids: Iterable[int] | Mapping[int, int], timeout: float) -> set[int]:
     """Terminate the processes `pids`: SIGTERM and, for stopped ones, SIGCONT; SIGKILL after `timeout` seconds.
 
-    Returns the ids that were alive at the call. Each process is identified by its start time as well, so that a reused id gets no
-    signal. The function waits for one process after the other, so that each is checked only once or twice.
+    pids: their ids, or their start times by id, of which those that do not run any more are left out. Returns the ids that were
+    alive at the call. A reused id gets no signal. The function waits for one process after the other, so that each is checked only
+    once or twice.
     """
-    known = [(pid, started) for pid in pids if (started := start_time(pid)) is not None]
+    running = {pid: started for pid in pids if (started := start_time(pid)) is not None}
+    if isinstance(pids, Mapping):
+        running = {pid: started for pid, started in running.items() if pids[pid] == started}
+    known = list(running.items())
     alive = {pid for pid, _ in known}
     deadline = time.monotonic() + timeout
     killed = False
@@ -221,11 +234,30 @@ def end(pids: Iterable[int], timeout: float) -> set[int]:
 
 def send_all(processes: Iterable[tuple[int, int]], numbers: Iterable[signal.Signals]) -> None:
     """Send each signal of `numbers` to each (id, start time) of `processes` that still runs and that the caller may signal."""
+    numbers = list(numbers)
     for pid, started in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            _send(pid, started, numbers)
+
+
+def _send(pid: int, started: int, numbers: Iterable[signal.Signals]) -> None:
+    """As `send_all`, to one process. Between look and signal its descriptor keeps the id from being another process's."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+        # A kernel before 5.3, or a container that does not allow it.
+        for number in numbers:
+            if is_alive(pid, started):
+                os.kill(pid, number)
+        return
+    try:
         if is_alive(pid, started):
-            with suppress(ProcessLookupError, PermissionError):
-                for number in numbers:
-                    os.kill(pid, number)
+            for number in numbers:
+                signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
 
 
 def send(pid: int, started: int, number: signal.Signals) -> None:

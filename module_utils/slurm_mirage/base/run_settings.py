@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from . import strict_json
 from .errors import WrongUse
+from .strict_json import OBJECT
 
 Value = TypeVar("Value")
 
@@ -22,12 +23,9 @@ class RunSettings:
     def read(cls, path: Path) -> RunSettings:
         """The file `path`."""
         try:
-            content = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
+            return cls(path, strict_json.read(path, OBJECT))
+        except FileNotFoundError as error:
             raise WrongUse(f"{path}: cannot be read: {error}") from error
-        if not isinstance(content, dict):
-            raise WrongUse(f"{path}: is not a JSON object")
-        return cls(path, content)
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text. Without a default the key has to be there."""
@@ -53,7 +51,7 @@ class RunSettings:
     def positive(self, name: str) -> float:
         """A number above 0."""
         value = self._value(name)
-        if not isinstance(value, (int, float)) or value <= 0:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
             raise self._refusal(name, value)
         return value
 

@@ -19,7 +19,6 @@ A file that does not exist raises FileNotFoundError. The functions work without 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import stat
@@ -28,13 +27,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, Union
 
+from . import strict_json
 from .errors import WrongUse, one_line
+from .strict_json import OBJECT, NotStrict, Shape
 
 SMALL = 1 << 20
 """Limit in bytes for the state of a farm, the progress of a replay, a lock or a clock: files of some hundred bytes."""
 
 PathBelow = Union[str, PurePath]  # Python 3.9 evaluates this
 
+_BLOCK, _MOST_IN_HOLES = 512, 1 << 20  # bytes: the unit of st_blocks, and what holes may have that a crash of the host left
 _ATTEMPTS = 100  # to open a file that the user creates and removes meanwhile
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -56,6 +58,25 @@ class Refused(WrongUse):
     def module_message(self) -> str:
         """The message of an Ansible module."""
         return str(self)
+
+
+def is_sparse(descriptor: int) -> bool:
+    """Return whether an open file has fewer blocks than its size needs, because of holes: it costs its owner less than a reader."""
+    status = os.fstat(descriptor)
+    if status.st_blocks * _BLOCK >= status.st_size:
+        return False
+    # A file system that compresses has fewer blocks, too.
+    place = holes = 0
+    while place < status.st_size and holes <= _MOST_IN_HOLES:
+        hole = place
+        try:
+            hole = os.lseek(descriptor, place, os.SEEK_HOLE)
+            place = os.lseek(descriptor, hole, os.SEEK_DATA)
+        except OSError:  # no data follow
+            place = status.st_size
+        holes += place - hole
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return holes > _MOST_IN_HOLES
 
 
 class Folder:
@@ -190,16 +211,14 @@ class Folder:
         except UnicodeDecodeError as error:
             raise Refused(f"{self.shown(name)}: is not UTF-8 text") from error
 
-    def read_json(self, name: str, limit: int = SMALL) -> dict[str, Any] | None:
-        """Return the JSON object in a file of at most `limit` bytes; None when the file does not exist."""
+    def read_json(self, name: str, shape: Shape = OBJECT, limit: int = SMALL) -> dict[str, Any] | None:
+        """Return the JSON object (`strict_json`) in a file of at most `limit` bytes; None when the file does not exist."""
         try:
-            content = json.loads(self.read_text(name, limit))
+            content: dict[str, Any] = strict_json.parse(self.read_bytes(name, limit), shape)
         except FileNotFoundError:
             return None
-        except (ValueError, RecursionError) as error:
-            raise Refused(f"{self.shown(name)}: is not JSON") from error
-        if not isinstance(content, dict):
-            raise Refused(f"{self.shown(name)}: is not a JSON object")
+        except NotStrict as error:
+            raise Refused(f"{self.shown(name)}: {error}") from error
         return content
 
     def write_atomically(self, name: str, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
@@ -212,6 +231,8 @@ class Folder:
         try:
             with os.fdopen(self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, owner), "wb") as stream:
                 stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
             os.rename(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except BaseException as error:
             with suppress(FileNotFoundError):
@@ -375,11 +396,12 @@ def read_text(root: Path, relative: PathBelow, limit: int) -> str:
         return folder.read_text(name, limit)
 
 
-def read_json(root: Path, relative: PathBelow, limit: int = SMALL) -> dict[str, Any] | None:
-    """Return the JSON object in a file of at most `limit` bytes; None when the file, or a folder of its path, does not exist."""
+def read_json(root: Path, relative: PathBelow, shape: Shape = OBJECT, limit: int = SMALL) -> dict[str, Any] | None:
+    """Return the JSON object (`strict_json`) in a file of at most `limit` bytes; None when the file, or a folder of its path, does
+    not exist."""
     try:
         with _parent(root, relative) as (folder, name):
-            return folder.read_json(name, limit)
+            return folder.read_json(name, shape, limit)
     except FileNotFoundError:
         return None
 

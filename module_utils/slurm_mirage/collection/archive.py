@@ -22,8 +22,8 @@ from .incidents import incidents, span_of
 
 ACCOUNTING_FILE = "sacct.txt"
 COMPLAINTS_FILE = "complaints.json"
-LARGEST = 64 << 30
-"""Bytes of the largest record."""
+LARGEST = 16 << 30
+"""Bytes of all records of a run on a host."""
 MOST_JOBS = 1000
 """Jobs of the queue that are kept."""
 CONFIGURATION = {"slurm": "scontrol.txt", "openpbs": "qmgr.txt"}
@@ -34,7 +34,8 @@ def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, s
     """Write the archive, in one step; returns the names in it.
 
     files: paths in the instance's directory; those that do not exist are left out. They may grow meanwhile, and a link that the
-    instance's user has planted is not followed. made: further files, content by name. Raises WrongUse and OSError.
+    instance's user has planted is not followed. A file with holes is refused: its copy would need space that it does not. made:
+    further files, content by name. Raises WrongUse and OSError.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
@@ -46,8 +47,11 @@ def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, s
             os.fdopen(os.open(new, flags, 0o600), "wb") as stream,
             tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as tar,
         ):
+            left = LARGEST
             for relative in files:
-                if _add(tar, instance, relative):
+                size = _add(tar, instance, relative, left)
+                if size is not None:
+                    left -= size
                     names.append(PurePath(relative).name)
             for name, text in made.items():
                 content = text.encode()
@@ -60,17 +64,20 @@ def write(path: Path, instance: Path, files: Iterable[str], made: Mapping[str, s
     return names
 
 
-def _add(tar: tarfile.TarFile, instance: Path, relative: str) -> bool:
+def _add(tar: tarfile.TarFile, instance: Path, relative: str, left: int) -> int | None:
+    """Add a record; its size in bytes, None if it does not exist. left: bytes that it may have."""
     try:
         source = user_folders.open_file(instance, relative)
     except FileNotFoundError:
-        return False
+        return None
     with os.fdopen(source, "rb") as stream:
         size = os.fstat(source).st_size
-        if size > LARGEST:
-            raise WrongUse(f"{instance / relative}: is larger than {LARGEST} bytes")
+        if size > left:
+            raise user_folders.Refused(f"{instance / relative}: the records of the run are larger than {LARGEST} bytes")
+        if user_folders.is_sparse(source):
+            raise user_folders.Refused(f"{instance / relative}: has holes, which no record has; remove it")
         tar.addfile(_entry(PurePath(relative).name, size), stream)
-    return True
+    return size
 
 
 def _entry(name: str, size: int) -> tarfile.TarInfo:
@@ -111,7 +118,7 @@ def freed_record(instance: Path, run: str) -> str:
 
     Without the settings SlurmctldDebug=verbose and DebugFlags=TraceJobs there is only the heading. Raises WrongUse.
     """
-    return to_csv(instants_in_log(instance / "log", int(_start(instance, run)["controller_log_offset"])))
+    return to_csv(instants_in_log(instance / "log", _start(instance, run).get("controller_log_offset") or 0))
 
 
 def accounting_record(instance: Path, run: str, record: Callable[[float], str]) -> str:

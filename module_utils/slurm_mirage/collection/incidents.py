@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import user_folders
+from ..base.run_files import RESULT, RUN_SETTINGS
 from ..farm.events import full_folders, read_events
 from ..replay.journal import start_of
 from ..rm.evidence import Complaint, Span
@@ -25,15 +26,15 @@ def span_of(instance: Path, run: str) -> tuple[dict[str, Any], int]:
     start = start_of(instance, run)
     if start is None:
         return {}, 0
-    result, settings = (user_folders.read_json(instance, f"runs/{run}/{name}.json") for name in ("result", "run"))
+    result = user_folders.read_json(instance, f"runs/{run}/result.json", RESULT)
+    settings = user_folders.read_json(instance, f"runs/{run}/run.json", RUN_SETTINGS)
     until = ended = None
-    if result and settings:
-        ended = result["ended"]
+    if result and settings and (ended := result.get("ended")) is not None:
         until = start["virtual"] + (ended - start["real"]) * settings["speed"]
     # On an event clock the replay lives in virtual time, but not the farm.
     outside = (result or {}).get("outside") or {}
     real, ended = start.get("outside", start["real"]), outside.get("ended", ended)
-    return {"real": real, "virtual": start["virtual"], "until": until, "ended": ended}, start["controller_log_offset"]
+    return {"real": real, "virtual": start["virtual"], "until": until, "ended": ended}, start.get("controller_log_offset") or 0
 
 
 def incidents(instance: Path, span: dict[str, Any], offset: int = 0, most: int = MOST_LINES) -> dict[str, Any]:

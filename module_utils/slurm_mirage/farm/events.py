@@ -21,9 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import user_folders
+from ..base import strict_json, user_folders
 from ..base.disk import is_full
 from ..base.errors import WrongUse
+from ..base.strict_json import FLAG, INSTANT, TEXT, Either, Maybe, NotStrict, Number, Object, Shape, Text
 from .last_words import LONGEST
 
 FILE = "log/events.jsonl"
@@ -38,6 +39,15 @@ OUT_OF_MEMORY_WITHIN = 5.0
 VMSTAT = Path("/proc/vmstat")
 
 Event = dict[str, Any]
+_ENDED: dict[str, Shape] = {
+    "event": Text(words=("ended",)),
+    "real": INSTANT,
+    **dict.fromkeys(("daemon", "kind", "words"), TEXT),
+    **dict.fromkeys(("exit", "signal"), Maybe(Number(-(2**31), 2**31, whole=True))),
+    "out_of_memory": FLAG,
+}
+EVENT = Either((Object(_ENDED), Object({"event": Text(words=("full",)), "real": INSTANT, "path": TEXT})), "an event of a farm")
+"""The shape of an event."""
 
 
 class EventLog:
@@ -87,26 +97,16 @@ def read_events(directory: Path, since: float, until: float | None = None) -> li
 def _parse(text: bytes) -> Iterator[Event]:
     """Yield the events in the file's content. The instance's user can write the file: other lines are left out."""
     seen = set()
-    for line in text.splitlines():
-        with suppress(ValueError):
-            event = json.loads(line)
-            if line not in seen and isinstance(event, dict) and _is_event(event):
+    for line in text.split(b"\n"):
+        with suppress(NotStrict):
+            if line not in seen:
+                event = strict_json.parse(line, EVENT)
                 seen.add(line)
                 yield {name: _printable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text[:LONGEST])
-
-
-def _is_event(event: Event) -> bool:
-    if not isinstance(event.get("real"), (int, float)):
-        return False
-    if event.get("event") == "full":
-        return isinstance(event.get("path"), str)
-    numbers = all(isinstance(event.get(name), (int, type(None))) for name in ("exit", "signal"))
-    texts = all(isinstance(event.get(name), str) for name in ("daemon", "kind", "words"))
-    return event.get("event") == "ended" and numbers and texts and isinstance(event.get("out_of_memory"), bool)
 
 
 class FullFolders:

@@ -283,7 +283,8 @@ class Farm:
                 processes.end(pids[first : first + STOP_BATCH], STOP_TIMEOUT)
         members = processes.of_instance(str(self.directory))
         prerequisites = {kind: {d.pid for d in self.by_pid.values() if d.kind == kind} for kind in reversed(PREREQUISITES)}
-        processes.end(members.difference(self.spawner.namespace_holders, *prerequisites.values()), STOP_TIMEOUT)
+        kept = self.spawner.namespace_holders.union(*prerequisites.values())
+        processes.end({pid: started for pid, started in members.items() if pid not in kept}, STOP_TIMEOUT)
         self.spawner.end_namespaces()
         for kind, pids_of_kind in prerequisites.items():
             if kind in END_SIGNALS:
@@ -531,7 +532,7 @@ class Farm:
         self.events.write()
         if (state := self.state()) != self.written or self._file_status() != self.written_status:
             with suppress(OSError):  # on a full disk the file is outdated, and the farm continues
-                write_json(self.directory / STATE, state)
+                write_json(self.directory / STATE, state, durable=False)
                 self.written, self.written_status = state, self._file_status()
 
     def _file_status(self) -> tuple[int, int, int] | None:

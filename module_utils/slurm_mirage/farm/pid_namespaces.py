@@ -15,14 +15,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..base import processes
+from ..base.json_lines import JsonLines
 from . import isolation
 from .namespaces import is_of_own_user_namespace
 
 NAMESPACE_VARIABLE = "SLURM_MIRAGE_CELL"
 """Environment variable of a namespace's first process; its value is the namespace's name."""
+RECORD = "etc/pid_namespaces.jsonl"
+"""In the instance's directory, root's: the namespaces that its farms have made. The farm opens it before it becomes its user."""
 HOLDER_COMMAND = ["sleep", "infinity"]
 """Command of the first process of each namespace, which keeps the namespace alive."""
 
@@ -35,6 +38,12 @@ class Namespace:
     start_time: int
     pid_namespace: int
     mount_namespace: int
+
+    def identity(self, name: str) -> dict[str, Any]:
+        """What no other namespace has, as a line of RECORD."""
+        kinds = {"pid": self.pid_namespace, "mnt": self.mount_namespace}
+        inodes = {kind: os.fstat(descriptor).st_ino for kind, descriptor in kinds.items()}
+        return {"name": name, "holder": self.holder, "started": self.start_time, **inodes}
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -54,23 +63,33 @@ class PidNamespaces:
         self._environment = environment
         self._namespaces: dict[str, Namespace] = {}
         self._original: tuple[int, int] | None = None
+        self._record: JsonLines | None = None
+        with suppress(OSError):  # the farm has no rights to make namespaces either
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._record = JsonLines(os.open(directory / RECORD, flags, 0o600))
 
     def adopt(self, holders: Iterable[int]) -> None:
         """Adopt the namespaces that a killed farm has left; `holders` are processes that run HOLDER_COMMAND.
 
-        Those of a user namespace of a user's own are left alone, and those in another network: their mounts are not the host's, and
-        daemons may be started there by root. A holder that ends meanwhile is left out.
+        Only what RECORD has is one of them, and not in another network: daemons may be started there by root. Those of a user
+        namespace of a user's own are left alone. A holder that ends meanwhile is left out.
         """
+        noted = [] if self._record is None else list(self._record.entries())
         for pid in holders:
             name = processes.environment(pid).get(NAMESPACE_VARIABLE)
             with suppress(OSError):
                 if not name or not Path(f"/proc/{pid}/ns/net").samefile("/proc/self/ns/net"):
                     continue
                 found = _open_namespace(pid)
-                if is_of_own_user_namespace(found.pid_namespace) and is_of_own_user_namespace(found.mount_namespace):
+                own = is_of_own_user_namespace(found.pid_namespace) and is_of_own_user_namespace(found.mount_namespace)
+                if own and found.identity(name) in noted:
                     self._namespaces[name] = found
                 else:
                     found.close()
+        if self._record is not None:
+            self._record.clear()
+        for name, namespace in self._namespaces.items():
+            self._note(name, namespace)
 
     def enter(self, name: str) -> None:
         """Let this process start its children in the namespace `name`, and see its /proc, until `leave`. Raises OSError.
@@ -84,12 +103,18 @@ class PidNamespaces:
             if namespace is not None:
                 namespace.close()
             namespace = self._namespaces[name] = _open_namespace(self._create(name))
+            self._note(name, namespace)
         self._switch(namespace.pid_namespace, namespace.mount_namespace)
 
     def leave(self) -> None:
         """Return to the namespaces before `enter`."""
         if self._original is not None:
             self._switch(*self._original)
+
+    def _note(self, name: str, namespace: Namespace) -> None:
+        if self._record is not None:
+            with suppress(OSError):  # on a full disk: the next farm makes another one
+                self._record.append(namespace.identity(name))
 
     @property
     def holders(self) -> set[int]:

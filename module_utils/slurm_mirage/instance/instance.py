@@ -35,6 +35,7 @@ from typing import Any
 from ..base import user_folders
 from ..base.errors import WrongUse
 from ..base.files import differs, undamaged_json, write_atomically
+from ..base.run_files import PROGRESS
 from ..base.run_lock import lock_holder
 from ..farm.daemons import CONTROLLERS, NODES
 from .placement import Block, following
@@ -246,7 +247,7 @@ def read_progress(directory: Path, run: str | None) -> dict[str, Any] | None:
     if run is None:
         return None
     try:
-        progress = user_folders.read_json(directory, f"runs/{run}/progress.json")
+        progress = user_folders.read_json(directory, f"runs/{run}/progress.json", PROGRESS)
     except (WrongUse, PermissionError):
         return None
     return progress if progress is not None and isinstance(progress.get("phase"), str) else None
@@ -278,7 +279,7 @@ def install_package(package: Any, destination: Path, write: bool) -> bool:
             if not folder.is_dir():
                 folder.mkdir(parents=True)
                 folder.chmod(0o755)
-            write_atomically(destination / path, sources[path])
+            write_atomically(destination / path, sources[path], durable=False)  # what is damaged is installed again
         for file in surplus:
             file.unlink()
         for folder in sorted({file.parent for file in surplus} - {destination}, reverse=True):

@@ -28,8 +28,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..base import processes
+from ..base import processes, strict_json
 from ..base.errors import WrongUse
+from ..base.files import write_atomically
+from ..base.strict_json import COUNT, INSTANT, TEXT, Each, NotStrict, Number, Object, Row
 from .instance import active_run
 
 GRACE = 600.0
@@ -37,6 +39,12 @@ GRACE = 600.0
 may build Slurm, while Ansible calls nothing on the head."""
 _MOST_BYTES = 65536
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+_HOLDER = Object({**dict.fromkeys(("order", "who", "place", "machine"), TEXT), "pid": COUNT, "started": COUNT})
+_CONTENT = Object(
+    {"holder": _HOLDER, "run": TEXT, "since": INSTANT, "boot": TEXT, "anchors": Each(Row((COUNT, COUNT))), "seen": Number()}
+)
 
 
 class Busy(WrongUse):
@@ -101,16 +109,16 @@ class Content:
     def read(cls, text: bytes) -> Content | None:
         """The content in `text`; None for anything else, such as the file that a full disk left empty."""
         try:
-            found = json.loads(text)
+            found = strict_json.parse(text, _CONTENT)
             return cls(
-                Holder(**found["holder"]),
+                Holder(**{name: found["holder"][name] for name in _HOLDER.members}),
                 str(found["run"]),
                 float(found["since"]),
                 str(found["boot"]),
                 tuple((int(pid), int(started)) for pid, started in found["anchors"]),
                 float(found["seen"]),
             )
-        except (ValueError, KeyError, TypeError):
+        except NotStrict:
             return None
 
     def is_of(self, holder: Holder) -> bool:
@@ -198,7 +206,7 @@ def take(directory: Path, holder: Holder, run: str, own: Collection[str] = (), a
         living = kept.alive() if kept is not None and kept.is_of(holder) else ()
         since = time.time() if kept is None else kept.since
         everyone = tuple(dict.fromkeys([*living, *own_process, *stand_in]))
-        _write(descriptor, Content(holder, run, since, _boot(), everyone, _since_boot()))
+        _write(directory, Content(holder, run, since, _boot(), everyone, _since_boot()))
 
 
 def release(directory: Path, holder: Holder) -> None:
@@ -210,7 +218,7 @@ def release(directory: Path, holder: Holder) -> None:
         if active_run(directory) is None:
             _remove(directory)
         else:
-            _write(descriptor, replace(content, anchors=(), seen=_since_boot() - GRACE))
+            _write(directory, replace(content, anchors=(), seen=_since_boot() - GRACE))
 
 
 def remove(directory: Path) -> bool:
@@ -300,10 +308,9 @@ def _read(descriptor: int) -> Content | None:
     return Content.read(os.pread(descriptor, _MOST_BYTES, 0))
 
 
-def _write(descriptor: int, content: Content) -> None:
-    data = json.dumps(asdict(content)).encode() + b"\n"
-    os.pwrite(descriptor, data, 0)
-    os.ftruncate(descriptor, len(data))
+def _write(directory: Path, content: Content) -> None:
+    """Replace the file, as the last step under its lock: who waits for the lock finds another file, and begins again."""
+    write_atomically(_path(directory), json.dumps(asdict(content)) + "\n", 0o600)
 
 
 def _remove(directory: Path) -> None:

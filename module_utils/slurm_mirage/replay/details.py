@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..base import strict_json
+from ..base.strict_json import COUNT, INSTANT, OBJECT, TEXT, Maybe, NotStrict, Number, Object
 from ..rm.api import JobDetails, Records
 
 NAME = "suspended.jsonl"
+_INSTANT = Maybe(Number(0, INSTANT.most, whole=True))
+_DETAILS = Object(
+    {
+        "job_id": COUNT,
+        **dict.fromkeys(("name", "state"), TEXT),
+        **dict.fromkeys(("eligible", "start", "end"), _INSTANT),
+        "suspended": Maybe(Number(-INSTANT.most, INSTANT.most, whole=True)),
+    }
+)
+"""What a line may be read as, whichever manager's record it is."""
 
 
 def keep_details(folder: Path, jobs: Iterable[JobDetails]) -> None:
@@ -21,13 +33,19 @@ def keep_details(folder: Path, jobs: Iterable[JobDetails]) -> None:
 
 def kept_details(folder: Path, records: Records) -> list[JobDetails]:
     """All jobs in the file, in its order; what is no whole line of it is left out. Raises OSError."""
-    path, jobs = folder / NAME, []
-    for line in path.read_text().splitlines() if path.exists() else []:
+    path = folder / NAME
+    return list(details_in(path.read_bytes(), records)) if path.exists() else []
+
+
+def details_in(text: bytes, records: Records) -> Iterator[JobDetails]:
+    """The jobs in the content of the file; a line that is torn, or has what cannot be, is left out."""
+    for line in text.split(b"\n"):
         try:
-            jobs.append(records.details(json.loads(line)))
-        except (ValueError, KeyError, TypeError):
+            job = records.details(strict_json.parse(line, OBJECT))
+        except (NotStrict, KeyError, TypeError):
             continue
-    return jobs
+        if not _DETAILS.fault(vars(job), ""):
+            yield job
 
 
 def end_torn_line(folder: Path) -> None:

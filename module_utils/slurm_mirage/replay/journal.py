@@ -14,11 +14,54 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base import user_folders
+from ..base import strict_json, user_folders
 from ..base.errors import WrongUse
+from ..base.strict_json import COUNT, INSTANT, LENGTH, TEXT, Each, Either, Maybe, Named, NotStrict, Number, Object, Row, Shape, Text
 from ..jobs import arrays
 
 Event = dict[str, Any]
+
+_WIDTH = Object({"nodes": COUNT, "seconds": LENGTH, "error": Maybe(LENGTH), "jobs": COUNT})
+_LAUNCH_COST = Object({"narrow": Maybe(_WIDTH), "wide": Maybe(_WIDTH), "processors": Number(1e-6, 1e9), "reason": TEXT})
+_SUBMITTED: dict[str, Shape] = {"index": COUNT, "slurm_id": COUNT, "due": INSTANT, "began": Maybe(INSTANT), "retries": COUNT}
+_COMPARED: dict[str, Shape] = dict.fromkeys(("stale", "surplus"), Each(Row((COUNT, COUNT))))
+_MEMBERS: dict[str, dict[str, Shape]] = {
+    "start": {
+        "boot_time": COUNT,
+        "next_id": COUNT,
+        **dict.fromkeys(("virtual", "outside"), Maybe(INSTANT)),
+        **dict.fromkeys(("completion_offset", "controller_log_offset"), Maybe(COUNT)),
+        "plan_sha256": Maybe(TEXT),
+        "earlier_ids": Maybe(Each(COUNT)),
+        "launch_cost": Maybe(Either((LENGTH, _LAUNCH_COST), "a number or the cost of launches")),
+        "clock": Maybe(Named(Number())),
+    },
+    "submitted": _SUBMITTED,
+    "resubmitted": _SUBMITTED,
+    "ended": {"index": COUNT},
+    "cancelled": {"index": COUNT},
+    "resumed": {"gap": LENGTH},
+    "restarted": {"boot_time": COUNT, "since": Maybe(INSTANT)},
+    "closed": {"partitions": Each(TEXT)},
+    "opened": {},
+    "halted": {"what": TEXT, "since": INSTANT},
+    "removing": _COMPARED,
+    "compared": _COMPARED,
+    "finished": {},
+    "stopped": {},
+    "failed": {},
+}
+EVENTS = {kind: Object({"real": INSTANT, **members}) for kind, members in _MEMBERS.items()}
+"""The shapes of the events, by kind."""
+_EVENT = Object({"event": Text(words=tuple(EVENTS))})
+
+
+def event_in(line: bytes) -> Event:
+    """The event on a line of a journal. Raises NotStrict."""
+    event: Event = strict_json.parse(line, _EVENT)
+    if found := EVENTS[event["event"]].fault(event, ""):
+        raise NotStrict(found)
+    return event
 
 
 @dataclass
@@ -65,7 +108,7 @@ class History:
     finished: bool = False
 
     def apply(self, event: Event) -> None:
-        """Add the next event. Raises KeyError or TypeError if it is none."""
+        """Add the next event, which has its shape (EVENTS)."""
         kind = event["event"]
         if kind == "start":
             self.start = event
@@ -93,7 +136,8 @@ class History:
             self.boot_time = event["boot_time"]
             self.restarts.append(event)
             if self.halted_since is not None:
-                self.halted_since = min(self.halted_since, event["since"] if "since" in event else event["real"])
+                since = event.get("since")
+                self.halted_since = min(self.halted_since, event["real"] if since is None else since)
         elif kind == "closed":
             self.closed = event["partitions"]
             if self.closed and self.halted_since is None:
@@ -114,8 +158,6 @@ class History:
             self.copies.update(job_id for _, job_id in event["surplus"])
         elif kind == "finished":
             self.finished = True
-        elif kind not in ("stopped", "failed"):
-            raise KeyError(kind)
         self.last_sign = max(self.last_sign, event["real"])
 
 
@@ -128,8 +170,8 @@ def replay_lines(data: bytes, name: str = "journal.jsonl") -> tuple[History, int
     whole = data[: data.rfind(b"\n") + 1]
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
         try:
-            history.apply(json.loads(line))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            history.apply(event_in(line))
+        except NotStrict as error:
             raise WrongUse(f"{name}:{number}: not a line of a journal ({error}); move the run's folder away") from error
         if history.start is None:
             raise WrongUse(f"{name}:{number}: a journal begins with its start event")

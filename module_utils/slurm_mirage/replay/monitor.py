@@ -8,6 +8,7 @@ or cancels jobs, nor writes the journal.
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import logging
 import os
@@ -115,7 +116,7 @@ class Status:
         """Rewrite progress.json."""
         self.virtual = clock.virtual_now() / 1e9
         self.real = real_time.now()
-        write_json(path, asdict(self))
+        write_json(path, asdict(self), durable=False)
 
 
 class Heartbeat(threading.Thread):
@@ -473,16 +474,34 @@ def _own_processes() -> int:
     return count
 
 
-def _append(path: Path, text: str) -> None:
-    if text:
-        with path.open("a") as stream:
-            stream.write(text)
-
-
 def _append_row(path: Path, row: Mapping[str, object]) -> None:
+    """Add a row to a CSV file, with the heading to an empty one. Raises OSError, as on a full disk, with nothing added.
+
+    What a killed replay left of a row is cut off.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    if not path.exists():
-        writer.writerow(row)
-    writer.writerow(row.values())
-    _append(path, stream.getvalue())
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        whole = _whole_lines(descriptor)
+        os.ftruncate(descriptor, whole)
+        if not whole:
+            writer.writerow(row)
+        writer.writerow(row.values())
+        text = stream.getvalue().encode()
+        if os.write(descriptor, text) != len(text):
+            os.ftruncate(descriptor, whole)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(descriptor)
+
+
+def _whole_lines(descriptor: int) -> int:
+    """Number of bytes of a file up to its last line feed."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        begin = max(0, end - 4096)
+        if (found := os.pread(descriptor, end - begin, begin).rfind(b"\n")) >= 0:
+            return begin + found + 1
+        end = begin
+    return 0

@@ -69,7 +69,7 @@ PHASE = Metric("run_phase", "gauge", "1 for the phase that the replay is in, 0 f
 
 def write(path: Path, progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric]) -> None:
     """Replace the file `path` by the metrics of `progress`, the content of progress.json. Raises OSError."""
-    write_atomically(path, render(progress, diagnostics))
+    write_atomically(path, render(progress, diagnostics), durable=False)
 
 
 def render(progress: Mapping[str, Any], diagnostics: Sequence[DiagnosticMetric]) -> str:

@@ -10,13 +10,13 @@ One process per run folder.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +24,9 @@ from ..base.disk import out_of_space
 from ..base.errors import WrongUse
 from ..base.files import read_json, write_json
 from ..base.processes import INSTANCE_VARIABLE
+from ..base.run_files import PROGRESS
 from ..base.run_settings import RunSettings
+from ..base.strict_json import Damaged
 from ..clock import clock_page, real_time
 from ..clock.clock import Clock
 from ..jobs.kinds import kind_of
@@ -162,7 +164,9 @@ class Replay:
 
     def say_finished(self) -> None:
         """Write the phase `finished` to progress.json, if the replay was killed after it had written it to the journal only."""
-        progress = read_json(self.folder / "progress.json") or {}
+        progress: dict[str, Any] = {}
+        with suppress(Damaged):
+            progress = read_json(self.folder / "progress.json", PROGRESS) or {}
         if progress.get("phase") != "finished":
             write_json(self.folder / "progress.json", {**progress, "phase": "finished", "message": ""})
         self.journal.close()
@@ -219,11 +223,10 @@ class Replay:
         """For how long this run was interrupted: since the last instant at which it is known to have been alive, by the journal or
         by the progress."""
         now, outside = time.time(), real_time.now()
-        try:
-            progress = json.loads((self.folder / "progress.json").read_text())
-            real, virtual = float(progress["real"]), float(progress["virtual"])
-        except (OSError, ValueError, KeyError):
-            real = virtual = 0.0
+        progress: dict[str, Any] = {}
+        with suppress(Damaged):
+            progress = read_json(self.folder / "progress.json", PROGRESS) or {}
+        real, virtual = float(progress.get("real") or 0.0), float(progress.get("virtual") or 0.0)
         gap = max(0.0, now - max(self.history.last_sign, virtual if self.settings.event_clock else real))
         # An event clock has gone on by days since the last progress was written, but without a replay no faster than real time.
         return min(gap, max(0.0, outside - real)) if self.settings.event_clock else gap

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..base.errors import WrongUse
 from ..base.files import read_json, undamaged_json
 from ..base.run_settings import RunSettings
+from ..base.strict_json import OBJECT
 from .api import Commands, Records, ResourceManager
 from .evidence import Complaint, Names, Span
 from .fillers import Fillers
@@ -104,8 +105,7 @@ def names_of(manager: str) -> Names:
 
 
 def _settings(folder: Path) -> RunSettings:
-    content = read_json(folder / "run.json")
-    return RunSettings(folder / "run.json", content if isinstance(content, Mapping) else {})
+    return RunSettings(folder / "run.json", read_json(folder / "run.json", OBJECT) or {})
 
 
 def manager_of(directory: Path) -> str:

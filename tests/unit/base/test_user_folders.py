@@ -151,12 +151,12 @@ def test_a_large_file_is_refused(instance: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"\xff\xfe", "is not UTF-8 text"),
-        (b"garbage", "is not JSON"),
-        (b"", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"[]", "is not a JSON object"),
-        (b"1" * 10_000, "is not"),
+        (b"\xff\xfe", "is no UTF-8 text"),
+        (b"garbage", "is no JSON"),
+        (b"", "is no JSON"),
+        (b"[" * 100_000, "has more than 32 objects and lists in each other"),
+        (b"[]", "it may be an object"),
+        (b"1" * 10_000, "has the number 1*, which is too large"),
     ],
 )
 def test_garbage_is_refused_in_one_line(instance: Path, content: bytes, reason: str) -> None:

@@ -176,14 +176,14 @@ def test_the_modules_start_ask_and_stop_a_server(call: Caller, instance: dict[st
     assert (measured["changed"], measured["clock"]["host"], measured["trouble"]) == (False, "c1", "")
     assert abs(measured["clock"]["offset"]) <= measured["clock"]["error"]
     assert call("clock_answers", **instance)["port"] == instance["port"], "the server of an earlier call is stopped first"
-    assert processes.of_instance(directory).isdisjoint(servers)
+    assert processes.of_instance(directory).keys().isdisjoint(servers)
     assert call("clock_answers", directory=directory, state="stopped")["port"] == 0
-    assert processes.of_instance(directory) == set()
+    assert processes.of_instance(directory) == {}
 
 
 def test_check_mode_starts_no_server(call: Caller, instance: dict[str, Any]) -> None:
     assert call("clock_answers", check=True, **instance)["port"] == 0
-    assert processes.of_instance(instance["directory"]) == set()
+    assert processes.of_instance(instance["directory"]) == {}
 
 
 def test_the_error_says_why_the_server_does_not_start(call: Caller, instance: dict[str, Any]) -> None:

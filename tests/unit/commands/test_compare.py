@@ -296,7 +296,7 @@ def test_a_run_that_an_interruption_made_invalid_is_played_anew(results: Path, v
         assert part.ending() is None
         (part.folder / "jobs.csv").write_text("id")
         (part.folder / "ansible.log").write_text("what was done")
-        write_json(part.folder / "metrics.json", {"validity": validity})
+        write_json(part.folder / "metrics.json", {"validity": {**validity, "reasons": []}})
         Ending(OF_VERDICT[verdict_of(validity)], "done").store(part.folder)
         if not (anew and attempt < comparison_runs.ATTEMPTS):
             assert part.ending() is not None and not part.is_spoiled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 
@@ -173,7 +174,11 @@ def test_a_speed_that_is_picked_later_changes_the_estimate(tmp_path: Path) -> No
     folder = tmp_path / "r"
     prepared(SPAN, SPEED="auto").write(folder, {"inputs": {"SPEED": "auto"}})
     before = (folder / "plan.csv").read_text()
-    prepared(SPAN, SPEED=500).write_again(folder)
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with ExitStack() as stack:
+        opened = {path.name: stack.enter_context(path.open("rb")) for path in folder.iterdir()}
+        prepared(SPAN, SPEED=500).write_again(folder)
+        assert {name: file.read() for name, file in opened.items()} == whole, "no file is written in place"
     experiment = json.loads((folder / "experiment.json").read_text())
     assert experiment["inputs"] == {"SPEED": "auto"}
     assert experiment["workload"]["estimate_real"] == 50400 / 500

@@ -101,13 +101,13 @@ def test_hosts_of_the_cluster_are_told_when_they_are_known(results: Path) -> Non
     folder = results / "r"
     control = {"name": "laptop", "cores": 8, "memory_bytes": 1, "kernel": "6"}
     write_json(folder / "experiment.json", {"inputs": WANTED, "host": control})
-    write_json(folder / "run.json", {"speed": 1.0, "clock": None, "hosts": []})
+    write_json(folder / "run.json", {"speed": 1.0, "shrink_percent": 100.0, "clock": None, "hosts": []})
     runs.complete(folder)
     shown = read_json(folder / "experiment.json")
     assert (shown["host"], "hosts" in shown) == (control, False)
     head = {"name": "h1", "cores": 2, "memory_bytes": 4096, "kernel": "6.1"}
     hosts = [{**head, "address": "10.0.0.1", "nodes": 0}, {**head, "name": "c1", "address": "10.0.0.2", "nodes": 9}]
-    write_json(folder / "run.json", {"speed": 1.0, "clock": None, "hosts": hosts})
+    write_json(folder / "run.json", {"speed": 1.0, "shrink_percent": 100.0, "clock": None, "hosts": hosts})
     runs.complete(folder)
     shown = read_json(folder / "experiment.json")
     assert (shown["host"], shown["hosts"]) == (head, hosts)

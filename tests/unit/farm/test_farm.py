@@ -139,7 +139,7 @@ def test_the_farm_starts_all_daemons_as_the_unprivileged_user_and_stops_them(bed
     assert {Path(f"/proc/{pid}").owner() for pid in pids.values()} == {USER}
     bed.farm.send_signal(signal.SIGTERM)
     assert bed.farm.wait(30) == 0
-    assert processes.of_instance(str(bed.directory)) == set()
+    assert processes.of_instance(str(bed.directory)) == {}
     assert read_state(bed.directory) is None
 
 
@@ -610,7 +610,28 @@ def test_pid_namespaces_outlive_a_killed_farm_and_are_replaced_when_killed(bed: 
     until(lambda: bed.replaced("n2", before["n2"][0]) and bed.is_up(2))
     bed.farm.terminate()
     assert bed.farm.wait(60) == 0
-    assert processes.of_instance(str(bed.directory)) == set()
+    assert processes.of_instance(str(bed.directory)) == {}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="skipped: needs root for PID namespaces")
+def test_a_pid_namespace_that_no_farm_has_noted_is_not_entered(bed: Bed) -> None:
+    """Root starts daemons in those that it adopts."""
+    bed.specify(count=2)
+    bed.start()
+    until(lambda: bed.is_up(2))
+    record = bed.directory / "etc/pid_namespaces.jsonl"
+    assert record.stat().st_uid == 0 and record.stat().st_mode & 0o777 == 0o600
+    (first,) = {pid_namespace(pid) for name, pid in bed.daemons().items() if name.startswith("n")}
+    bed.farm.kill()
+    bed.farm.wait()
+    noted = json.loads(record.read_text())
+    record.write_text(json.dumps({**noted, "started": noted["started"] + 1}) + "\n")
+    before = bed.daemons()["n1"]
+    bed.start()
+    until(lambda: bed.is_up(2))
+    os.kill(before, signal.SIGKILL)
+    until(lambda: bed.replaced("n1", before) and bed.is_up(2))
+    assert pid_namespace(bed.daemons()["n1"]) != first
 
 
 def test_daemons_wait_for_memory(bed: Bed) -> None:
@@ -664,7 +685,7 @@ def test_stopping_ends_detached_jobs_but_no_process_outside_the_instance(bed: Be
     until(lambda: bed.is_up(2) and len(processes.of_instance(str(bed.directory))) >= 5)
     bed.farm.send_signal(signal.SIGTERM)
     assert bed.farm.wait(30) == 0
-    assert processes.of_instance(str(bed.directory)) == set()
+    assert processes.of_instance(str(bed.directory)) == {}
     assert stranger.poll() is None
     stranger.kill()
     stranger.wait()
@@ -676,7 +697,7 @@ def test_a_process_of_an_instance_of_the_same_name_in_a_container_does_not_belon
     command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {bed.directory} && exec sleep 300"]
     stranger = subprocess.Popen(command, env={**os.environ, processes.INSTANCE_VARIABLE: str(bed.directory)})
     until(lambda: processes.command_line(stranger.pid)[:1] == ["sleep"])
-    assert processes.of_instance(str(bed.directory)) == set()
+    assert processes.of_instance(str(bed.directory)) == {}
     stranger.kill()
     stranger.wait()
 

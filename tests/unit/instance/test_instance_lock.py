@@ -113,6 +113,19 @@ def test_the_holder_takes_it_for_each_of_its_runs_and_keeps_when_it_began(instan
     assert (now.run, now.since, now.anchors) == ("y-50", began.since, ((os.getpid(), start_time(os.getpid())),))
 
 
+def test_it_is_renewed_in_one_step(instance: Path) -> None:
+    """A holder that is killed meanwhile leaves a whole file: another one is put in its place."""
+    take(instance, me(), "y-100-with-a-long-name")
+    whole = lock_file(instance).read_bytes()
+    with lock_file(instance).open("rb") as before:
+        take(instance, me(), "y")
+        assert before.read() == whole
+    renewed = Content.read(lock_file(instance).read_bytes())
+    assert renewed is not None and renewed.run == "y"
+    assert stat.S_IMODE(lock_file(instance).stat().st_mode) == 0o600
+    assert [path.name for path in lock_file(instance).parent.iterdir()] == [".c.lock"]
+
+
 def test_a_replay_outlives_its_holder_and_keeps_the_lock(instance: Path) -> None:
     with replay_of(instance, "y1") as replay, process(HOLD, instance, "y1") as holder:
         kill(holder)

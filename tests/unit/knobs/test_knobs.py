@@ -61,6 +61,7 @@ def test_values(name: str, text: str, value: Value) -> None:
         ("NODES", "-1", "a whole number from 1"),
         ("NODES", "1.5", "a whole number from 1"),
         ("NODES", "1000001", "1000000"),
+        ("JOBS", "999999999999", "10000000"),
         ("NODES", "\u0661", "a whole number from 1"),
         ("NODES", "9" * 5000, "a whole number from 1"),
         ("CPUS", "many", "a whole number from 1"),

@@ -13,6 +13,7 @@ import pytest
 from modules import Caller
 
 from mirage.records.archives import unpack
+from slurm_mirage.base.errors import WrongUse
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
@@ -116,6 +117,33 @@ def test_records_are_packed_for_root_only(call: Caller, instance: Path, tmp_path
     assert (tmp_path / "results/plan.csv").read_bytes() == PLAN
     assert (tmp_path / "results/jobcomp.log").read_bytes() == b"line\n" * 1_000_000
     assert not (tmp_path / "results/.records").exists()
+
+
+def test_a_record_whose_copy_would_need_space_that_it_does_not_is_refused(call: Caller, instance: Path) -> None:
+    (instance / "runs/first").mkdir()
+    record, dest = instance / "runs/first/samples.csv", instance / "transfer/first.tar.gz"
+    wanted = {"instance": str(instance), "run": "first", "files": ["runs/first/samples.csv"], "host": "other", "span": {}}
+    for size, begin in ((2 << 30, b""), (2 << 20, b"real,virtual\n")):
+        record.write_bytes(begin)
+        os.truncate(record, size)
+        result = call("run_records", **wanted, dest=str(dest))
+        assert result["failed"] and "runs/first/samples.csv: has holes, which no record has; remove it" in result["msg"]
+        assert os.listdir(dest.parent) == ["plan.csv"]  # noqa: PTH208
+    record.write_bytes(bytes(2 << 20))
+    assert call("run_records", **wanted, dest=str(dest))["names"] == ["samples.csv", "complaints.json"]
+
+
+def test_the_size_of_all_records_is_bounded(instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slurm_mirage.collection import archive
+
+    (instance / "runs/first").mkdir()
+    for name in ("a", "b", "c"):
+        (instance / f"runs/first/{name}").write_bytes(bytes(400))
+    monkeypatch.setattr(archive, "LARGEST", 1000)
+    dest = instance / "transfer/first.tar.gz"
+    assert archive.write(dest, instance, ["runs/first/a", "runs/first/b"], {}) == ["a", "b"]
+    with pytest.raises(WrongUse, match="runs/first/c: the records of the run are larger than 1000 bytes"):
+        archive.write(dest, instance, ["runs/first/a", "runs/first/b", "runs/first/c"], {})
 
 
 @pytest.mark.parametrize("planted", ["a symbolic link", "a FIFO", "a hard link to a file of another user"])

@@ -92,7 +92,7 @@ def slurmd_of(params: dict[str, Any]) -> int:
 @without_systemd
 def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str, Any]) -> None:
     assert call("slurm_farm", check=True, **params)["changed"] is True
-    assert processes.of_instance(params["directory"]) == set()
+    assert processes.of_instance(params["directory"]) == {}
     started = call("slurm_farm", **params)
     assert (started["changed"], started["farm"]["daemons"]["slurmd"]) == (True, {"wanted": 2, "up": 2, "ready": 2})
     assert call("slurm_farm", check=True, **params)["changed"] is False
@@ -111,7 +111,7 @@ def test_the_farm_is_started_reloaded_and_stopped(call: Caller, params: dict[str
     running = len(processes.of_instance(params["directory"]))
     stopped = call("slurm_farm", **stop)
     assert (stopped["changed"], stopped["ended"]) == (True, running)
-    assert processes.of_instance(params["directory"]) == set()
+    assert processes.of_instance(params["directory"]) == {}
     assert call("slurm_farm", **stop)["changed"] is False
 
 

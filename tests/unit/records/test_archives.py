@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mirage.records import archives
 from mirage.records.archives import FOLDER, unpack
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection.archive import write
@@ -31,6 +32,26 @@ def test_records_of_several_hosts_become_one(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "complaints.json").read_text())
     assert content["head"] == "head" and content["counts"] == {"head": {"munge": 1}, "c1": {"munge": 2}}
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_kill_while_the_archives_are_removed_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of them it has removed, the same command makes the same files again."""
+    for host, record in (("c1", "a"), ("head", "b")):
+        packed(tmp_path, host, {"sigsleep.log": record, "complaints.json": complaints(host, 1)})
+
+    def killed(path: Path, **_: object) -> None:
+        if path.exists():
+            next(iter(sorted(path.iterdir()))).unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archives.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            unpack(tmp_path)
+    unpack(tmp_path)
+    assert (tmp_path / "sigsleep.log").read_text() == "ab"
+    assert set(json.loads((tmp_path / "complaints.json").read_text())["counts"]) == {"c1", "head"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["complaints.json", "sigsleep.log"]
 
 
 def test_names_with_a_folder_and_links_are_left_out(tmp_path: Path) -> None:

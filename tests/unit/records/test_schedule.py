@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from mirage.metrics import metrics
@@ -181,11 +183,19 @@ def test_the_threshold_of_immediate_is_the_same_for_both_schedules_of_a_run_and_
     assert found == [60, 60, 1]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}'])
-def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is no JSON"),
+        ("[]", r"it may be an object, not \[\]"),
+        ("{}", "does not describe a run"),
+        ('{"inputs": {"NODES": "many", "CPUS": "1", "SHRINK": "1"}}', "does not describe a run"),
+    ],
+)
+def test_a_damaged_description_of_a_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "experiment.json").write_text(text)
-    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/experiment.json: does not describe a run"):
+    with pytest.raises(WrongUse, match=f"^trace: {tmp_path}/experiment.json: {message}"):
         schedule.read_schedule(tmp_path / "jobs.csv")
 
 
@@ -215,11 +225,29 @@ def test_changes_of_jobs_that_are_not_selected_are_no_error(tmp_path: Path) -> N
     assert metrics.compute(chosen.jobs, 8, allocations=chosen.allocations)["jobs"]["submitted"] == 1
 
 
-def test_changes_of_a_job_that_is_there_twice_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text(RUN + RUN.splitlines(keepends=True)[1])
-    (tmp_path / "allocations.csv").write_text("job,from,nodes,processors\n1,3,1,1\n")
-    with pytest.raises(WrongUse, match=r"allocations.csv line 2: job 1 is in several lines of jobs.csv$"):
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("id", "", "line 2: id is empty"),
+        ("id", "2", "line 3: job 2 is in an earlier line, too"),
+        ("end", "-1e9", "line 2: the end of job 1, -1000000000.0, is before its start, "),
+        ("end", "inf", "line 2: end 'inf' is not a number"),
+        ("start", "NaN", "line 2: start 'NaN' is not a number"),
+        ("processors", "-3", "line 2: processors of job 1 may be 1 or more, not -3"),
+        ("processors", "9" * 20, "line 2: processors '99999999999999999999' is not a number"),
+        ("nodes", "0", "line 2: nodes of job 1 may be 1 or more, not 0"),
+        ("suspended", "1e300", "line 2: suspended '1e300' is not a number"),
+        ("suspended", "-1", "line 2: suspended, requested or runtime of job 1 is below 0"),
+    ],
+)
+def test_what_no_schedule_has_is_refused_with_its_line(tmp_path: Path, column: str, value: str, message: str) -> None:
+    jobs = pl.read_csv(io.StringIO(RUN), infer_schema=False).with_columns(pl.lit("1").alias("nodes"))
+    more = jobs.with_columns(id=pl.lit("2"))
+    first = jobs.head(1).with_columns(pl.lit(value or None, pl.String).alias(column)).select(jobs.columns)
+    (tmp_path / "jobs.csv").write_text(pl.concat([first, more.head(1)]).write_csv())
+    with pytest.raises(WrongUse) as refused:
         schedule.read_schedule(tmp_path / "jobs.csv")
+    assert str(refused.value).startswith(f"trace: {tmp_path}/jobs.csv {message}")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +264,9 @@ def test_changes_of_a_job_that_is_there_twice_are_refused(tmp_path: Path) -> Non
         ("1,3,1,\n", "line 2: job, from or processors is empty"),
         (",3,1,1\n", "line 2: job, from or processors is empty"),
         ("1,soon,1,1\n", "line 2: from 'soon' is not a number"),
-        ("1,nan,1,1\n", "line 2: from nan is after the end of job 1, 12.0"),
+        ("1,nan,1,1\n", "line 2: from 'nan' is not a number"),
+        ("1,inf,1,1\n", "line 2: from 'inf' is not a number"),
+        ("1,1e300,1,1\n", "line 2: from '1e300' is not a number"),
         ("1,3,1\n", "line 2: has 3 fields, the heading has 4"),
     ],
 )

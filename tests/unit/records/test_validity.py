@@ -747,8 +747,24 @@ def test_figures_of_files_that_are_missing_empty_or_torn(tmp_path: Path) -> None
     assert run_samples.read_figures(path).is_empty()
     path.write_text("")
     assert run_samples.read_figures(path).is_empty()
-    path.write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n2.5,3,None\n3.5,")
-    assert run_samples.read_figures(path).rows() == [(1.5, 0.0, 0.25), (2.5, 3.0, None), (3.5, None, None)]
+    path.write_text("real,nodes_not_responding,cpu_busy\n1.5,0,0.25\n2.5,3,None\n3.5,4,0.")
+    assert run_samples.read_figures(path).rows() == [(1.5, 0.0, 0.25), (2.5, 3.0, None)]
+
+
+def test_nothing_is_made_of_a_row_that_a_full_disk_has_torn(tmp_path: Path) -> None:
+    """Wherever it is torn, it and the row after it in its line are left out; so are rows with numbers that cannot be."""
+    path, heading = tmp_path / "samples.csv", "real,virtual,nodes_not_responding,cpu_busy\n"
+    rows = [f"17960000{number}.5,20000000{number}.5,0,0.25" for number in range(10, 15)]
+    whole = [(float(f"17960000{number}.5"), float(f"20000000{number}.5"), 0.0, 0.25) for number in range(10, 15)]
+    for cut in range(1, len(rows[2]) + 1):
+        path.write_text(heading + "\n".join([*rows[:2], rows[2][:cut] + rows[3], rows[4]]) + "\n")
+        assert run_samples.read_figures(path).rows() == [*whole[:2], whole[4]], cut
+    for wrong in ("inf", "nan", "-1", "1e400", "x", "9" * 25):
+        path.write_text(heading + f"{rows[0]}\n1796000011.5,2000000011.5,{wrong},0.25\n")
+        assert run_samples.read_figures(path).rows() == whole[:1], wrong
+    path.write_text("real,real\n1,2\n")
+    with pytest.raises(WrongUse, match=r"samples\.csv line 1: names a column twice"):
+        run_samples.read_figures(path)
 
 
 def run_module(arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from slurm_mirage.base.run_lock import signed_by
 from slurm_mirage.jobs.kinds import Sigsleep
 from slurm_mirage.jobs.plan import PlanRow, write_plan
 from slurm_mirage.programs.replay import main
-from slurm_mirage.replay.monitor import StallDetector, pause_after
+from slurm_mirage.replay.monitor import StallDetector, _append_row, pause_after
 from slurm_mirage.replay.process import Stopped, Waker, sign_lock, take_lock
 from slurm_mirage.replay.replay import Replay
 from slurm_mirage.rm import registry
@@ -210,6 +211,26 @@ def waiting(job_id: int, reason: str = "Resources") -> QueuedJob:
 
 def test_queries_take_a_part_of_the_time_but_are_never_far_apart() -> None:
     assert [pause_after(took) for took in (0.0, 0.01, 0.5, 1.5, 20.0)] == [1.0, 1.0, 10.0, 30.0, 30.0]
+
+
+def test_a_row_that_does_not_fit_on_the_disk_is_not_there(tmp_path: Path) -> None:
+    """Nothing of it is left, nor of one that a killed replay began."""
+    path, row = tmp_path / "samples.csv", {"real": "1.000", "pending": 7}
+    _append_row(path, row)
+    before = path.read_bytes()
+    assert before == b"real,pending\n1.000,7\n"
+    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 3, limits[1]))
+        with pytest.raises(OSError, match="No space left on device"):
+            _append_row(path, row)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert path.read_bytes() == before
+    path.write_bytes(before + b"1.0")
+    _append_row(path, row)
+    assert path.read_bytes() == before + b"1.000,7\n"
 
 
 def test_stalls() -> None:

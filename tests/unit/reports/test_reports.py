@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -186,6 +188,35 @@ def test_a_folder_is_written_atomically_and_replaced(tmp_path: Path) -> None:
     assert {path.name for path in out.iterdir()} == {"report.html", folder.MARK}
     assert (out / "report.html").read_text() == "second"
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_there_is_a_report_at_every_moment_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that has been renamed away is seen by nobody."""
+    out, seen = tmp_path / "report", []
+    folder.write(out, "workload", {"report.html": "first"})
+    for name in ("rename", "replace"):
+        original = getattr(Path, name)
+
+        def moved(path: Path, target: Path, original: Any = original) -> Any:
+            result = original(path, target)
+            seen.append((out / "report.html").is_file())
+            return result
+
+        monkeypatch.setattr(Path, name, moved)
+    folder.write(out, "workload", {"report.html": "second"})
+    assert all(seen) and (out / "report.html").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_file_system_that_cannot_exchange_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*_: Path) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    out = tmp_path / "report"
+    folder.write(out, "workload", {"report.html": "first"})
+    monkeypatch.setattr(folder, "exchange", cannot)
+    folder.write(out, "workload", {"report.html": "second"})
+    assert (out / "report.html").read_text() == "second" and [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
 def test_an_empty_folder_is_used_and_a_link_followed(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class Homes:
                 os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
                 path.chmod(self.folders[path])
             else:
-                write_atomically(path, *self.files[path])
+                write_atomically(path, *self.files[path], durable=False)
 
 
 def _is_as_wanted(path: Path, mode: int, kind: int) -> bool:

@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ...base import user_folders
+from ...base.strict_json import COUNT, INSTANT
 from ..api import Freed
 from .array_words import id_of
 from .daemon_log import raw_lines
@@ -86,8 +87,10 @@ def read(folder: Path) -> Freed:
     for line in path.read_text(errors="replace").splitlines()[1:]:
         words = line.split(",")
         try:
-            instants[int(words[0])] = float(words[1]), float(words[2])
+            job_id, ended, freed = int(words[0]), float(words[1]), float(words[2])
         except (ValueError, IndexError):
             continue
+        if not (COUNT.fault(job_id, "") or INSTANT.fault(ended, "") or INSTANT.fault(freed, "")):
+            instants[job_id] = ended, freed
     missing = "slurmctld's log does not tell: it needs SlurmctldDebug=verbose and DebugFlags=TraceJobs"
     return Freed(instants, "" if instants else missing)

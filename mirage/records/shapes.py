@@ -1,0 +1,135 @@
+"""The shapes (`strict_json`) of the JSON files in the folder of a run: those that are computed, and those that hosts sent.
+
+The members are those that somebody relies on; earlier releases did not write all of them.
+"""
+
+from __future__ import annotations
+
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.base.strict_json import (
+    COUNT,
+    FLAG,
+    OBJECT,
+    TEXT,
+    Each,
+    Either,
+    IfThere,
+    Maybe,
+    Named,
+    Number,
+    Object,
+    OrNull,
+    Row,
+    Text,
+)
+from slurm_mirage.farm.events import EVENT
+
+_NUMBER = Number()
+_FIGURE = Maybe(_NUMBER)
+_WINDOW = Maybe(Row((_NUMBER, _NUMBER)))
+_WHOLE = Number(1, 1e12, whole=True)
+
+EXPERIMENT_JSON = Object(
+    {
+        **dict.fromkeys(("inputs", "knobs"), Maybe(Named(Maybe(TEXT)))),
+        **dict.fromkeys(("run", "instance", "run_host"), Maybe(TEXT)),
+        "trace": Maybe(Object({"path": Maybe(TEXT)})),
+        "clock": Maybe(Object({"asked": Maybe(TEXT), "speed": Maybe(Either((Number(0, 1e9), TEXT), "a number or a text"))})),
+        "git": Maybe(Object({"commit": TEXT, "changed": FLAG})),
+        "attempt": Maybe(COUNT),
+        "hosts": Maybe(Each(OBJECT)),
+        "workload": Maybe(OBJECT),
+        "comparison": Maybe(Each(OBJECT)),
+    }
+)
+"""experiment.json: the inputs of a run, a sweep or a comparison."""
+
+_FIGURES = (
+    *(f"{name}_{part}" for name in ("submit_lag", "start_latency") for part in ("mean", "p50", "p99")),
+    *(f"runtime_stretch_{part}" for part in ("p1", "p50", "p99")),
+    *(f"stretch_share_{part}" for part in ("p1", "p50", "p99")),
+    *("submit_lag_of_wait", "start_latency_jobs", "launch_latency_p50", "stretch_of_load", "stretch_known", "launch_cost"),
+    *("launch_cost_error", "launch_cost_share", "clipped", "freed_p50", "freed_p99", "freed_known", "nodes_not_responding"),
+    *("backfill_cycle_max", "retries", "resubmitted", "foreign_jobs", "requeued", "copies_cancelled", "reruns_cancelled"),
+    *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
+    *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share", "resizes"),
+    *("resizes_not_done", "resize_delay_mean", "resize_delay_p50", "resize_delay_p99", "broker_wait_share", "allocated_most"),
+)
+_VALIDITY = Object(
+    {
+        **dict.fromkeys(_FIGURES, _FIGURE),
+        **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind"), Maybe(Named(COUNT))),
+        "resolution": Maybe(Named(_FIGURE)),
+        "verdict": Maybe(Text(words=(VALID, INVALID, INCONCLUSIVE))),
+        "manager": IfThere(TEXT),
+        "bounds": IfThere(Named(_NUMBER)),
+        "valid": FLAG,
+        "reasons": Each(TEXT),
+        "inconclusive": Maybe(Each(TEXT)),
+        "inconclusive_metrics": IfThere(Named(TEXT)),
+        "thresholds": IfThere(Named(_FIGURE)),
+        "event_clock": Maybe(Named(_FIGURE)),
+        "messages": Maybe(Named(COUNT)),
+        "stretch_classes": IfThere(
+            Each(Object({**dict.fromkeys(("size", "runtime", "judged"), TEXT), **dict.fromkeys(("p1", "p50", "p99"), _FIGURE)}))
+        ),
+    }
+)
+JUDGED_JSON = Object({"validity": _VALIDITY})
+"""Of metrics.json only the verdict."""
+MEASURED_JSON = Object({"metrics": Named(_FIGURE), "validity": IfThere(_VALIDITY)})
+"""Of metrics.json the values of the metrics, and the verdict."""
+_MEANS = dict.fromkeys(("wait_mean", "bounded_slowdown_mean", "response_mean", "area_share", "immediate_fraction"), _FIGURE)
+METRICS_JSON = Object(
+    {
+        "metrics": Named(_FIGURE),
+        "jobs": Named(COUNT, needed=("submitted",)),
+        "settings": Object(
+            {
+                "processors": _WHOLE,
+                "nodes": Maybe(_WHOLE),
+                "tau": _NUMBER,
+                "window": _WINDOW,
+                **dict.fromkeys(("warmup_cut", "cooldown_cut", "immediate_below", "wait_horizon"), _NUMBER),
+            }
+        ),
+        "censored": Maybe(Object({"jobs": COUNT, "share": _NUMBER})),
+        "steady": Maybe(
+            Object({"window": OrNull(_WINDOW), "jobs": COUNT, "metrics": OrNull(Named(_FIGURE)), "reason": OrNull(TEXT)})
+        ),
+        "null_reasons": Named(TEXT),
+        "excluded": IfThere(Named(COUNT)),
+        "errors": IfThere(Named(Object({"emulation": _FIGURE, "jobs": _FIGURE}))),
+        "error_reasons": Maybe(Named(TEXT)),
+        "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
+        "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),
+        "validity": _VALIDITY,
+    }
+)
+"""metrics.json of a run."""
+
+STATUS_JSON = Object({"ending": TEXT, "message": TEXT})
+"""status.json: how the command of a run ended."""
+
+CALIBRATION_JSON = Object({"speed": Number(1e-9, 1e9)})
+"""calibration.json: the speed that was chosen for a run."""
+
+COMPARISON_JSON = Object({"configurations": Each(Object({"label": TEXT, "runs": Each(TEXT)})), "method": Maybe(OBJECT)})
+"""comparison.json."""
+
+COMPLAINTS_JSON = Object(
+    {
+        "head": Maybe(TEXT),
+        "counts": Maybe(Named(Named(COUNT))),
+        "lines": Maybe(Named(Each(TEXT))),
+        "events": Maybe(Named(Each(EVENT))),
+    }
+)
+"""complaints.json: the errors of the daemons, and the events of the farms, by host."""
+
+_OFFSET = Object({"offset": Maybe(Number(-1e9, 1e9)), "error": Maybe(Number(0, 1e9))})
+OFFSETS_JSON = Object(dict.fromkeys(("before", "after"), Maybe(Each(_OFFSET))))
+"""clock_offsets.json: the clocks of the hosts before and after the run."""
+
+QUEUE_JSON = Each(Object({"job_id": COUNT, "name": TEXT, "user": TEXT, "submit": Maybe(Number(0, 9_000_000_000, whole=True))}))
+"""queue.json: jobs that had not ended when the records were collected."""
