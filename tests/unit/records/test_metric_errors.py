@@ -13,7 +13,7 @@ from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
-from mirage.records import metric_errors, run_results
+from mirage.records import dispatch_gaps, metric_errors, run_results
 from mirage.statistics import sampling_error
 from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
@@ -53,7 +53,7 @@ def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
     made.slurm(late, start=210.0, end=210.0 + 600 + 60 + 40, state="TIMEOUT")
     run = made.collect()
     population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
-    frame = metric_errors.delayed_jobs(run, run.jobs, population)
+    frame = metric_errors.delayed_jobs(run, run.jobs, population, pl.DataFrame(schema=dispatch_gaps.SCHEMA))
     completed, waited, stopped, at_its_limit = frame.rows(named=True)
     assert completed["lag"] == near(10.0) and completed["due"] == near(ORIGIN)
     # Held for the launch before and after its 50 s: 3 s each.
@@ -77,7 +77,7 @@ def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
     found = members(queue_of(tmp_path).write())
     assert list(found["errors"]) == list(found["metrics"])
     for name, errors in found["errors"].items():
-        assert set(errors) == {"emulation", "jobs"}
+        assert {"emulation", "jobs"} <= set(errors) <= {"emulation", "jobs", "replicas"}
         assert (None in errors.values()) == (name in found["error_reasons"]), name
     assert found["errors"]["wait_mean"]["jobs"] > 0
     assert found["error_reasons"]["utilisation"] == f"jobs: {sampling_error.NOT_OVER_JOBS}"

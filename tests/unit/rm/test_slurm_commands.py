@@ -253,7 +253,7 @@ def test_nodes() -> None:
         "down": 5,
         "drained": 1,
         "unknown": 9,
-        "other": 1,
+        "reserved": 1,
     }
     assert tuple(nodes.groups) == NODE_GROUPS
     assert (nodes.not_responding, nodes.ready, nodes.count, nodes.all_ready) == (7, 29, 46, False)
