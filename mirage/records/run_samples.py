@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from polars import col
 
@@ -59,8 +60,9 @@ def mean_cycle(diagnostics: pl.DataFrame) -> float | None:
         return None
     known = diagnostics.drop_nulls(last)
     weights = known[queue].fill_null(0.0) if queue in known.columns else pl.repeat(1.0, known.height, eager=True)
-    mean = known.select((col(last) * weights).sum() / weights.sum()).item() if weights.sum() else known[last].mean()
-    return None if mean is None else float(mean) * _MICROSECOND
+    if known.is_empty():
+        return None
+    return float(np.average(known[last].to_numpy(), weights=weights.to_numpy() if weights.sum() else None)) * _MICROSECOND
 
 
 def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict[str, int]]:
@@ -83,7 +85,7 @@ def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict
         gaps = time.diff().fill_null(0.0).clip(0.0)
         weights = (gaps + gaps.shift(-1, fill_value=0.0)) / 2
     weights = weights if weights.sum() else pl.repeat(1.0, samples.height, eager=True)
-    share = float((lacking * weights).to_numpy().sum() / weights.to_numpy().sum()) / max(1, nodes)
+    share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)
     most = known.row(int(lacking.arg_max() or 0), named=True)
     return share, {kind: int(number) for kind, number in most.items() if number}
 

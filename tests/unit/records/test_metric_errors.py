@@ -13,6 +13,7 @@ from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
+from mirage.metrics.registry import METRICS
 from mirage.records import dispatch_gaps, metric_errors, run_results
 from mirage.statistics import sampling_error
 from slurm_mirage.rm.slurm.records import backfills, batch_delay
@@ -163,6 +164,21 @@ def test_a_quantile_needs_ten_jobs_beyond_it(name: str, fewest: int) -> None:
     enough, short = (metric_errors.of_schedule(some, metrics.compute(some, 32, 8)) for some in (frame, frame.head(fewest - 1)))
     assert enough["errors"][name]["jobs"] > 0
     assert short["errors"][name]["jobs"] is None and f"jobs: fewer than {fewest:,} jobs" in short["error_reasons"][name]
+
+
+def test_an_interval_does_not_leave_the_values_of_its_metric() -> None:
+    """Thirty jobs at once: a few blocks of a queue that only grows."""
+    submit, waits = np.arange(30.0), 100.0 * np.arange(30)
+    frame = pl.concat([jobs_of(jobs=15, nodes=8, cpus=4)] * 2).with_columns(
+        id=np.arange(30) + 1, submit=submit, start=submit + waits, end=submit + waits + 100
+    )
+    computed = metrics.compute(frame, 32, 8)
+    found = metric_errors.of_schedule(frame, computed)
+    for name, errors in found["errors"].items():
+        value, width = computed["metrics"][name], errors["jobs"]
+        assert width is None or value - width >= 0, name
+        assert width is None or not METRICS[name].is_share or value + width <= 1, name
+    assert "too few independent blocks of jobs" in found["error_reasons"]["immediate_fraction"]
 
 
 def test_equal_waits_tell_nothing_of_other_jobs() -> None:
