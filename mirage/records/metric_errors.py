@@ -203,7 +203,11 @@ def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float
         if name == "wait_restricted_mean" and not measured["censored"]["jobs"]:
             # The restricted mean of waits that all ended is their mean.
             parts["jobs"] = found["jobs"]["wait_mean"]
-        if isinstance(parts["jobs"], float) and value is not None and (why := sampling_error.beyond_range(name, value, parts["jobs"])):
+        if (
+            isinstance(parts["jobs"], float)
+            and value is not None
+            and (why := sampling_error.beyond_range(name, value, parts["jobs"]))
+        ):
             parts["jobs"] = why
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))

@@ -71,7 +71,8 @@ def beyond_range(name: str, value: float, width: float) -> str:
     least, most = (1.0, math.inf) if name in _FROM_ONE else (0.0, 1.0 if METRICS[name].is_share else math.inf)
     if value - width >= least and value + width <= most:
         return ""
-    return f"too few independent blocks of jobs: ± {width:.2g} would reach beyond {least:g}{'' if most == math.inf else f' or {most:g}'}"
+    limits = f"{least:g}" if most == math.inf else f"{least:g} to {most:g}"
+    return f"too few independent blocks of jobs: ± {width:.2g} would reach beyond {limits}"
 
 
 def too_few(fewest: int) -> str:

@@ -30,6 +30,8 @@ class Names:
     """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
     diagnostics: str = "its diagnostics"
     """where they are from."""
+    return_nodes: str = ""
+    """The command that returns drained nodes to service, and the one that names them."""
     cycle_pause: str = ""
     """Setting of the time after which a cycle pauses and lets the controller accept submissions; "" if there is none."""
 

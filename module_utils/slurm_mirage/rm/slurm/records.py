@@ -66,6 +66,7 @@ NAMES = Names(
     hosts="NodeList in jobcomp.log",
     cycle="backfill cycle",
     diagnostics="sdiag",
+    return_nodes="`scontrol update NodeName=NAMES State=RESUME`; `sinfo -R` has the names",
     cycle_pause="bf_yield_interval",
 )
 LIMIT_CHECK = 60.0
