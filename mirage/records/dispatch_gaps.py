@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from polars import col
 
 from mirage.records.collect import Collected
@@ -21,6 +22,8 @@ from mirage.records.start_latency import changes_of_size
 from slurm_mirage.rm.evidence import Scheduling
 
 _BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 SCHEMA = {"id": pl.Int64, "gap": pl.Float64, "waited": pl.Boolean}
 
 
@@ -42,16 +45,23 @@ def dispatch_gaps(collected: Collected, layout: Layout, scheduling: Scheduling, 
     from mirage.simulation import dispatch
 
     whole, resolution = bool(jobs["whole_nodes"].all()), run_time_resolution(collected)
-    width = jobs["nodes" if whole else "taken"].to_numpy()
+    jobs = jobs.with_columns(size="nodes" if whole else "taken")
     machine = len(layout.nodes) if whole else sum(node.processors for node in layout.nodes.values())
 
-    def floats(name: str, otherwise: float = float("nan")) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def floats(name: str, otherwise: float = float("nan")) -> Floats:
         return jobs[name].cast(pl.Float64).fill_null(otherwise).to_numpy()
 
     recorded = dispatch.Recorded(
-        floats("arrival"), width, floats("start"), floats("until"), floats("allowed"), floats("leave", np.inf), machine, resolution,
-        None if whole else _changes(collected, jobs),
-    )  # fmt: skip
+        arrival=floats("arrival"),
+        processors=jobs["size"].to_numpy(),
+        start=floats("start"),
+        end=floats("until"),
+        limit=floats("allowed"),
+        leave=floats("leave", np.inf),
+        machine=machine,
+        resolution=resolution,
+        changes=_changes(collected, jobs, "most_nodes" if whole else "width"),
+    )
     found = dispatch.dispatch(recorded, policies(scheduling))
     gap = found.beyond(scheduling.start_delay * collected.time.second, interval if scheduling.backfills else 0.0, resolution)
     gaps = jobs.select("id", "start", gap=pl.Series(gap).fill_nan(None), waited=pl.Series(found.waited))
@@ -93,22 +103,20 @@ def _jobs(collected: Collected) -> pl.DataFrame:
     )
 
 
-def _changes(
-    collected: Collected, jobs: pl.DataFrame
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """When the number of free processors changed otherwise than by starts and ends, and by how much: jobs that were suspended,
-    changed their size, or were put back in the queue."""
-    widths = jobs.select("id", "taken")
-    pauses = collected.suspensions.drop_nulls().join(widths, left_on="job", right_on="id")
-    lost = collected.executions.join(widths, left_on="job", right_on="id")
-    sizes = changes_of_size(collected.allocations, jobs)
+def _changes(collected: Collected, jobs: pl.DataFrame, kind: str) -> tuple[Floats, Numbers]:
+    """When the number of free processors, or nodes, changed otherwise than by starts and ends, and by how much: jobs that were
+    suspended, changed their size, or were put back in the queue. kind: the column of changes of size that is meant"""
+    sizes = jobs.select("id", "size")
+    pauses = collected.suspensions.drop_nulls().join(sizes, left_on="job", right_on="id")
+    lost = collected.executions.join(sizes, left_on="job", right_on="id")
+    resized = changes_of_size(collected.allocations, jobs)
     found = pl.concat(
         [
-            pauses.select(time="suspend", free="taken"),
-            pauses.select(time="resume", free=-col("taken")),
-            lost.select(time="start", free=-col("taken")),
-            lost.select(time="end", free="taken"),
-            sizes.select("time", free=-col("width")),
+            pauses.select(time="suspend", free="size"),
+            pauses.select(time="resume", free=-col("size")),
+            lost.select(time="start", free=-col("size")),
+            lost.select(time="end", free="size"),
+            resized.select("time", free=-col(kind)),
         ],
         how="vertical_relaxed",
     ).drop_nulls()
