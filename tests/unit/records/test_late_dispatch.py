@@ -76,21 +76,6 @@ def test_waiting_jobs_that_start_late_make_a_run_invalid_and_the_error_has_it(
     assert "emulation may have changed main metrics by more than 5 %" in found["validity"]["inconclusive"][-1]
 
 
-def test_a_run_of_malleable_jobs_on_a_full_machine_is_known_by_its_waiting_jobs(tmp_path: Path) -> None:
-    """Each pair fills the machine: the second job starts when the first one has shrunk, and the next one after both."""
-    made = RunFolder(tmp_path)
-    for pair in range(15):
-        first, start = made.job(due=10.0 * pair, runtime=100.0, processors=16, nodes=4, malleable="1:4:2:4"), 100.5 * pair + 0.5
-        second = made.job(due=10.0 * pair + 1, runtime=50.0, processors=8, nodes=2, malleable="1:2:2:2")
-        for number, begun, end, nodes in ((first, start, start + 100, 4), (second, start + 50, start + 100, 2)):
-            made.record(number, begun, end)
-            made.slurm(number, begun, end, nodes=nodes)
-        made.resized(first, 4, 2, asked=start + 49.9, done=start + 50)
-    found = members(made)["validity"]
-    assert found["start_latency_jobs"] < 10 and found["dispatch_gap_jobs"] > 20
-    assert found["dispatch_gap_mean"] < 1 and not any("how late jobs were started" in words for words in found["inconclusive"])
-
-
 def test_the_time_until_a_job_could_start_is_not_known_where_priorities_decide(tmp_path: Path) -> None:
     found = members(queue(tmp_path, [0.0] * 60), priority="priority/multifactor")["validity"]
     assert (found["dispatch_gap_jobs"], found["dispatch_gap_mean"], found["verdict"]) == (0, None, "inconclusive")
