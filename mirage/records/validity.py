@@ -104,15 +104,15 @@ def judge_errors(found: dict[str, Any], thresholds: Thresholds, collected: Colle
     """Adds to the member `validity`, as `uncertain_metrics` with the reason, the metrics of which the emulation may have changed
     more than `error_share`. A run with a main metric among them is inconclusive, unless it is invalid.
 
-    A wait is known to a second of the manager's record, and a fraction of the jobs to one job: smaller errors are none.
+    A wait is known to what the run resolves, and a fraction of the jobs to one job: smaller errors are none.
     found: content of metrics.json with its errors
     """
-    judged, second, most = found["validity"], collected.time.second, f"{100 * thresholds.error_share:g} %"
+    judged, resolved, most = found["validity"], Resolution.of(collected).trace_seconds, f"{100 * thresholds.error_share:g} %"
     one_job = 1 / max(1, collected.jobs["start"].count())
     amounts = {}
     for name, errors in found["errors"].items():
         metric, value, error = METRICS[name], found["metrics"][name], errors["emulation"]
-        floor = one_job if metric.is_share else second if metric.unit == "s" else 0.0
+        floor = one_job if metric.is_share else resolved if metric.unit == "s" else 0.0
         if value is not None and error is not None and error > max(thresholds.error_share * abs(value), floor):
             share = f", {100 * error / abs(value):.2g} % of it" if value else ""
             amounts[name] = f"{error:.3g} {metric.unit}".rstrip() + share
