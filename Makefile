@@ -225,6 +225,10 @@ bench-fidelity: $(STAMP) ## start times under FIFO and EASY beside a simulation,
 bench-resize: $(STAMP) ## time of a resize from 1 to 64 nodes and back at SPEED=1 (10 minutes; FULL=yes: to 1,024 nodes)
 	@$(BIN)/python -m benchmarks.resize $(if $(filter yes,$(FULL)),1024)
 
+.PHONY: bench-errors
+bench-errors: $(STAMP) ## the printed error of the emulation beside the true one, for 500 simulated schedules with late starts
+	@$(BIN)/python -m benchmarks.late_starts
+
 .PHONY: bench-estimates
 bench-estimates: $(STAMP) ## the range printed before a run beside its real time, for 30 runs (an hour; goes on)
 	@$(BIN)/python -m benchmarks.estimates

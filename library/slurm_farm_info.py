@@ -90,6 +90,7 @@ from ansible.module_utils.slurm_mirage.farm.pacing import host_memory
 from ansible.module_utils.slurm_mirage.instance.instance import active_run, read_progress
 from ansible.module_utils.slurm_mirage.instance.manager import manager_at
 from ansible.module_utils.slurm_mirage.rm.api import Commands, Registered, ResourceManagerError
+from ansible.module_utils.slurm_mirage.rm.evidence import Names
 from ansible.module_utils.slurm_mirage.rm.registry import IMPLEMENTATIONS, manager_of
 
 UNKNOWN = Registered({}, 0, all_ready=False)
@@ -135,8 +136,8 @@ class NodeQueries(threading.Thread):
             time.sleep(max(0.5, 4 * (time.monotonic() - began)))
 
 
-def wait_for_nodes(module: AnsibleModule, manager: Commands, controller: str) -> dict[str, int]:
-    """Wait until all nodes are ready; returns the number of nodes by state. `controller`: its name.
+def wait_for_nodes(module: AnsibleModule, manager: Commands, names: Names) -> dict[str, int]:
+    """Wait until all nodes are ready; returns the number of nodes by state. `names`: of the resource manager.
 
     The module fails if a daemon of the farm ends again and again, or if no further node becomes ready within its parameter `wait`
     (seconds; 0: return immediately).
@@ -157,8 +158,10 @@ def wait_for_nodes(module: AnsibleModule, manager: Commands, controller: str) ->
         if nodes.ready > best:
             best, deadline = nodes.ready, time.monotonic() + timeout
         if time.monotonic() > deadline:
-            states = dict(nodes.states) or f"{controller} does not answer"
-            module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; see {directory}/log")
+            states = dict(nodes.states) or f"{names.controller} does not answer"
+            drained = sum(count for state, count in nodes.states.items() if state.startswith(("drain", "offline")))
+            advice = f"{drained} nodes are drained (in `make shell`: {names.return_nodes})" if drained else f"see {directory}/log"
+            module.fail_json(msg=f"for {timeout} s no further node has registered: {states}; {advice}")
         time.sleep(0.2)
 
 
@@ -197,8 +200,8 @@ def main() -> None:
     except WrongUse as error:
         module.fail_json(msg=f"the virtual clock cannot be read, run `make teardown`: {error}")
     queries_controller = farm is not None and module.params["controller"]
-    controller = IMPLEMENTATIONS[manager_of(directory)].records.names.controller
-    nodes = wait_for_nodes(module, manager, controller) if queries_controller else {}
+    names = IMPLEMENTATIONS[manager_of(directory)].records.names
+    nodes = wait_for_nodes(module, manager, names) if queries_controller else {}
     jobs = jobs_of(manager) if queries_controller else {}
     processors, scheduler = load_of(manager) if nodes else (None, {})
     module.exit_json(

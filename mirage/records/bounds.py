@@ -52,12 +52,16 @@ _NAMES = {
     "launch_cost_error": "the standard error of the launch cost",
     "freed_p50": "the time until processors are free after a job's end, p50,",
     "freed_p99": "the time until processors are free after a job's end, p99,",
-    "backfill_cycle_max": "longest {cycle}",
+    "dispatch_gap_mean": "the time by which waiting jobs were started late, in the mean,",
+    "dispatch_gap_of_load": "the time for which free processors were not given to waiting jobs",
+    "backfill_cycle_mean": "mean {cycle}",
+    "backfill_cycle_max": "longest {cycle}",  # bounded by earlier releases
     "clock_offset_max": "the difference between the hosts' clocks",
     "broker_wait_share": "the time for which malleable jobs waited for the broker",
     "false_quiet_share": "the time that the event clock may have let pass while the host worked",
 }
 _OF_WHAT = {
+    "dispatch_gap_of_load": " of the jobs' processor time",
     "stretch_of_load": " of their processor time",
     "stretch_share_p1": " of a job's run time",
     "stretch_share_p50": " of a job's run time",
@@ -121,7 +125,11 @@ def bounds(collected: Collected, thresholds: Thresholds) -> dict[str, Bound]:
         "clipped": share("clipped_share"),
         "freed_p50": time("freed", "mean wait", wait),
         "freed_p99": time("freed", "waits' p99", wait_p99),
-        "backfill_cycle_max": of_manager("backfill_cycle"),
+        "dispatch_gap_mean": time("dispatch_gap", "mean wait", wait),
+        "dispatch_gap_of_load": share(
+            "dispatch_gap_of_load_share", resolution.record / scales.load_runtime if scales.load_runtime else 0.0
+        ),
+        "backfill_cycle_mean": of_manager("backfill_cycle"),
         "clock_offset_max": time("clock_offset", "median run time", runtime),
         **({"broker_wait_share": share("broker_wait_share")} if collected.malleable else {}),
         **of_event_clock,
@@ -180,7 +188,7 @@ def _advice(collected: Collected, figures: Mapping[str, Any], thresholds: Thresh
         return f"{collected.names.controller} lost {counted(collected.resubmitted, 'job')}, submitted again later"
     if name == "clipped":
         return f"leave out short jobs (MIN_RUNTIME), or {remedy(collected)}"
-    if name == "backfill_cycle_max" and event_clock.charges(figures):
+    if name == "backfill_cycle_mean" and event_clock.charges(figures):
         return "the scheduler's own processor time counts; CHARGE=no leaves it out"
     if collected.on_event_clock:
         return remedy(collected)

@@ -105,9 +105,9 @@ class Collected:
     launch: real seconds from Slurm's start to sigsleep's, up to 1 virtual second too long (Slurm truncates its start)
     suspended_apart: difference of sigsleep's and Slurm's times suspended, for jobs that were suspended and started once; null if
         only one of them is known
-    stretch: time for which Slurm held processors beyond the planned run time and suspensions, +- 1 virtual second; of jobs killed
-        at their time limit beyond the limit, less what the manager itself takes to kill them (`Records.over_limit`); null for
-        jobs that did not end in their first execution, in one of these ways
+    stretch: time for which Slurm held processors in the last execution beyond the planned run time and suspensions, +- 1 virtual
+        second; of jobs killed at their time limit in their first execution beyond the limit, less what the manager itself takes to
+        kill them (`Records.over_limit`); null for jobs that did not end in one of these ways
     expected: what a malleable job should have taken with the sizes that it had, their costs, and its waits for the broker; null for
         others, and without sigsleep's record
     broker_waited: time for which a malleable job waited for the broker; null for others
@@ -466,7 +466,7 @@ def _with_launches(joined: pl.DataFrame, cost: LaunchCost, clock: Clock) -> pl.D
 def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame:
     """grace: virtual seconds beyond its limit after which a job may be killed."""
     held = col("s_end") - col("s_start")
-    in_one_go = (col("state") == "COMPLETED") & col("recorded") & (col("restarts") == 0)
+    completed = (col("state") == "COMPLETED") & col("recorded")
     executed = (
         pl.when("shared")
         .then(col("v_end") - col("v_start") - col("v_suspended"))
@@ -483,7 +483,7 @@ def _evidence(joined: pl.DataFrame, time: TimeMap, grace: float) -> pl.DataFrame
     # What a malleable job should have taken follows from its sizes.
     by_sizes = time.length(col("r_end") - col("r_start") - col("r_stopped") - col("surplus"))
     needed = pl.coalesce(by_sizes, wanted)
-    stretch = pl.when(in_one_go).then(time.length(held - col("r_stopped")) - needed).when(at_limit).then(late)
+    stretch = pl.when(completed).then(time.length(held - col("r_stopped")) - needed).when(at_limit).then(late)
     launch = pl.when("recorded").then(col("r_start") - col("s_start")) / NS
     apart = pl.when(col("recorded") & (col("restarts") == 0) & (col("r_pauses") > 0)).then(col("r_stopped") - col("c_suspended"))
     return joined.select(

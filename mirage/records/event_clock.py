@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up")
+SLOWER_ELSEWHERE = 20
+"""Processor time of the scheduler on another clock, of that which passes on the event clock."""
 BY_BPF = 1
 """Mode of a clock that learns from the kernel who works. The other one looks at /proc."""
 SECONDS = ("false_quiet_seconds", "real_seconds", "virtual_seconds", "busy_real_seconds", "charged_seconds")
@@ -48,6 +50,14 @@ def not_known(figures: Mapping[str, Any]) -> str:
 def charges(figures: Mapping[str, Any]) -> bool:
     """Whether the scheduler's own processor time counted in the run. figures: those of the verdict"""
     return bool((figures.get("event_clock") or {}).get("charged_seconds"))
+
+
+def is_slow_elsewhere(validity: Mapping[str, Any]) -> bool:
+    """Whether the scheduler's cycles, which take a twentieth of their time here, are too long for the waits elsewhere."""
+    cycle, most = validity.get("backfill_cycle_mean"), validity.get("bounds", {}).get("backfill_cycle_mean")
+    if validity.get("event_clock") is None or charges(validity) or cycle is None or most is None:
+        return False
+    return bool(SLOWER_ELSEWHERE * cycle > most)
 
 
 def _number(value: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from mirage.records import allocated, clock_speed, event_clock, filler_figures, 
 from mirage.records.collect import Collected
 from mirage.records.layout import Layout
 from mirage.records.resolution import Resolution, Scales
-from mirage.records.run_samples import longest_cycle
+from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
 from mirage.records.start_latency import start_latencies
 from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
 from mirage.records.thresholds import Thresholds
@@ -28,6 +29,7 @@ def measure(
     thresholds: Thresholds,
     clock_offsets: Mapping[str, Any],
     complaints: Mapping[str, Any],
+    gaps: pl.DataFrame,
 ) -> dict[str, Any]:
     """The figures by name; what could not be measured is null. The arguments are those of `validity.judge`."""
     jobs, evidence = collected.jobs, collected.evidence
@@ -36,6 +38,7 @@ def measure(
     stretched = shares(collected, resolution)
     whole = Stretch.of(stretched)
     lag_mean = rounded(jobs["submit_lag"].mean())
+    lacking, most_lacking = lacking_nodes(samples, len(layout.nodes))
     return {
         "resolution": {
             "record": rounded(resolution.record),
@@ -52,6 +55,7 @@ def measure(
         "start_latency_mean": rounded(latency.mean()),
         "start_latency_p99": _quantile(latency, 0.99),
         "start_latency_jobs": latency.drop_nulls().len(),
+        **_of_gaps(collected, gaps),
         "launch_latency_p50": _launch_latency(collected),
         "runtime_stretch_p1": _quantile(evidence["stretch"], 0.01),
         "runtime_stretch_p50": _quantile(evidence["stretch"], 0.5),
@@ -67,6 +71,9 @@ def measure(
         ],
         **_of_launches(collected),
         "nodes_not_responding": _largest_count(samples, "nodes_not_responding"),
+        "nodes_lacking": rounded(lacking),
+        "nodes_lacking_most": most_lacking,
+        "backfill_cycle_mean": None if (mean := mean_cycle(diagnostics)) is None else rounded(mean * collected.time.second),
         "backfill_cycle_max": None if (cycle := longest_cycle(diagnostics)) is None else rounded(cycle * collected.time.second),
         "retries": collected.retries,
         "resubmitted": collected.resubmitted,
@@ -92,6 +99,21 @@ def measure(
         **(_of_broker(collected) if collected.malleable else {}),
         **filler_figures.of_verdict(collected.fillers),
         **(event_clock.measured(result) if collected.on_event_clock else {}),
+    }
+
+
+def _of_gaps(collected: Collected, gaps: pl.DataFrame) -> dict[str, Any]:
+    """How late waiting jobs were started, of the result of `dispatch_gaps`."""
+    late = gaps.filter("waited").drop_nulls("gap")
+    wanted = pl.coalesce("expected", "runtime") * col("processors")
+    load = collected.jobs.drop_nulls("start").join(collected.evidence.select("id", "expected"), on="id", maintain_order="left")
+    load = load.join(late.select("id", "gap"), on="id", how="left", maintain_order="left")
+    share = load.select((col("gap").fill_null(0.0) * col("processors")).sum() / wanted.sum()).item() if late.height else None
+    return {
+        "dispatch_gap_mean": rounded(late["gap"].mean()),
+        "dispatch_gap_p99": _quantile(late["gap"], 0.99),
+        "dispatch_gap_of_load": None if share is None or not math.isfinite(share) else rounded(share),
+        "dispatch_gap_jobs": late.height,
     }
 
 
@@ -135,12 +157,11 @@ def _of_broker(collected: Collected) -> dict[str, Any]:
 def _known(collected: Collected, name: str, ends: Sequence[str] = ()) -> float | None:
     """Share of the jobs that ran of which the column `name` of the evidence is known; None if no job ran.
 
-    ends: only jobs that ended in one of these states in their first execution
+    ends: only jobs that ended in one of these states
     """
     ran = collected.jobs.drop_nulls("start").select("id", "state")
     if ends:
-        once = collected.evidence.filter(col("restarts") == 0).select("id")
-        ran = ran.filter(col("state").is_in(ends)).join(once, on="id", how="semi")
+        ran = ran.filter(col("state").is_in(ends))
     ran = ran.select("id")
     return rounded(collected.evidence.join(ran, on="id", how="semi").select(col(name).is_not_null().mean()).item())
 

@@ -12,13 +12,14 @@ from polars import col
 from mirage.records.advice import counted, remedy
 from mirage.records.collect import Collected
 from mirage.records.disagreements import STRUCTURAL, in_record_only
+from mirage.records.run_samples import LACKING, SILENT
 from mirage.records.thresholds import Thresholds
 from slurm_mirage.farm.daemons import KIND_ORDER
 from slurm_mirage.farm.events import how_it_ended
 from slurm_mirage.jobs import arrays
 from slurm_mirage.replay.halts import CONTROLLER, REPLAY
 from slurm_mirage.rm.api import NOT_ENDED
-from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NOT_JUDGED
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED, NODE_DOWN, NOT_JUDGED
 
 _NAMED = 3  # jobs that a reason names
 SHOWN = 5
@@ -72,8 +73,10 @@ def foreign(collected: Collected) -> list[str]:
     return [f"{words}: cancel what is left of them, and repeat the run"]
 
 
-def troubled(collected: Collected, result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds) -> list[str]:
-    """Reasons from the replay, the nodes and the daemons."""
+def troubled(
+    collected: Collected, result: Mapping[str, Any], figures: Mapping[str, Any], thresholds: Thresholds, nodes: int
+) -> list[str]:
+    """Reasons from the replay, the nodes and the daemons. nodes: of the machine"""
     reasons, names = [], collected.names
     if "ended" not in result:
         reasons.append(f"the replay has not finished ({result.get('message') or 'see replay.log'})")
@@ -82,9 +85,15 @@ def troubled(collected: Collected, result: Mapping[str, Any], figures: Mapping[s
         reasons.append(f"{failures} after which {names.manager} held the job: see the logs of {names.node_daemon}")
     not_responding = figures["nodes_not_responding"] or 0
     if not_responding > thresholds.nodes_not_responding:
-        nodes = counted(not_responding, "node")
-        reasons.append(f"{nodes} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
+        silent = counted(not_responding, "node")
+        reasons.append(f"{silent} did not respond at some time of the run; allowed: {thresholds.nodes_not_responding}")
+    kind, most = max(figures["nodes_lacking_most"].items(), key=lambda one: one[1], default=(SILENT, 0))
+    if (lacking := figures["nodes_lacking"] or 0.0) > thresholds.nodes_lacking_share and kind != SILENT:
+        share = f"the machine lacked {100 * lacking:.2g} % of its node time, over {100 * thresholds.nodes_lacking_share:g} %"
+        reasons.append(f"{most} of {nodes} nodes were {LACKING[kind]}: {share}")
     messages = figures["messages"] or {}
+    if lost := messages.get(NODE_DOWN):
+        reasons.append(f"{names.controller} set nodes down {counted(lost, 'time')}: see its log")
     known = {kind: count for kind, count in messages.items() if kind not in NOT_JUDGED}
     count, allowed = sum(known.values()), thresholds.messages_share * collected.jobs.height
     if count > allowed:

@@ -6,6 +6,7 @@ jobs (docs/comparison-method.md). Null has a reason. Classes of jobs have "emula
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,13 @@ from polars import col
 from mirage.metrics import classes as job_classes
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Population
+from mirage.records import dispatch_gaps
 from mirage.records.collect import Collected
 from mirage.records.thresholds import KNOWN_SHARE
 from mirage.statistics import emulation_error, sampling_error
 from mirage.statistics.emulation_error import NOT_ESTIMATED, MeasuredRun
 from mirage.statistics.resampled_metrics import CLASS_METRICS
+from slurm_mirage.rm.evidence import Scheduling
 
 NO_DELAYS = "no delays of an emulation are recorded with this schedule"
 
@@ -28,7 +31,6 @@ _LIKE = {"W3": "W1", "wait_restricted_mean": "wait_mean", "useful_utilisation": 
 
 _DIGITS = 4  # significant ones of an error
 _DIGITS_OF_TIMES = 6  # as in `Population`
-_BACKFILLING, _IN_ORDER = ("easy", "conservative"), ("fcfs",)
 
 
 def errors(
@@ -36,30 +38,33 @@ def errors(
     jobs: pl.DataFrame,
     population: Population,
     measured: Mapping[str, Any],
+    gaps: pl.DataFrame,
+    scheduling: Scheduling,
     *,
-    backfill_interval: float | None,
-    own_latency: float,
+    backfill_interval: float,
 ) -> dict[str, Any]:
     """Both members for a run, and the member "classes" with errors.
 
     jobs: those that were measured; population: of them; measured: the members of `metrics.compute`
-    backfill_interval: trace seconds between two passes of the backfill scheduler; None: there is none
-    own_latency: trace seconds by which Slurm itself postpones a start
+    gaps: of `dispatch_gaps`; scheduling: what the run's scheduler does by itself
+    backfill_interval: trace seconds between two passes of the backfill scheduler, if there is one
     """
     settings = Settings.of(measured["settings"])
     classes: list[dict[str, float]] = [{} for _ in measured["classes"]]
+    replicas: dict[str, float] = {}
     emulation: dict[str, float | str] = dict.fromkeys(measured["metrics"], NOT_ESTIMATED)
-    frame = delayed_jobs(run, jobs, population) if population.window is not None else pl.DataFrame()
+    frame = delayed_jobs(run, jobs, population, gaps) if population.window is not None else pl.DataFrame()
     if unknown := "" if frame.is_empty() else _unknown_delays(frame):
         emulation = dict.fromkeys(emulation, unknown)
     elif population.window is not None:
-        policies = _IN_ORDER if backfill_interval is None else _BACKFILLING
-        cycle = backfill_interval or 0.0
-        strict = backfill_interval is None and _is_one_queue(run)
+        # The manager itself postpones a start until the fillers in its way have saved.
+        own = math.inf if run.fillers is not None else scheduling.start_delay * run.time.second
+        cycle = backfill_interval if scheduling.backfills else 0.0
         executed = (frame["end"] - frame["start"] - frame["suspended"]).round(_DIGITS_OF_TIMES)
         members = job_classes.members(frame["p"].to_numpy(), executed.to_numpy(), measured["classes"])
-        found = MeasuredRun(frame, settings, population.window, policies, own_latency, strict, run.time.second, cycle, members)
-        whole, classes = emulation_error.with_classes(found)
+        policies, resolution = dispatch_gaps.policies(scheduling), dispatch_gaps.run_time_resolution(run)
+        found = emulation_error.errors(MeasuredRun(frame, settings, population.window, policies, own, resolution, cycle, members))
+        whole, classes, replicas = found.emulation, found.classes, found.replicas
         emulation |= whole
         if (wasted := measured["metrics"]["wasted_fraction"]) is not None and "utilisation" in emulation:
             # Which work is lost stays as it was.
@@ -70,7 +75,11 @@ def errors(
             emulation |= with_false_quiets(emulation, measured["metrics"], share)
             classes = [with_false_quiets(widths, row, share) for widths, row in zip(classes, measured["classes"], strict=True)]
     both = {"emulation": emulation, "jobs": sampling_error.half_widths(population.inside, settings)}
-    return _members(measured, both) | {"classes": _with_errors(measured["classes"], classes)}
+    members_of_errors = _members(measured, both)
+    for name, width in replicas.items():
+        if measured["metrics"].get(name) is not None:
+            members_of_errors["errors"][name]["replicas"] = _rounded(width)
+    return members_of_errors | {"classes": _with_errors(measured["classes"], classes)}
 
 
 def with_false_quiets(widths: Mapping[str, float | str], values: Mapping[str, float | None], share: float) -> dict[str, float]:
@@ -130,12 +139,6 @@ def _unknown_delays(frame: pl.DataFrame) -> str:
     return ""
 
 
-def _is_one_queue(run: Collected) -> bool:
-    """Whether a job could always start when it was the first and enough processors were free."""
-    held_back = run.evidence.select(col("whole_nodes") | col("dependent") | col("limited") | (col("memory").fill_null(0) > 0))
-    return run.jobs["partition"].drop_nulls().n_unique() <= 1 and not held_back.to_series().any()
-
-
 def of_schedule(
     jobs: pl.DataFrame,
     measured: Mapping[str, Any],
@@ -154,15 +157,16 @@ def of_schedule(
     return _members(measured, {"emulation": dict.fromkeys(measured["metrics"], NO_DELAYS), "jobs": by_jobs})
 
 
-def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> pl.DataFrame:
-    """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited."""
+def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population, gaps: pl.DataFrame) -> pl.DataFrame:
+    """`MeasuredRun.jobs` of a run: the jobs that are measured, and those that were cancelled while they waited. gaps: of
+    `dispatch_gaps`"""
     evidence = run.evidence.select("id", "limit", "allocated", "stretch", "freed", "expected")
     measured = population.measured.select(
         "id", "s", "f", "p", "c", "m", "suspended", counted=col("id").is_in(population.inside["id"].implode())
     )
-    joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured").join(
-        evidence, on="id", how="left", maintain_order="left"
-    )
+    joined = jobs.join(measured, on="id", how="left", maintain_order="left", suffix="_measured")
+    for known in (evidence, gaps.select("id", late="gap")):
+        joined = joined.join(known, on="id", how="left", maintain_order="left")
     accepted = col("submit") + col("submit_lag").fill_null(0)
     waited = col("start").is_null() & (col("state") == "CANCELLED") & col("end").is_not_null() & (col("processors") > 0)
     ran = col("s").is_not_null()
@@ -180,6 +184,7 @@ def delayed_jobs(run: Collected, jobs: pl.DataFrame, population: Population) -> 
         .then(pl.coalesce("expected", "runtime", pl.lit(0.0))),
         # What the record counts as the run of a job has all of the time until its processors were free.
         freed=pl.when(col("start").is_not_null()).then(0.0) if run.frees_at_end else "freed",
+        late="late",
         limit="limit",
         leave=pl.when(~ran).then("end"),
         allocated=pl.coalesce("allocated", "p", "processors"),
@@ -198,6 +203,12 @@ def _members(measured: Mapping[str, Any], found: Mapping[str, Mapping[str, float
         if name == "wait_restricted_mean" and not measured["censored"]["jobs"]:
             # The restricted mean of waits that all ended is their mean.
             parts["jobs"] = found["jobs"]["wait_mean"]
+        if (
+            isinstance(parts["jobs"], float)
+            and value is not None
+            and (why := sampling_error.beyond_range(name, value, parts["jobs"]))
+        ):
+            parts["jobs"] = why
         if value is None:
             parts = dict.fromkeys(found, measured["null_reasons"].get(name, "the metric is not known"))
         errors[name] = {kind: None if isinstance(part, str) else _rounded(part) for kind, part in parts.items()}

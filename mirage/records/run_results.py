@@ -6,7 +6,6 @@ The same records give the same bytes.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,9 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import allocations, collect, filler_figures, metric_errors, run_files, run_samples, validity
+from mirage.records import allocations, collect, dispatch_gaps, filler_figures, metric_errors, run_files, run_samples, validity
 from mirage.records.layout import read_layout
 from mirage.records.thresholds import Thresholds
-from mirage.records.verdict import INCONCLUSIVE, INVALID
 from mirage.traces.csv_frame import check_lines
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
@@ -82,36 +80,32 @@ def results(
         found["resizes"] = run.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         found["not_played"] = not_played.counts(workload)
+    layout, interval = read_layout(folder, processors, nodes), bounds.backfill_cycle_seconds * run.time.second
+    gaps = dispatch_gaps.dispatch_gaps(run, layout, scheduling, interval)
     found["validity"] = {
         **validity.judge(
             run,
             run_samples.read_figures(folder / "samples.csv"),
             run_samples.read_diagnostics(folder),
             without_null(read_json(folder / "result.json", RESULT) or read_json(folder / "progress.json", PROGRESS) or {}),
-            read_layout(folder, processors, nodes),
+            layout,
             bounds,
             clock_offsets=run_samples.read_offsets(folder),
             complaints=run_samples.read_complaints(folder),
             immediate_below=OF_RUNS,
+            gaps=gaps,
             backfills=scheduling.has_cycles,
         ),
         "thresholds": dict(thresholds),
     }
     found["validity"]["inconclusive_metrics"] |= censoring_reasons(found)
     if uncut:
-        _not_cut(found["validity"], uncut)
+        validity.add_unsure(found["validity"], uncut)
     population = Population.of(jobs, processors, nodes, *cuts, **changes)
     if run.fillers is not None:
         found["fillers"] = filler_figures.summary(run.fillers, found, population, changes["suspensions"], run.time)
-    found |= metric_errors.errors(
-        run,
-        jobs,
-        population,
-        found,
-        backfill_interval=bounds.backfill_cycle_seconds * run.time.second if scheduling.backfills else None,
-        # Slurm itself postpones a start until the fillers in its way have saved.
-        own_latency=math.inf if run.fillers is not None else scheduling.start_delay * run.time.second,
-    )
+    found |= metric_errors.errors(run, jobs, population, found, gaps, scheduling, backfill_interval=interval)
+    validity.judge_errors(found, bounds, run)
     files = run_files.render(run, processors, nodes)
     files["metrics.json"] = (json.dumps(found, indent=1, allow_nan=False) + "\n").encode()
     kinds = run.disagreements["kind"].value_counts(sort=True, name="count").rows()
@@ -123,10 +117,3 @@ def _allocations(run: collect.Collected, path: Path, jobs: pl.DataFrame) -> pl.D
     if run.malleable:
         return run_files.rounded(run.allocations)
     return allocations.read_allocations(path, jobs, "run") if path.exists() else None
-
-
-def _not_cut(validity: dict[str, Any], reason: str) -> None:
-    """Adds the reason why the schedule could not be cut as wanted; a valid run is inconclusive then."""
-    validity["inconclusive"] = [*validity["inconclusive"], reason]
-    if validity["verdict"] != INVALID:
-        validity |= {"verdict": INCONCLUSIVE, "valid": False, "reasons": validity["inconclusive"]}

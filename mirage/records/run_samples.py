@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from polars import col
 
@@ -13,11 +14,21 @@ from mirage.records.shapes import COMPLAINTS_JSON, OFFSETS_JSON
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.strict_json import INSTANT, LARGEST, without_null
+from slurm_mirage.rm.api import BACKFILL_DIAGNOSTICS
 from slurm_mirage.rm.registry import records_of
 
 _MICROSECOND = 1e-6
 _BOUNDS = {**dict.fromkeys(("real", "virtual"), (0.0, INSTANT.most)), "cpu_busy": (-1.0, 2.0)}
 """Least and largest value of the figures that are no count."""
+SILENT = "not_responding"
+LACKING = {
+    "drained": "drained",
+    "down": "down",
+    "reserved": "reserved, failing or otherwise out of service",
+    "unknown": "in an unknown state",
+    SILENT: "silent",
+}
+"""Columns of samples.csv (without `nodes_`) that count nodes which take no jobs, in words."""
 
 
 def read_figures(path: Path) -> pl.DataFrame:
@@ -59,6 +70,43 @@ def longest_cycle(diagnostics: pl.DataFrame) -> float | None:
     grown = diagnostics.select(largest.filter(largest.diff() > 0).max()).item()
     longest = diagnostics.select(pl.max_horizontal(col("backfill_last_cycle_us").max(), pl.lit(grown, pl.Float64))).item()
     return None if longest is None else float(longest) * _MICROSECOND
+
+
+def mean_cycle(diagnostics: pl.DataFrame) -> float | None:
+    """Virtual seconds of the mean backfill cycle of the samples, each weighted by the jobs that waited for it; None: not known."""
+    last, queue = BACKFILL_DIAGNOSTICS[0], BACKFILL_DIAGNOSTICS[3]
+    if last not in diagnostics.columns:
+        return None
+    known = diagnostics.drop_nulls(last)
+    weights = known[queue].fill_null(0.0) if queue in known.columns else pl.repeat(1.0, known.height, eager=True)
+    if known.is_empty():
+        return None
+    return float(np.average(known[last].to_numpy(), weights=weights.to_numpy() if weights.sum() else None)) * _MICROSECOND
+
+
+def lacking_nodes(samples: pl.DataFrame, nodes: int) -> tuple[float | None, dict[str, int]]:
+    """The node seconds for which nodes took no jobs, because they were down, drained, reserved or did not respond, as a share of
+    those of the whole machine, None if they were not sampled; and the number of nodes by kind in the sample with most of them.
+
+    A sample stands for the time that is closest to it. nodes: of the machine
+    """
+    kinds = {kind: f"nodes_{kind}" for kind in LACKING if f"nodes_{kind}" in samples.columns}
+    if not kinds or samples.is_empty():
+        return None, {}
+    known = samples.select(col(column).fill_null(0.0).alias(kind) for kind, column in kinds.items())
+    # A node that is down does not respond either.
+    lacking = known.select(
+        pl.max_horizontal(pl.sum_horizontal(pl.lit(0.0), *(kind for kind in kinds if kind != SILENT)), *({SILENT} & set(kinds)))
+    ).to_series()
+    weights = pl.repeat(1.0, samples.height, eager=True)
+    if "virtual" in samples.columns and samples.height > 1:
+        time = samples["virtual"].interpolate().fill_null(strategy="backward").fill_null(0.0)
+        gaps = time.diff().fill_null(0.0).clip(0.0)
+        weights = (gaps + gaps.shift(-1, fill_value=0.0)) / 2
+    weights = weights if weights.sum() else pl.repeat(1.0, samples.height, eager=True)
+    share = float(np.average(lacking.to_numpy(), weights=weights.to_numpy())) / max(1, nodes)
+    most = known.row(int(lacking.arg_max() or 0), named=True)
+    return share, {kind: int(number) for kind, number in most.items() if number}
 
 
 def read_offsets(folder: Path) -> dict[str, Any]:

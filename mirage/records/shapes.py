@@ -53,12 +53,14 @@ _FIGURES = (
     *("backfill_cycle_max", "retries", "resubmitted", "foreign_jobs", "requeued", "copies_cancelled", "reruns_cancelled"),
     *("interrupted", "halted", "limits_extended", "host_cpu", "host_cpu_saturated", "clock_speed", "clock_offset_max"),
     *("released", "disagreements", "suspended_compared", "suspended_apart_max", "false_quiet_share", "resizes"),
+    *("dispatch_gap_mean", "dispatch_gap_p99", "dispatch_gap_of_load", "dispatch_gap_jobs", "nodes_lacking", "backfill_cycle_mean"),
     *("resizes_not_done", "resize_delay_mean", "resize_delay_p50", "resize_delay_p99", "broker_wait_share", "allocated_most"),
 )
 _VALIDITY = Object(
     {
         **dict.fromkeys(_FIGURES, _FIGURE),
         **dict.fromkeys(("daemons_ended", "broken", "disagreements_by_kind"), Maybe(Named(COUNT))),
+        "nodes_lacking_most": Maybe(Named(COUNT)),
         "resolution": Maybe(Named(_FIGURE)),
         "verdict": Maybe(Text(words=(VALID, INVALID, INCONCLUSIVE))),
         "manager": IfThere(TEXT),
@@ -66,7 +68,7 @@ _VALIDITY = Object(
         "valid": FLAG,
         "reasons": Each(TEXT),
         "inconclusive": Maybe(Each(TEXT)),
-        "inconclusive_metrics": IfThere(Named(TEXT)),
+        **dict.fromkeys(("inconclusive_metrics", "uncertain_metrics"), IfThere(Named(TEXT))),
         "thresholds": IfThere(Named(_FIGURE)),
         "event_clock": Maybe(Named(_FIGURE)),
         "messages": Maybe(Named(COUNT)),
@@ -99,7 +101,7 @@ METRICS_JSON = Object(
         ),
         "null_reasons": Named(TEXT),
         "excluded": IfThere(Named(COUNT)),
-        "errors": IfThere(Named(Object({"emulation": _FIGURE, "jobs": _FIGURE}))),
+        "errors": IfThere(Named(Object(dict.fromkeys(("emulation", "jobs", "replicas"), _FIGURE)))),
         "error_reasons": Maybe(Named(TEXT)),
         "distribution": Maybe(Object({"nodes": Each(_NUMBER), "share": Each(_NUMBER)})),
         "classes": IfThere(Each(Object({"size": TEXT, "runtime": TEXT, "jobs": COUNT, **_MEANS}))),

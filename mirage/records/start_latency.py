@@ -34,7 +34,7 @@ def start_latencies(collected: Collected, layout: Layout) -> pl.Series:
     pauses = collected.suspensions.drop_nulls().join(
         jobs.select("id", "width", "most_nodes", "partition"), left_on="job", right_on="id"
     )
-    changes = _changes(collected.allocations, jobs)
+    changes = changes_of_size(collected.allocations, jobs)
     found = [
         _judged(jobs.filter(here), jobs.filter(shared), pauses.filter(shared), changes.filter(shared), layout, partition)
         for partition, here, shared in _parts(jobs, layout)
@@ -85,7 +85,7 @@ def _jobs(collected: Collected, layout: Layout) -> pl.DataFrame:
     )
 
 
-def _changes(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+def changes_of_size(allocations: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """By how much running jobs changed their size, and when: id, partition, time, width, most_nodes. At its end a job gives up its
     size at the start, as all jobs do, and the sum of its changes."""
     known = jobs.drop_nulls("start").select("id", "partition", "end", first="processors", first_nodes="nodes")

@@ -49,11 +49,19 @@ class Thresholds:
     """Time for which the replay or slurmctld stood still, of the mean wait."""
     clock_offset_share: float = 0.05
     """Difference between the clocks of two hosts, of the median run time."""
+    dispatch_gap_share: float = 0.05
+    """By how much waiting jobs were started late, in the mean, of the mean wait."""
+    dispatch_gap_of_load_share: float = 0.01
+    """The same of all jobs in processor time, as a share of the processor time that they wanted."""
+    error_share: float = 0.05
+    """What the emulation may have added to a metric (docs/emulation-error.md), of its value."""
     backfill_cycle_share: float = 0.05
-    """Longest backfill cycle, of the mean wait."""
+    """Mean backfill cycle, of the mean wait."""
     backfill_cycle_seconds: float = 30.0
     """Slurm's default: a cycle may take as long as the pause between two cycles. `in_force` uses the setting of the run instead."""
     nodes_not_responding: int = 0
+    nodes_lacking_share: float = 0.01
+    """Time for which nodes took no jobs, of that of all nodes."""
     messages_share: float = 0.05
     """Error messages of slurmctld and slurmd of a known kind (daemon_log.py), of the number of jobs."""
     host_cpu_busy: float = 0.9

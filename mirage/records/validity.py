@@ -15,8 +15,9 @@ from typing import Any
 
 import polars as pl
 
-from mirage.records import allocated, clock_speed, event_clock, filler_figures, incidents
-from mirage.records.advice import counted, with_one_speed
+from mirage.metrics.registry import METRICS
+from mirage.records import allocated, clock_speed, dispatch_gaps, event_clock, filler_figures, incidents
+from mirage.records.advice import counted, remedy, with_one_speed
 from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
 from mirage.records.figures import measure, rounded
@@ -41,6 +42,7 @@ def judge(
     clock_offsets: Mapping[str, Any] | None = None,
     complaints: Mapping[str, Any] | None = None,
     immediate_below: float | None = None,
+    gaps: pl.DataFrame | None = None,
     *,
     backfills: bool = False,
 ) -> dict[str, Any]:
@@ -52,10 +54,12 @@ def judge(
     clock_offsets: of a run on several hosts (`read_offsets`)
     complaints: of all hosts (`read_complaints`)
     immediate_below: threshold of the metric immediate_fraction; None: it is not judged
+    gaps: of `dispatch_gaps`; None: not known
     backfills: whether the scheduler has cycles whose length has to be known
     """
     thresholds, clock_offsets, complaints = thresholds or Thresholds(), clock_offsets or {}, complaints or {}
-    figures = measure(collected, samples, diagnostics, result, layout, thresholds, clock_offsets, complaints)
+    gaps = pl.DataFrame(schema=dispatch_gaps.SCHEMA) if gaps is None else gaps
+    figures = measure(collected, samples, diagnostics, result, layout, thresholds, clock_offsets, complaints, gaps)
     causes = incidents.causes(complaints)
     wrong_clock, unsure_clock = clock_speed.judged(collected, figures["clock_speed"], thresholds)
     broken = [f"{counted(count, 'job')} {description}" for _, count, description in incidents.broken(collected) if count]
@@ -65,7 +69,7 @@ def judge(
         *incidents.foreign(collected),
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
-        *incidents.troubled(collected, result, figures, thresholds),
+        *incidents.troubled(collected, result, figures, thresholds, len(layout.nodes)),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
         *wrong_clock,
@@ -96,6 +100,39 @@ def judge(
     }
 
 
+def judge_errors(found: dict[str, Any], thresholds: Thresholds, collected: Collected) -> None:
+    """Adds to the member `validity`, as `uncertain_metrics` with the reason, the metrics of which the emulation may have changed
+    more than `error_share`. A run with a main metric among them is inconclusive, unless it is invalid.
+
+    A wait is known to what the run resolves, and a fraction of the jobs to one job: smaller errors are none.
+    found: content of metrics.json with its errors
+    """
+    judged, resolved, most = found["validity"], Resolution.of(collected).trace_seconds, f"{100 * thresholds.error_share:g} %"
+    one_job = 1 / max(1, collected.jobs["start"].count())
+    amounts = {}
+    for name, errors in found["errors"].items():
+        metric, value, error = METRICS[name], found["metrics"][name], errors["emulation"]
+        floor = one_job if metric.is_share else resolved if metric.unit == "s" else 0.0
+        if value is not None and error is not None and error > max(thresholds.error_share * abs(value), floor):
+            share = f", {100 * error / abs(value):.2g} % of it" if value else ""
+            amounts[name] = f"{error:.3g} {metric.unit}".rstrip() + share
+    judged["uncertain_metrics"] = {
+        name: f"the emulation may have changed it by {amount}; at most {most} is conclusive" for name, amount in amounts.items()
+    }
+    if main := [f"{name} by {amount}" for name, amount in amounts.items() if METRICS[name].is_main]:
+        clock = collected.time.clock
+        advice = "" if collected.on_event_clock or clock.speed <= 1 else f"{remedy(collected)}, or "
+        reason = f"the emulation may have changed main metrics by more than {most} ({'; '.join(main)})"
+        add_unsure(judged, f"{reason}: {advice}take more JOBS")
+
+
+def add_unsure(judged: dict[str, Any], reason: str) -> None:
+    """Add a reason for which a valid run is inconclusive to the member `validity`."""
+    judged["inconclusive"] = [*judged["inconclusive"], reason]
+    if judged["verdict"] != INVALID:
+        judged |= {"verdict": INCONCLUSIVE, "valid": False, "reasons": judged["inconclusive"]}
+
+
 def _of_manager(collected: Collected) -> dict[str, Any]:
     """What the verdict says of another resource manager than the default one: its name as `manager`, and as `not_measured`, by
     figure, why there is no occasion to measure it. That is no fault of the run."""
@@ -121,20 +158,21 @@ def _not_measured(
     """
     started = collected.jobs["start"].count()
     ran, few = started > 0, min(FEWEST_LATENCIES, started)
-    known, enough = figures["start_latency_jobs"], KNOWN_SHARE
+    # A machine that is always full shows by its waiting jobs how soon the scheduler starts one.
+    known, enough = figures["start_latency_jobs"] + figures["dispatch_gap_jobs"], KNOWN_SHARE
     rules = [
         (
             figures["nodes_not_responding"] is None,
             "no sample of the nodes in samples.csv: whether all of them responded is not known",
         ),
         (
-            ran and figures["start_latency_p50"] is None,
+            ran and known == 0,
             "start latency could not be measured: no job came while processors that it could use were idle",
         ),
         (
             0 < known < few,
-            f"start latency is that of {counted(known, 'job')} only, of at least {few}: too few came while processors that they "
-            "could use were idle",
+            f"how late jobs were started is known of {counted(known, 'job')} only, of at least {few}: too few came while "
+            "processors were idle, and of no other it is known when it could have started",
         ),
         (
             ran and figures["stretch_share_p50"] is None,

@@ -17,6 +17,11 @@ def verdict_of(validity: Mapping[str, Any]) -> str:
     return found
 
 
+def inconclusive_metrics(validity: Mapping[str, Any]) -> dict[str, str]:
+    """The metrics that a run does not resolve, or that the emulation may have changed too much, with the reasons."""
+    return {**validity.get("uncertain_metrics", {}), **validity.get("inconclusive_metrics", {})}
+
+
 def worst(verdicts: Iterable[str]) -> str:
     """The verdict on several runs: INVALID if one is, else INCONCLUSIVE if one is."""
     found = set(verdicts)

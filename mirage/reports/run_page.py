@@ -11,7 +11,7 @@ from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.run_clock import EVENT
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, verdict_of, with_reasons
+from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.reports import distributions, filler_jobs, size_changes
 from mirage.reports.measures import (
     class_table,
@@ -242,7 +242,7 @@ def _suspensions(run: Run) -> Section | None:
 def _verdict_words(run: Run) -> str:
     validity = run.metrics["validity"]
     about = "docs/validity.md defines the figures and gives the reasons for the bounds. Times are in trace time."
-    coarse = [f" {name} is inconclusive: {reason}." for name, reason in validity.get("inconclusive_metrics", {}).items()]
+    coarse = [f" {name} is inconclusive: {reason}." for name, reason in inconclusive_metrics(validity).items()]
     return f"The run is {with_reasons(validity)}.{''.join(coarse)} {about}"
 
 

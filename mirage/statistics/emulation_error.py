@@ -59,14 +59,16 @@ class MeasuredRun:
         freed: from its end until its processors were free; null: not measured, the median of the others is taken
         limit: time limit; null: unknown
         leave: instant at which it was cancelled while it waited; null: never
+        late: by how much it started later than its scheduler would have started it; null: not known, taken as 0. Where it is known
+            of no job, the median of the times by which starts were postponed is taken for each
         counted: whether it is one of the jobs that metrics over jobs are over
     settings: of the metrics
     window: that is measured
     policies: of the simulated schedulers (simulation.POLICIES) that stand for the run's scheduler
-    own_latency: seconds by which the scheduler itself postpones a start beyond the instant at which it is possible; infinity: any
-    is_strict: whether the scheduler starts the next job as soon as enough processors are free, so that any later start is a delay
+    own_latency: seconds by which the scheduler itself postpones a start beyond the instant at which it is possible; infinity: any.
+        Not part of `late`
     resolution: seconds; the run time of a job is known up to so much more or less
-    cycle: seconds between two passes of the scheduler over the queue, 0: none; a delay changes where in it a job comes
+    cycle: seconds between two passes of the scheduler over the queue, 0: none
     classes: (jobs, classes) whether a job, a row of `jobs`, is in a class
     """
 
@@ -75,48 +77,66 @@ class MeasuredRun:
     window: Window
     policies: Sequence[str]
     own_latency: float = np.inf
-    is_strict: bool = False
     resolution: float = 0.0
     cycle: float = 0.0
     classes: NDArray[np.bool_] | None = None
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Half widths by metric, of the metrics of `estimated`. emulation: by how much the emulation may have changed it; replicas: by
+    how much two runs of the same configuration without delays may differ, because a job may come at any instant of the scheduler's
+    cycle; classes: for each class of jobs what the emulation may have changed, by metric of CLASS_METRICS."""
+
+    emulation: dict[str, float]
+    replicas: dict[str, float]
+    classes: list[dict[str, float]]
+
+
 def half_widths(run: MeasuredRun) -> dict[str, float]:
     """For each metric of `estimated` by how much the emulation may have changed it. The same run gives the same values."""
-    return with_classes(run)[0]
+    return errors(run).emulation
 
 
-def with_classes(run: MeasuredRun) -> tuple[dict[str, float], list[dict[str, float]]]:
-    """`half_widths`, and the same for CLASS_METRICS of the jobs of each class."""
+def errors(run: MeasuredRun) -> Errors:
+    """What the emulation, and what the phase of the scheduler's cycle, may have changed of each metric."""
     arrays = _Arrays.of(run)
-    late = replace(arrays, latency=max(0.0, arrays.postponement() - run.own_latency))
+    late = arrays.with_latency(run.own_latency)
     # Without the latency too: it must not make up for run times that are too short.
-    both = [late, arrays] if late.latency > 0 else [arrays]
+    both = [late, arrays] if late.late.any() else [arrays]
     names = estimated(run.settings)
     observed = _values(arrays, arrays.as_recorded(), run)
     pairs = [[_values(arrays, schedule, run) for schedule in one.in_order()] for one in both]
     in_order = np.max([np.abs(np.subtract(*pair)) for pair in pairs], axis=0)
-    replays, simulated = [], []
-    similar = []
+    replays, simulated, similar, phases = [], [], [], []
     draws = max(4, min(_DRAWS, _JOBS_DRAWN // max(1, arrays.count)))
     for policy in run.policies:
         drawn = [*both, *(late.shuffled(number) for number in range(draws))]
         schedules = [one.simulated(policy, delayed=delayed) for one in drawn for delayed in (True, False)]
         found = _values_of_all(drawn, schedules, run).reshape(len(drawn), 2, -1)
         differences = np.abs(found[:, 0] - found[:, 1])
-        replays += list(differences[: len(both)])
         simulated.append(np.abs(found[0, 0]))
         similar.append(differences[len(both) :])
+        # With a cycle no job comes at the instant of the log, so that this workload is no better than the similar ones.
+        if run.cycle == 0:
+            replays += list(differences[: len(both)])
+        else:
+            others = [one.in_phase(number) for number, one in enumerate(drawn[len(both) :])]
+            again = _values_of_all(others, [one.simulated(policy, delayed=False) for one in others], run)
+            phases.append(np.abs(found[len(both) :, 1] - again))
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = np.nan_to_num(np.abs(observed) / np.max(simulated, axis=0), nan=1.0, posinf=_LARGEST_SCALE)
-    chaotic = np.maximum(np.max(replays, axis=0), np.quantile(np.concatenate(similar), _SHARE, axis=0))
-    widths = _FACTOR * np.maximum(in_order, np.clip(scale, 1.0, _LARGEST_SCALE) * chaotic)
+    scale = np.clip(scale, 1.0, _LARGEST_SCALE)
+    chaotic = np.max([*replays, np.quantile(np.concatenate(similar), _SHARE, axis=0)], axis=0)
+    widths = _FACTOR * np.maximum(in_order, scale * chaotic)
+    by_phase = _FACTOR * scale * np.quantile(np.concatenate(phases), _SHARE, axis=0) if phases else np.zeros(len(widths))
 
     def named(names: Sequence[str], widths: Floats) -> dict[str, float]:
         return {name: float(width) for name, width in zip(names, widths, strict=True) if np.isfinite(width)}
 
     of_classes = widths[len(names) :].reshape(-1, len(CLASS_METRICS))
-    return named(names, widths[: len(names)]), [named(CLASS_METRICS, one) for one in of_classes]
+    classes = [named(CLASS_METRICS, one) for one in of_classes]
+    return Errors(named(names, widths[: len(names)]), named(names, by_phase[: len(names)]), classes)
 
 
 def values(run: MeasuredRun) -> dict[str, float]:
@@ -152,8 +172,8 @@ class _Arrays:
     leave: from due until it is cancelled if it still waits; infinity: never
     within: whether it is one of the jobs that metrics over jobs are over
     classes: (jobs, classes) whether it is in a class, 0 or 1
-    most_postponed: for how long the scheduler itself may postpone a start
-    phase, phase_delayed: until the scheduler considers it, without the delays and with them
+    late: by how much later it started than its scheduler would have started it
+    phase: until the scheduler considers it, because of its cycle
     """
 
     due: Floats
@@ -174,9 +194,8 @@ class _Arrays:
     within: NDArray[np.bool_]
     classes: Floats
     phase: Floats
-    phase_delayed: Floats
-    latency: float
-    most_postponed: float
+    late: Floats
+    measured_late: Floats
     resolution: float
     cycle: float
     machine: int
@@ -216,9 +235,8 @@ class _Arrays:
             within=jobs["counted"].to_numpy(),
             classes=classes,
             phase=np.zeros(len(due)),
-            phase_delayed=np.zeros(len(due)),
-            latency=0.0,
-            most_postponed=run.own_latency if run.is_strict else np.inf,
+            late=np.zeros(len(due)),
+            measured_late=float_of["late"],
             resolution=run.resolution,
             cycle=run.cycle,
             machine=machine,
@@ -229,14 +247,11 @@ class _Arrays:
         return len(self.due)
 
     def _arrival(self, *, delayed: bool) -> Floats:
-        if not delayed:
-            return self.due + self.hold_off + self.phase
-        found: Floats = self.due + np.maximum(self.hold_off, self.lag) + self.latency + self.phase_delayed
-        return found
+        return self.due + (np.maximum(self.hold_off, self.lag) if delayed else self.hold_off) + self.phase
 
     def _held(self, *, delayed: bool) -> Floats:
-        """For how long a job holds its processors."""
-        executed = self.run + self.freed + self.latency if delayed else self.wanted
+        """For how long a job holds its processors; a late one from the instant on at which it should have started."""
+        executed = self.run + self.freed + self.late if delayed else self.wanted
         return np.maximum(executed + self.paused, _SHORTEST)
 
     def _with_starts(self, start: Floats, *, delayed: bool) -> _Schedule:
@@ -246,9 +261,14 @@ class _Arrays:
     def as_recorded(self) -> _Schedule:
         return _Schedule(self.start, self.end, self.run)
 
-    def postponement(self) -> float:
-        """The median of the times by which starts were postponed beyond what kept the jobs waiting."""
-        return float(np.median(self._postponements()[1]))
+    def with_latency(self, own: float) -> _Arrays:
+        """With how late the jobs started, as far as it is known. own: seconds by which the scheduler itself postpones a start"""
+        known = ~np.isnan(self.measured_late)
+        if known.any():
+            return replace(self, late=np.where(known, self.measured_late, 0.0))
+        postponed = self._postponements()[1]
+        median = float(np.median(postponed)) if len(postponed) else 0.0
+        return replace(self, late=np.full(self.count, max(0.0, median - own)))
 
     def _postponements(self) -> tuple[Numbers, Floats]:
         """The jobs that started, in order of their starts; and for how long each was postponed, see in_order.py."""
@@ -256,20 +276,25 @@ class _Arrays:
 
         ran = np.flatnonzero(~np.isnan(self.start))
         order = ran[np.argsort(self.start[ran], kind="stable")]
-        arrival, held = (length(delayed=True)[order] for length in (self._arrival, self._held))
+        arrival = self._arrival(delayed=True)[order]
+        held = np.maximum(self.run + self.freed + self.paused, _SHORTEST)[order]
         return order, in_order.postponements(arrival, self.allocated[order], held, self.start[order], self.machine)
 
     def in_order(self) -> tuple[_Schedule, _Schedule]:
         """The schedule with the delays and without: jobs start in the recorded order, and are postponed beyond what keeps them
-        waiting by the same times; without the delays not by what the scheduler would not do. The first is the recorded schedule,
-        unless jobs used processors that others hold here (of suspended jobs, or shared ones)."""
+        waiting by the same times; without the delays not by the part that is late. The first is the recorded schedule, unless jobs
+        used processors that others hold here (of suspended jobs, or shared ones)."""
         from mirage.simulation import in_order
 
         order, postponed = self._postponements()
         starts = np.full((2, self.count), np.nan)
-        for row, delayed, by in ((0, True, postponed), (1, False, np.minimum(postponed, self.most_postponed))):
-            arrival, held = (length(delayed=delayed)[order] for length in (self._arrival, self._held))
-            starts[row, order] = in_order.starts(arrival, self.allocated[order], held, by, self.machine)
+        recorded = np.maximum(self.run + self.freed + self.paused, _SHORTEST)
+        for row, held, by in (
+            (0, recorded, postponed),
+            (1, self._held(delayed=False), np.maximum(postponed - self.late[order], 0.0)),
+        ):
+            arrival = self._arrival(delayed=row == 0)[order]
+            starts[row, order] = in_order.starts(arrival, self.allocated[order], held[order], by, self.machine)
         return self._with_starts(starts[0], delayed=True), self._with_starts(starts[1], delayed=False)
 
     def simulated(self, policy: str, *, delayed: bool) -> _Schedule:
@@ -290,21 +315,24 @@ class _Arrays:
             cancel=leave[order],
             depth=_DEPTH,
         )
-        return self._with_starts(start, delayed=delayed)
+        return self._with_starts(start + self.late if delayed else start, delayed=delayed)
 
     def shuffled(self, number: int) -> _Arrays:
         """A similar workload: neighbouring jobs have changed places; instants of submission and lags stay. Jobs that never started
-        keep theirs. The delayed run times are other ones within the resolution, and jobs come at another instant of the scheduler's
-        cycle with the delays than without."""
+        keep theirs. The delayed run times are other ones within the resolution, and jobs come at some instant of the scheduler's
+        cycle, with the delays at the same as without: that instant is the scheduler's, and no delay."""
         random = np.random.default_rng([_SEED, number])
         ran = np.flatnonzero(~np.isnan(self.start))
         moved = np.arange(self.count)
         moved[ran] = ran[np.argsort(np.arange(len(ran)) + random.uniform(0, _NEIGHBOURS, len(ran)), kind="stable")]
-        go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m")
+        go = ("hold_off", "start", "end", "run", "wanted", "paused", "freed", "limit", "leave", "p", "allocated", "c", "m", "late")
         found = replace(self, classes=self.classes[moved], **{name: getattr(self, name)[moved] for name in go})
         run = found.run + random.uniform(-self.resolution, self.resolution, self.count)
-        phases = random.uniform(0, self.cycle, (2, self.count))
-        return replace(found, run=np.maximum(run, 0.0), phase=phases[0], phase_delayed=phases[1])
+        return replace(found, run=np.maximum(run, 0.0), phase=random.uniform(0, self.cycle, self.count))
+
+    def in_phase(self, number: int) -> _Arrays:
+        """The same workload, whose jobs come at some other instants of the scheduler's cycle."""
+        return replace(self, phase=np.random.default_rng([_SEED + 1, number]).uniform(0, self.cycle, self.count))
 
 
 # ---- metrics ----

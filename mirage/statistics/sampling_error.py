@@ -5,6 +5,8 @@ The block bootstrap over the jobs in order of submission, and Student's t; docs/
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import polars as pl
 
@@ -20,6 +22,7 @@ TOO_FEW = f"fewer than {FEWEST_JOBS} jobs"
 TOO_MANY = f"more than {MOST_JOBS:,} jobs: resampling them would take longer than the metrics"
 NOT_OVER_JOBS = "the metric is no mean, ratio or quantile over jobs"
 NO_DRAWS = "too few resamples of the jobs have a value"
+_FROM_ONE = frozenset({"slowdown_mean", "bounded_slowdown_mean"})
 ALL_EQUAL = "all resamples of the jobs have the same value"
 
 _RESAMPLES, _SEED = 1000, 1
@@ -60,6 +63,16 @@ def half_widths(inside: pl.DataFrame, settings: Settings) -> dict[str, float | s
         else:
             found[name] = chance.half_width((1 - bootstrap.LEVEL) / 2)
     return found
+
+
+def beyond_range(name: str, value: float, width: float) -> str:
+    """Why a half width says nothing of a metric: the interval would leave the values that the metric can have, which no interval of
+    few blocks of jobs in a transient knows; "" if it does not."""
+    least, most = (1.0, math.inf) if name in _FROM_ONE else (0.0, 1.0 if METRICS[name].is_share else math.inf)
+    if value - width >= least and value + width <= most:
+        return ""
+    limits = f"{least:g}" if most == math.inf else f"{least:g} to {most:g}"
+    return f"too few independent blocks of jobs: ± {width:.2g} would reach beyond {limits}"
 
 
 def too_few(fewest: int) -> str:

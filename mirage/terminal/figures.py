@@ -65,7 +65,12 @@ def _records(info: Mapping[str, Any]) -> Records:
 
 def _cluster(info: Mapping[str, Any]) -> Iterator[Row]:
     nodes = counts(info["nodes"])
-    yield Row("nodes", nodes or f"{_records(info).names.controller} does not answer", urgent=not nodes)
+    names = _records(info).names
+    yield Row("nodes", nodes or f"{names.controller} does not answer", urgent=not nodes)
+    drained = sum(count for state, count in info["nodes"].items() if state.startswith(("drain", "offline")))
+    if drained:
+        how = f"`make cluster` returns them to service, or in `make shell` {names.return_nodes}"
+        yield Row("", f"{drained} nodes are drained and take no jobs: {how}", urgent=True)
     if (processors := info.get("processors")) and processors["all"]:
         busy, total = processors["busy"], processors["all"]
         yield Row("cpus", f"{busy} of {total} busy ({100 * busy / total:.0f} %)", busy / total)

@@ -13,6 +13,7 @@ from rich.table import Table
 from mirage.metrics import metrics as definitions
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.bounds import in_words
+from mirage.records.event_clock import is_slow_elsewhere
 from mirage.records.features import unused_rows
 from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from mirage.terminal.parts import limits_of
@@ -32,7 +33,11 @@ from slurm_mirage.rm.registry import names_of
 _WIDE = 100
 """Columns of a terminal in which a metric is explained, and not only named."""
 _BY = {"emulation": "emulation", "jobs": "choice of jobs"}
-_SHORT = {"false_quiet_share": "time that passed while the host worked"}
+_SHORT = {
+    "false_quiet_share": "time that passed while the host worked",
+    "dispatch_gap_mean": "late starts of waiting jobs, mean",
+    "dispatch_gap_of_load": "free processors not given to waiting jobs",
+}
 """Figures whose words would not fit into a line."""
 Content = Mapping[str, Any]
 
@@ -61,6 +66,7 @@ def show(metrics: dict[str, Any], experiment: Content, run: str, screen: Screen)
 
 def _inconclusive(metrics: Content) -> list[str]:
     """A line for each reason for which main metrics of the run are inconclusive."""
+    # Those that the emulation may have changed too much are in the reason of the ending.
     reasons = {name: why for name, why in metrics["validity"].get("inconclusive_metrics", {}).items() if METRICS[name].is_main}
     return [
         f"{', '.join(name for name, one in reasons.items() if one == why)}: inconclusive, {why}"
@@ -91,7 +97,8 @@ def _main_table(metrics: Content, rows: Collection[tuple[str, float | None, str,
 
 
 def trust(runs: Mapping[str, Content], unused: Set[str] = frozenset()) -> list[str]:
-    """At most three lines: the verdict, the figure of the verdict that is closest to its bound, and the largest errors.
+    """At most four lines: the verdict, the figure of the verdict that is closest to its bound, the largest errors, and whether the
+    scheduler would be slow on another clock.
 
     runs: metrics.json of each run, by name. unused: names of figures that are left out, see `features.unused_rows`
     """
@@ -101,6 +108,10 @@ def trust(runs: Mapping[str, Content], unused: Set[str] = frozenset()) -> list[s
         share, words, run = max(shares)
         what = "furthest beyond its bound" if share > 1 else "closest to its bound"
         lines.append(f"{what}: {words}{f' ({run})' if len(runs) > 1 else ''}")
+    slow = [run for run, content in runs.items() if is_slow_elsewhere(content["validity"])]
+    if slow:
+        of = "" if len(slow) == len(runs) else f" ({', '.join(slow)})"
+        lines.append(f"a scheduler as slow as this looks free on the event clock; CHARGE=yes counts it{of}")
     if errors := [words for kind in _BY if (words := _largest_error(runs, kind))]:
         lines.append(f"largest errors: {', '.join(errors)}")
     return lines

@@ -12,6 +12,7 @@ from rich.table import Table
 from mirage.metrics import metrics as definitions
 from mirage.metrics.classes import ALL, RUNTIMES
 from mirage.records.features import unused_rows
+from mirage.records.verdict import inconclusive_metrics
 from mirage.terminal.parts import parts_of
 from mirage.terminal.screen import Screen, about
 from slurm_mirage.rm.registry import names_of
@@ -28,6 +29,9 @@ VALIDITY = (
     ("start_latency_p50", "from submission to start where nothing was in the way, median", "s"),
     ("start_latency_mean", "the same, mean", "s"),
     ("start_latency_p99", "the same, 99th percentile", "s"),
+    ("dispatch_gap_mean", "by how much waiting jobs were started late, mean", "s"),
+    ("dispatch_gap_p99", "the same, 99th percentile", "s"),
+    ("dispatch_gap_of_load", "the same in processor time, of all jobs together", "share"),
     ("freed_p50", "from a job's end until other jobs may have its processors, median", "s"),
     ("freed_p99", "the same, 99th percentile", "s"),
     ("runtime_stretch_p50", "run time beyond the wanted one, median", "s"),
@@ -36,12 +40,14 @@ VALIDITY = (
     ("stretch_share_p50", "run time beyond the wanted one, as a share of each job's, median", "share"),
     ("stretch_share_p99", "run time beyond the wanted one, as a share of each job's, 99th percentile", "share"),
     ("stretch_of_load", "run time beyond the wanted one in processor time, of all jobs together", "share"),
+    ("backfill_cycle_mean", "{cycle}, mean over the jobs that waited for it", "s"),
     ("backfill_cycle_max", "longest {cycle}", "s"),
     ("interrupted", "for how long the replay was down", "s"),
     ("foreign_jobs", "jobs in the cluster that the run did not submit", ""),
     ("halted", "for how long {controller} started nothing, because it had died or did not answer", "s"),
     ("clock_offset_max", "by how much the clock of a host differs from the head's, at most", "s"),
     ("nodes_not_responding", "nodes not responding, at most", ""),
+    ("nodes_lacking", "time for which nodes took no jobs, of that of all nodes", "share"),
     ("retries", "submissions tried again", ""),
     ("resubmitted", "jobs submitted again after a restart", ""),
     ("copies_cancelled", "second copies of jobs that the replay cancelled after a restart", ""),
@@ -242,5 +248,5 @@ def show(metrics: dict[str, Any], screen: Screen, experiment: Mapping[str, Any] 
             for name, words, unit, value in figures_of(validity, unused)
         ]
         parts.append(_table(known))
-        parts += [f"{name} is inconclusive: {reason}" for name, reason in validity.get("inconclusive_metrics", {}).items()]
+        parts += [f"{name} is inconclusive: {reason}" for name, reason in inconclusive_metrics(validity).items()]
     print_all(screen, *parts)

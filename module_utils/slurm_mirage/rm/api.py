@@ -183,7 +183,7 @@ NEVER_TOLD = "the resource manager does not tell when the processors of a job we
 
 # ---- the cluster ----
 
-NODE_GROUPS = ("idle", "allocated", "down", "drained", "unknown", "other")
+NODE_GROUPS = ("idle", "allocated", "down", "drained", "unknown", "reserved")
 """Nodes by what jobs may expect of them: allocated also in part; unknown: not heard of since the controller's start."""
 
 

@@ -11,7 +11,9 @@ OTHER_COMPLAINT = "other error"
 CONNECTION_RENEWED = "connection renewed, without cost"
 """Kind of the ends of connections that a daemon opens again by itself. What follows from one, such as a refused job or a node
 that is down, has complaints or figures of its own: they are counted, and not judged."""
-NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED})
+NODE_DOWN = "node down"
+"""Kind of the controller's messages that it takes a node out of service: one of them is too many."""
+NOT_JUDGED = frozenset({OTHER_COMPLAINT, CONNECTION_RENEWED, NODE_DOWN})
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Names:
     """That whose length the diagnostics have (BACKFILL_DIAGNOSTICS), and"""
     diagnostics: str = "its diagnostics"
     """where they are from."""
+    return_nodes: str = ""
+    """The command that returns drained nodes to service, and the one that names them."""
     cycle_pause: str = ""
     """Setting of the time after which a cycle pauses and lets the controller accept submissions; "" if there is none."""
 
@@ -40,6 +44,8 @@ class Scheduling:
     """Release of the manager; None: not known."""
     backfills: bool = False
     """Whether a waiting job may start before one that came earlier."""
+    by_submission: bool = False
+    """Whether it is known that jobs wait in order of submission."""
     has_cycles: bool = False
     """Whether the lengths of its scheduling cycles have to be known."""
     start_delay: float = 0.0

@@ -582,6 +582,11 @@ def test_status_of_a_stopped_and_of_a_running_cluster() -> None:
         "backfill: last cycle 7.3 ms, longest 1.5 s",
         "memory:   2.0 GiB of the host available",
     ]
+    drained = status.lines({**info, "nodes": {"idle": 30, "drained": 28, "draining": 2}}, progress)
+    assert [line.strip() for line in drained if "drained and" in line] == [
+        "30 nodes are drained and take no jobs: `make cluster` returns them to service, or in `make shell` "
+        "`scontrol update NodeName=NAMES State=RESUME`; `sinfo -R` has the names"
+    ]
     assert status.lines({**info, "progress": progress}, None)[6] == "run:      one: draining", "of a run on another host"
     fast = status.lines({**info, "clock": {"speed": 20.0, "virtual": 1_800_000_000.5, "real": 1_790_000_000.9}}, None)
     assert fast[6] == "clock:    2027-01-15 08:00:00 in the cluster, 2026-09-21 14:13:20 outside (UTC), SPEED=20"

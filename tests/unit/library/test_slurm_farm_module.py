@@ -397,6 +397,10 @@ def test_the_error_names_the_states_of_unregistered_nodes(call: Caller, tmp_path
     (tmp_path / "sinfo").chmod(0o755)
     result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
     assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'unknown*': 2}}; see {tmp_path}/log"
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'idle 5\ndrained 2'\n")
+    result = call("slurm_farm_info", directory=str(tmp_path), bin=str(tmp_path), wait=1)
+    told = "2 nodes are drained (in `make shell`: `scontrol update NodeName=NAMES State=RESUME`; `sinfo -R` has the names)"
+    assert result["msg"] == f"for 1 s no further node has registered: {{'idle': 5, 'drained': 2}}; {told}"
 
 
 @without_systemd

@@ -331,7 +331,7 @@ def test_requeued_job_has_the_instants_of_its_last_execution(tmp_path: Path) -> 
     assert (job["state"], job["suspended"]) == ("COMPLETED", near(2.0))
     assert job["eligible"] == near(ORIGIN + 0.01)
     evidence = run.evidence.to_dicts()[0]
-    assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, None, near(10.0))
+    assert (evidence["restarts"], evidence["stretch"], evidence["run_time"]) == (1, near(0.0), near(10.0))
     assert kinds(run) == []
     assert run.executions.rows() == [(number, near(ORIGIN + 1.0), near(ORIGIN + 5.0))]
     assert run.suspensions.rows() == [

@@ -13,7 +13,8 @@ from simulated_runs import jobs_of
 
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
-from mirage.records import metric_errors, run_results
+from mirage.metrics.registry import METRICS
+from mirage.records import dispatch_gaps, metric_errors, run_results
 from mirage.statistics import sampling_error
 from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
@@ -53,7 +54,7 @@ def test_the_delays_are_those_of_the_records(tmp_path: Path) -> None:
     made.slurm(late, start=210.0, end=210.0 + 600 + 60 + 40, state="TIMEOUT")
     run = made.collect()
     population = Population.of(run.jobs, PROCESSORS, NODES, 0.0, 0.0)
-    frame = metric_errors.delayed_jobs(run, run.jobs, population)
+    frame = metric_errors.delayed_jobs(run, run.jobs, population, pl.DataFrame(schema=dispatch_gaps.SCHEMA))
     completed, waited, stopped, at_its_limit = frame.rows(named=True)
     assert completed["lag"] == near(10.0) and completed["due"] == near(ORIGIN)
     # Held for the launch before and after its 50 s: 3 s each.
@@ -77,7 +78,7 @@ def test_every_metric_has_its_errors_or_a_reason(tmp_path: Path) -> None:
     found = members(queue_of(tmp_path).write())
     assert list(found["errors"]) == list(found["metrics"])
     for name, errors in found["errors"].items():
-        assert set(errors) == {"emulation", "jobs"}
+        assert {"emulation", "jobs"} <= set(errors) <= {"emulation", "jobs", "replicas"}
         assert (None in errors.values()) == (name in found["error_reasons"]), name
     assert found["errors"]["wait_mean"]["jobs"] > 0
     assert found["error_reasons"]["utilisation"] == f"jobs: {sampling_error.NOT_OVER_JOBS}"
@@ -163,6 +164,21 @@ def test_a_quantile_needs_ten_jobs_beyond_it(name: str, fewest: int) -> None:
     enough, short = (metric_errors.of_schedule(some, metrics.compute(some, 32, 8)) for some in (frame, frame.head(fewest - 1)))
     assert enough["errors"][name]["jobs"] > 0
     assert short["errors"][name]["jobs"] is None and f"jobs: fewer than {fewest:,} jobs" in short["error_reasons"][name]
+
+
+def test_an_interval_does_not_leave_the_values_of_its_metric() -> None:
+    """Thirty jobs at once: a few blocks of a queue that only grows."""
+    submit, waits = np.arange(30.0), 100.0 * np.arange(30)
+    frame = pl.concat([jobs_of(jobs=15, nodes=8, cpus=4)] * 2).with_columns(
+        id=np.arange(30) + 1, submit=submit, start=submit + waits, end=submit + waits + 100
+    )
+    computed = metrics.compute(frame, 32, 8)
+    found = metric_errors.of_schedule(frame, computed)
+    for name, errors in found["errors"].items():
+        value, width = computed["metrics"][name], errors["jobs"]
+        assert width is None or value - width >= 0, name
+        assert width is None or not METRICS[name].is_share or value + width <= 1, name
+    assert "too few independent blocks of jobs" in found["error_reasons"]["immediate_fraction"]
 
 
 def test_equal_waits_tell_nothing_of_other_jobs() -> None:

@@ -14,10 +14,12 @@ from run_folders import ORIGIN, RunFolder, kinds, ns, row
 
 from mirage.records import allocated, resizes, run_files
 from mirage.records.collect import Collected, collect
+from mirage.records.dispatch_gaps import dispatch_gaps
 from mirage.records.layout import Layout
 from mirage.records.schedule import read_schedule
 from mirage.records.start_latency import start_latencies
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
+from slurm_mirage.rm.evidence import Scheduling
 
 WORDS = "1:8:2:-"
 
@@ -351,3 +353,23 @@ def test_a_resized_job_that_was_requeued_has_an_execution_with_both_ends(tmp_pat
     for name in ("jobs.csv", "executions.csv"):
         (tmp_path / name).write_bytes(files[name])
     read_schedule(tmp_path / "jobs.csv")
+
+
+def test_a_run_on_a_full_machine_is_known_by_its_waiting_jobs(tmp_path: Path) -> None:
+    """The first job of each pair fills the machine, and the second one starts when it has shrunk, 5 s late in the last pair."""
+    made = RunFolder(tmp_path)
+    for pair in range(15):
+        first = made.job(due=10.0 * pair, runtime=100.0, processors=64, nodes=4, malleable=WORDS)
+        second = made.job(due=10.0 * pair + 1, runtime=50.0, processors=32, nodes=2, malleable=WORDS)
+        start, late = 100.5 * pair + 0.5, 5.0 * (pair == 14)
+        made.record(first, start, start + 100, malleable=sizes(start, 4, (start + 50, 2)))
+        made.slurm(first, start=start + 50, end=start + 50, state="RESIZING", nodes=4)
+        made.slurm(first, start=start + 50, end=start + 100, nodes=2)
+        made.scontrol(first, "COMPLETED", start=start, end=start + 100, suspend_time=None, before=0)
+        made.resized(first, 4, 2, asked=start + 49.9, done=start + 50)
+        made.record(second, start + 50 + late, start + 100 + late, malleable=sizes(start + 50 + late, 2))
+        made.slurm(second, start + 50 + late, start + 100 + late)
+    run = made.collect()
+    found = dispatch_gaps(run, Layout.of_equal(64, 4), Scheduling(by_submission=True), 0.0)
+    assert found.filter("waited")["gap"].count() == 29, "all jobs but the first one"
+    assert found["gap"].to_list() == [*[pytest.approx(0.0, abs=0.6)] * 29, pytest.approx(5.0, abs=0.1)]

@@ -375,7 +375,7 @@ def test_the_start_latency_of_few_jobs_is_not_measured(count: int, known: int, w
     found = verdict(Collected(**{**vars(run), "evidence": run.evidence.with_columns(dependent=others)}), immediate_below=None)
     assert found["start_latency_jobs"] == known
     assert found["verdict"] == wanted
-    words = f"start latency is that of {known} jobs only, of at least {min(count, 10)}"
+    words = f"how late jobs were started is known of {known} jobs only, of at least {min(count, 10)}"
     assert all(reason.startswith(words) for reason in found["reasons"])
 
 

@@ -39,6 +39,7 @@ STAMP = "[2027-03-01T10:00:00.123]"
             "munge",
         ),
         ("error: Nodes n[3-7] not responding", "node silent"),
+        ("error: Nodes n[3-7] not responding, setting DOWN", "node down"),
         ('error: _find_node_record: lookup failure for node "frontend1", alias "frontend1"', None),
         ('error: _find_node_record: lookup failure for node "n7"', "other error"),
         ("error: make_batch_job_cred: Invalid batch host frontend1 for JobId=3; this should never happen", None),

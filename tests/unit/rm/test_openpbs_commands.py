@@ -173,7 +173,7 @@ def test_nodes() -> None:
         "n9": node("down,offline"),
     }
     nodes = parse_nodes({"nodes": states})
-    assert nodes.groups == {"idle": 1, "allocated": 3, "down": 1, "drained": 2, "unknown": 2, "other": 0}
+    assert nodes.groups == {"idle": 1, "allocated": 3, "down": 1, "drained": 2, "unknown": 2, "reserved": 0}
     assert tuple(nodes.groups) == NODE_GROUPS
     assert (nodes.count, nodes.ready, nodes.not_responding, nodes.processors, nodes.allocated) == (9, 4, 4, 36, 10)
     assert nodes.states["free"] == 2

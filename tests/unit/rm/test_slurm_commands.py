@@ -242,21 +242,21 @@ def test_diagnostics() -> None:
 def test_nodes() -> None:
     text = (
         "drained|1|0/0/4/4\nunknown|9|0/36/0/36\nidle|20|0/80/0/80\nidle*|2|0/8/0/8\nmixed|3|7/5/0/12\n"
-        "allocated|4|16/0/0/16\ncompleting|1|4/0/0/4\ndown*|5|0/0/20/20\nreserved|1|0/4/0/4\n"
+        "allocated|4|16/0/0/16\ncompleting|1|4/0/0/4\ndown*|5|0/0/20/20\nreserved|1|0/4/0/4\nplanned|2|0/8/0/8\n"
     )
     nodes = slurm_commands.parse_nodes(text)
-    assert (nodes.allocated, nodes.processors) == (27, 184)
+    assert (nodes.allocated, nodes.processors) == (27, 192)
     assert nodes.states["idle"] == 22 and nodes.states["down"] == 5 and "idle*" not in nodes.states
     assert nodes.groups == {
-        "idle": 22,
+        "idle": 24,
         "allocated": 8,
         "down": 5,
         "drained": 1,
         "unknown": 9,
-        "other": 1,
+        "reserved": 1,
     }
     assert tuple(nodes.groups) == NODE_GROUPS
-    assert (nodes.not_responding, nodes.ready, nodes.count, nodes.all_ready) == (7, 29, 46, False)
+    assert (nodes.not_responding, nodes.ready, nodes.count, nodes.all_ready) == (7, 31, 48, False)
     assert slurm_commands.parse_nodes("idle|2|0/8/0/8\nreserved|1|0/4/0/4\n").all_ready
     assert not slurm_commands.parse_nodes("").all_ready
 

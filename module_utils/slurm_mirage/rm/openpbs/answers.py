@@ -167,7 +167,7 @@ def _group(words: set[str], in_use: int) -> str:
         return "down"
     if in_use or words & {"job-busy", "job-exclusive", "resv-exclusive"}:
         return "allocated"
-    return "idle" if "free" in words else "other"
+    return "idle" if "free" in words else "reserved"
 
 
 def parse_states(answer: Mapping[str, Any]) -> dict[str, int]:

@@ -35,6 +35,7 @@ NAMES = Names(
     record="accounting log",
     hosts="exec_host in accounting.log",
     diagnostics="the scheduler's log",
+    return_nodes="`pbsnodes -r NAMES`; `pbsnodes -l` has the names",
 )
 _QUEUE_LIMITS = re.compile(r"^set queue (\S+) (?:max_run\w*|max_\w+_run\w*|resources_available\.\w+) =", re.MULTILINE)
 """Limits of what runs at once. Others refuse a job when it is submitted."""

@@ -157,13 +157,17 @@ def parse_nodes(text: str) -> Nodes:
         allocated, processors = allocated + int(in_use), processors + int(of_all)
         plain = re.sub(r"\W+$", "", state)
         states[plain] += count
-        counts[_GROUPS.get(plain, "other")] += count
+        counts[_GROUPS.get(plain, "reserved")] += count
         ready += count if state in READY else 0
         not_responding += count if state.endswith("*") else 0
     return Nodes(dict(states), counts, not_responding, ready, processors, allocated)
 
 
-_GROUPS = {"mixed": "allocated", "completing": "allocated", "draining": "drained", **{group: group for group in NODE_GROUPS}}
+_GROUPS = {
+    **{group: group for group in NODE_GROUPS},
+    # A planned node is idle: the backfill scheduler has a reservation there.
+    **{"mixed": "allocated", "completing": "allocated", "draining": "drained", "planned": "idle"},
+}
 NODES_FORMAT = "%T|%D|%C"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...base import user_folders
-from ..evidence import OTHER_COMPLAINT, Complaint
+from ..evidence import NODE_DOWN, OTHER_COMPLAINT, Complaint
 from ..evidence import Span as Span
 
 _LINE = re.compile(r"\[(?P<time>\d{4}-\d\d-\d\dT[\d:.]+)\] (?:\[[^\]]*\] )?(?P<error>(?:error|fatal): )?(?P<text>.*)")
@@ -39,6 +39,7 @@ _EXPECTED = re.compile(
 )
 # The first kind whose expression is found in an error's text is the line's.
 _ERRORS = {
+    NODE_DOWN: r"nodes? \S+ not resp(onding)?, setting down",
     "duplicate job id": r"duplicate jobid|do not launch second copy",
     "launch failed": (
         r"slurmd error running|killing non-startable|abort launch|launch failure|do not launch|could not confirm batch launch"

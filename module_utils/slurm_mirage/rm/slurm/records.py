@@ -66,6 +66,7 @@ NAMES = Names(
     hosts="NodeList in jobcomp.log",
     cycle="backfill cycle",
     diagnostics="sdiag",
+    return_nodes="`scontrol update NodeName=NAMES State=RESUME`; `sinfo -R` has the names",
     cycle_pause="bf_yield_interval",
 )
 LIMIT_CHECK = 60.0
@@ -121,6 +122,7 @@ class SlurmRecords(Records):
         return Scheduling(
             version=version_in(configuration),
             backfills=does_backfill,
+            by_submission=by_submission(configuration),
             has_cycles=bool(configuration) and does_backfill,
             start_delay=batch_delay(configuration),
             longest_hold=backfill_hold(configuration) if does_backfill else 0.0,
@@ -350,6 +352,13 @@ def backfills(configuration: str) -> bool:
     """Whether the scheduler backfills, as a slurm.conf or an answer of `scontrol show config` has it (SchedulerType)."""
     found = re.findall(r"^SchedulerType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
     return not found or found[-1].lower() != "sched/builtin"
+
+
+def by_submission(configuration: str) -> bool:
+    """Whether jobs wait in order of submission, as a slurm.conf or an answer of `scontrol show config` has it (PriorityType; Slurm
+    22.05's own default is priority/basic)."""
+    found = re.findall(r"^PriorityType\s*=\s*(\S+)", configuration, re.MULTILINE | re.IGNORECASE)
+    return not found or found[-1].lower() == "priority/basic"
 
 
 def backfill_hold(configuration: str) -> float:

@@ -1,4 +1,4 @@
-"""Schedules of simulated schedulers with injected delays, whose effect on the metrics is known: for tests of the error budget."""
+"""Schedules of simulated schedulers with delays whose effect on the metrics is known, to check the error budget against."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mirage.metrics.formulas import Settings
 from mirage.metrics.measured_jobs import Window
-from mirage.simulation import simulation
+from mirage.simulation import dispatch, simulation
 from mirage.statistics.emulation_error import MeasuredRun
 from mirage.workloads import models
 
@@ -21,17 +21,23 @@ Numbers = NDArray[np.int64]
 
 KNOWN = ("fcfs", "easy", "conservative")
 """Schedulers that the budget simulates too."""
+LATENESS = ("all", "half", "wide", "bursts", "growing", "backfilled", "drains", "requeues")
+"""Which jobs start late: all; a half at random; wide ones; runs of neighbours; all, later and later; those that pass another one;
+the first ones after each of three drains of the machine's nodes; those that were put back in the queue."""
 UNKNOWN = ("first fit", "shortest first")
 """Schedulers that it does not know: without reservations, in order of submission or of the time limit."""
 
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds, per job. lag: from due to acceptance; stretch: of the run time, signed; freed: from its end to free processors"""
+    """Seconds, per job. lag: from due to acceptance; stretch: of the run time, signed; freed: from its end to free processors;
+    late: from the scheduler's decision to its start; requeued: from due until it was back in the queue, which is no delay"""
 
     lag: Floats
     stretch: Floats
     freed: Floats
+    late: Floats
+    requeued: Floats
 
 
 @dataclass(frozen=True)
@@ -72,29 +78,72 @@ class Workload:
             first = random.integers(jobs)
             lag[first : first + random.integers(1, max(2, jobs // 10))] += size * random.exponential(2)
         freed = size * 0.1 * (1 + np.log2(self.processors)) * random.lognormal(0, 0.5, jobs)
-        return Delays(kinds[0] * lag, np.maximum(kinds[1] * stretch, -0.9 * self.run), kinds[2] * freed)
+        zeros = np.zeros(jobs)
+        return Delays(kinds[0] * lag, np.maximum(kinds[1] * stretch, -0.9 * self.run), kinds[2] * freed, zeros, zeros)
+
+    def lateness(self, random: np.random.Generator, pattern: str, scheduler: str) -> Delays:
+        """Only late starts, of one of LATENESS, of 5 to 200 s; those of a pattern also differ by up to a half."""
+        jobs, size = len(self.due), np.exp(random.uniform(np.log(5), np.log(200)))
+        late, chosen, requeued = size * random.uniform(0.75, 1.25, jobs), np.zeros(jobs, np.bool_), np.zeros(jobs)
+        if pattern in ("all", "growing"):
+            chosen[:] = True
+        elif pattern == "half":
+            chosen = random.random(jobs) < 0.5
+        elif pattern == "wide":
+            chosen = self.processors >= np.quantile(self.processors, 0.8)
+        elif pattern == "bursts":
+            for first in random.integers(jobs, size=random.integers(2, 8)):
+                chosen[first : first + max(2, jobs // 20)] = True
+        elif pattern == "requeues":
+            chosen = random.random(jobs) < 0.1
+            requeued = np.where(chosen, random.uniform(60, 1800, jobs), 0.0)
+        else:
+            start = self.schedule(scheduler, self.none())["start"].to_numpy()
+            if pattern == "backfilled":
+                # An earlier job waits when it starts.
+                chosen = start < np.maximum.accumulate(start)
+            else:
+                for instant in random.uniform(start.min(), start.max(), 3):
+                    chosen[np.argsort(np.where(start >= instant, start, np.inf))[: max(2, jobs // 20)]] = True
+        if pattern == "growing":
+            late *= 2 * np.arange(jobs) / jobs
+        zeros = np.zeros(jobs)
+        return Delays(zeros, zeros, zeros, np.where(chosen, late, 0.0), requeued)
 
     def schedule(self, scheduler: str, delays: Delays) -> pl.DataFrame:
-        """Columns due, lag, start, end of the jobs."""
-        arrival = np.maximum.accumulate(self.due + delays.lag)
+        """Columns due, lag, eligible, start, end of the jobs. A late one has its processors from the scheduler's decision on."""
+        arrival = np.maximum.accumulate(self.due + delays.lag) + delays.requeued
         run = self.run + delays.stretch
-        held = np.maximum(run + delays.freed, 1e-3)
+        held = np.maximum(run + delays.freed + delays.late, 1e-3)
         if scheduler in UNKNOWN:
             key = self.limit if scheduler == "shortest first" else np.arange(len(self.due), dtype=np.float64)
             start = _without_reservations(arrival, self.processors, held, key, self.machine)
         else:
-            start = simulation.schedule(arrival, self.processors, held, self.limit, self.machine, scheduler)
-        return pl.DataFrame({"due": self.due, "lag": arrival - self.due, "start": start, "end": start + run})
+            order = np.argsort(arrival, kind="stable")
+            start = np.empty(len(order))
+            ordered = (one[order] for one in (arrival, self.processors, held, self.limit))
+            start[order] = simulation.schedule(*ordered, self.machine, scheduler)
+        start += delays.late
+        lag, eligible = arrival - delays.requeued - self.due, np.where(delays.requeued > 0, arrival, np.nan)
+        return pl.DataFrame({"due": self.due, "lag": lag, "eligible": eligible, "start": start, "end": start + run}).with_columns(
+            pl.col("eligible").fill_nan(None)
+        )
 
     def none(self) -> Delays:
         zeros = np.zeros(len(self.due))
-        return Delays(zeros, zeros, zeros)
+        return Delays(zeros, zeros, zeros, zeros, zeros)
 
     def run_of(self, schedule: pl.DataFrame, freed: Floats, policies: tuple[str, ...], resolution: float = 0.0) -> MeasuredRun:
         """The schedule as the records of a run. freed: as measured, NaN: not"""
         nodes = -(-self.processors // 4)
+        arrival = np.fmax(self.due + schedule["lag"].to_numpy(), schedule["eligible"].to_numpy())
+        until = schedule["end"].to_numpy() + np.nan_to_num(freed)
+        never = np.full(len(self.due), np.inf)
+        recorded = dispatch.Recorded(
+            arrival, self.processors, schedule["start"].to_numpy(), until, self.limit, never, self.machine, resolution
+        )
         jobs = schedule.with_columns(
-            eligible=pl.lit(None, pl.Float64),
+            late=pl.Series(dispatch.dispatch(recorded, policies).beyond(0.0, 0.0, resolution)).fill_nan(None),
             suspended=pl.lit(0.0),
             wanted=self.run,
             freed=pl.Series(freed).fill_nan(None),
