@@ -47,7 +47,7 @@ class Part:
         """Whether nothing varies."""
         return not self.error > 0 and not any(draws.size and draws[-1] > 0 for draws in (self.below, self.above))
 
-    def half_width(self, tail: float, *, is_above: bool) -> float:
+    def half_width(self, tail: float, *, is_above: bool = True) -> float:
         """From the estimate to the end of an interval that leaves out so much there: by Student's t, or as far as the draws if
         these reach farther.
         """
