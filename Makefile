@@ -148,7 +148,7 @@ need = @missing=$$(for i in $(1); do command -v "$${i%%:*}" >/dev/null || printf
 
 .PHONY: test
 test: ## all that CI runs: packages, lint, unit, faults-quick, molecule, side by side; prints the seconds of each part and step
-	@echo 'make test: about half an hour on 2 cores; less when .venv and the machines of the scenarios have been made before'
+	@echo 'make test: up to an hour on 2 cores; less when .venv and the machines of the scenarios have been made before'
 	@tests/run_parts.sh
 
 .PHONY: environment

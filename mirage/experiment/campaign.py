@@ -16,7 +16,7 @@ from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.features import unused_in_all
 from mirage.records.schedule import read_schedule
-from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged
+from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
@@ -109,18 +109,18 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
     content: comparison.json of the folder
     """
     base, jobs, runs = content["baseline"], content["jobs"], _metrics_of(folder, content)
-    others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
+    compared = others(content)
     left_out = f", {jobs['left_out']} could not be measured in all runs" if jobs["left_out"] else ""
     parts: list[RenderableType] = [f"\n{jobs['compared']} jobs{left_out}, {len(runs)} runs (times in seconds of the trace)"]
     main = main_of_comparison(content)
-    if len(others) == 1:
-        parts += _sentences(content, base, others[0], LINES - _BESIDE - len(main))
-        parts.append(_metrics_table(content, base, others[0], main))
+    if len(compared) == 1:
+        parts += _sentences(content, base, compared[0], LINES - _BESIDE - len(main))
+        parts.append(_metrics_table(content, base, compared[0], main))
     else:
-        parts += [_answer(content, base, other) for other in others]
-        parts.append(_differences_table(content, base, others[:_BESIDE_EACH_OTHER], main))
-        if len(others) > _BESIDE_EACH_OTHER:
-            parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(others)} configurations, the page has all")
+        parts += [_answer(content, base, other) for other in compared]
+        parts.append(_differences_table(content, base, compared[:_BESIDE_EACH_OTHER], main))
+        if len(compared) > _BESIDE_EACH_OTHER:
+            parts.append(f"the table has the first {_BESIDE_EACH_OTHER} of {len(compared)} configurations, the page has all")
     if earlier := content["method"].get("without_emulation_errors"):
         parts.append(f"what the emulation adds is in no interval: {', '.join(earlier)} of an earlier release do not say it")
     unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
@@ -133,8 +133,7 @@ def show_all(folder: Path, screen: Screen) -> None:
     base, runs = content["baseline"], _metrics_of(folder, content)
     unused = unused_in_all(runs.values(), read_json(folder / "experiment.json") or {})
     names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]
-    others = [configuration["label"] for configuration in content["configurations"] if configuration["label"] != base]
-    print_all(screen, *(_metrics_table(content, base, other, names) for other in others))
+    print_all(screen, *(_metrics_table(content, base, other, names) for other in others(content)))
 
 
 def _metrics_of(folder: Path, content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -143,10 +142,9 @@ def _metrics_of(folder: Path, content: Mapping[str, Any]) -> dict[str, dict[str,
     return {name: read_json(folder / name / "metrics.json") for name in names}
 
 
-def _pairs(content: Mapping[str, Any], base: str, other: str) -> dict[str, dict[str, Any]]:
+def _pairs(content: Mapping[str, Any], base: str, other: str) -> dict[str, Mapping[str, Any]]:
     """The differences between two configurations by metric."""
-    found = {name: _of_baseline(metric, base) for name, metric in content["metrics"].items()}
-    return {name: next(pair for pair in pairs if pair["configuration"] == other) for name, pairs in found.items()}
+    return {name: pair_of(metric, base, other) for name, metric in content["metrics"].items()}
 
 
 def _answer(content: Mapping[str, Any], base: str, other: str) -> str:
@@ -179,18 +177,19 @@ def _metrics_table(content: Mapping[str, Any], base: str, other: str, names: Seq
     return table
 
 
-def _differences_table(content: Mapping[str, Any], base: str, others: Sequence[str], names: Sequence[str]) -> Table:
+def _differences_table(content: Mapping[str, Any], base: str, compared: Sequence[str], names: Sequence[str]) -> Table:
     """The first configuration's mean of each metric, and the difference of each other one with the verdict on it."""
-    table, found = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True), [_pairs(content, base, one) for one in others]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    differences = [_pairs(content, base, one) for one in compared]
     table.add_column("metric", no_wrap=True)
-    for head in (base, *others):
+    for head in (base, *compared):
         table.add_column(head, justify="right")
     for name in names:
         metric = content["metrics"][name]
-        mean = rounded_text(found[0][name]["baseline_mean"], metric["unit"], is_short=True)
-        verdicts = [judged(of[name][THESE_JOBS]["verdict"], metric["better"]) for of in found]
+        mean = rounded_text(differences[0][name]["baseline_mean"], metric["unit"], is_short=True)
+        verdicts = [judged(of[name][THESE_JOBS]["verdict"], metric["better"]) for of in differences]
         table.add_row(
-            name, mean, *(f"{_difference(of[name], metric['unit'])} {word}" for of, word in zip(found, verdicts, strict=True))
+            name, mean, *(f"{_difference(of[name], metric['unit'])} {word}" for of, word in zip(differences, verdicts, strict=True))
         )
     return table
 

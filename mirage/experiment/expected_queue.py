@@ -18,7 +18,7 @@ LOOKED_AT = 100
 
 @dataclass(frozen=True)
 class Queue:
-    """What a workload asks for. Times are virtual seconds.
+    """The queue of a simulated workload. Times are virtual seconds.
 
     end: when the last job has ended. examined: waiting jobs that all backfill cycles together look at. cycles: their number.
     most_waiting: largest number of waiting jobs.

@@ -212,7 +212,7 @@ class Prepared:
 
     @cached_property
     def work_left(self) -> standing.Work:
-        """What has to be done to the cluster before the run."""
+        """The changes that the cluster needs before the run."""
         return standing.work_left(cluster_variables(self.knobs, self.shrink), Path(str(self.knobs["INVENTORY"])))
 
     def length(self) -> run_length.Length | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def prepare() -> None:
     _drawing.submit(_load)
 
 
+@cache
 def _load() -> None:
     from mirage.reports import pictures, run_page  # noqa: F401
 

@@ -36,7 +36,7 @@ LOOKS, LOOK = 10, 0.03
 RANGE = 2.0
 """Factor between the estimate and both ends of the range."""
 CONSTANT_RANGE = 1.25
-"""The same for the replay at a constant speed, whose time is known but for the queue's."""
+"""Factor between the estimate of a replay at a constant speed and both ends of its range: only its queue is unknown."""
 UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86_400, "d"))
 LARGEST = 200
 """Number up to which a range is given in a unit."""

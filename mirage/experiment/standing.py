@@ -16,7 +16,7 @@ from mirage.experiment import configuration
 from mirage.experiment.preflight import INSTANCES
 from mirage.knobs.table import BY_NAME
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import undamaged_json
+from slurm_mirage.base.files import file_digest, undamaged_json
 from slurm_mirage.instance.standing import RECORD
 
 CODE = ("roles", "library", "module_utils", "playbooks", "inventories/common", "files", "ansible.cfg", "requirements.txt")
@@ -74,7 +74,7 @@ def digests(variables: Mapping[str, Any], inventory: Path) -> dict[str, str]:
     inputs = json.dumps([cluster, accounting, hosts, _code()], sort_keys=True, default=str)
     return {
         "mirage_inputs": hashlib.sha256(inputs.encode()).hexdigest()[:16],
-        "mirage_configuration": hashlib.sha256(path.read_bytes()).hexdigest()[:16],
+        "mirage_configuration": file_digest(path),
     }
 
 
@@ -83,7 +83,7 @@ def _hosts(inventory: Path) -> dict[str, str] | None:
     files = sorted(_files(inventory)) if inventory.is_dir() else [inventory]
     if any(os.access(path, os.X_OK) or any(line.startswith("plugin:") for line in _text(path).splitlines()) for path in files):
         return None
-    return {str(path): _digest(path) for path in files}
+    return {str(path): file_digest(path) for path in files}
 
 
 @cache
@@ -91,7 +91,7 @@ def _code() -> dict[str, str]:
     """Digest of each file of the project that decides about a cluster."""
     roots = [ROOT / name for name in CODE]
     files = [path for root in roots for path in (sorted(_files(root)) if root.is_dir() else [root])]
-    return {str(path.relative_to(ROOT)): _digest(path) for path in files if path.suffix in SOURCES and not _is_compiled(path)}
+    return {str(path.relative_to(ROOT)): file_digest(path) for path in files if path.suffix in SOURCES and not _is_compiled(path)}
 
 
 def _is_compiled(path: Path) -> bool:
@@ -106,7 +106,3 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     return path.read_text(errors="replace")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -154,7 +154,7 @@ class Collected:
     on_event_clock: bool = False
     """Whether the run was played on the event clock (run_clock.py)."""
     may_have_event_clock: bool = False
-    """Whether the run could have been played on the event clock, as far as its records tell."""
+    """Whether the run was at a constant SPEED on a cluster of Slurm on one host, which can have the event clock (run_clock.py)."""
     malleable: int = 0
     """Number of jobs of the plan that may change their size."""
     allocations: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ALLOCATIONS_SCHEMA))

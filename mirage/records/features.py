@@ -1,4 +1,4 @@
-"""Which optional features a run or a recorded schedule used. Tables and pages have no row of the others."""
+"""Optional features, such as fillers: whether a run or a recorded schedule used them. Tables and pages leave out unused ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.metrics.registry import METRICS
 from mirage.records.event_clock import charges
 
 _Given = Callable[[str, str], bool]
-"""Whether a knob has another value than this one."""
+"""Takes the name of a knob and a value. True if the knob has another value."""
 
 
 @dataclass(frozen=True)

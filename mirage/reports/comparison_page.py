@@ -19,7 +19,7 @@ from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
-from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, judged, p_text
+from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, judged, others, p_text, pair_of
 
 Content = Mapping[str, Any]
 _OFTEN = 5  # from this number on, suspensions of a job are one class
@@ -42,15 +42,6 @@ def by_label(content: Content, runs: Mapping[str, Run]) -> dict[str, list[Run]]:
     return {one["label"]: [runs[folder] for folder in one["runs"]] for one in content["configurations"]}
 
 
-def _others(content: Content) -> list[str]:
-    return [one["label"] for one in content["configurations"] if one["label"] != content["baseline"]]
-
-
-def _pair(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
-    return found
-
-
 def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
     groups = by_label(content, runs)
     told = ", ".join(f"{label} ({counted(len(some), 'run')})" for label, some in groups.items())
@@ -62,8 +53,8 @@ def _summary(content: Content, runs: Mapping[str, Run]) -> Iterable[str]:
         f"{counted(first.processors, 'processor')}"
         + (f" ({number(left_out)} others could not be measured in all runs)." if left_out else ".")
     )
-    for other in _others(content):
-        pair = _pair(content["metrics"][content["answer"]], content["baseline"], other)
+    for other in others(content):
+        pair = pair_of(content["metrics"][content["answer"]], content["baseline"], other)
         yield f"{other} against {content['baseline']}: {pair['words']}."
 
 
@@ -84,7 +75,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     groups, base = by_label(content, runs), content["baseline"]
     main = main_of_comparison(content)
     answers = []
-    for other in _others(content):
+    for other in others(content):
         answers += _findings(content, base, other, main)
         if forest := pictures.forest(content, base, other, main):
             answers.append(Part(pictures.FOREST, forest))
@@ -115,7 +106,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
     # An earlier release may have had fewer metrics.
     known = content["metrics"].keys() - unused
     rest = [name for name, one in METRICS.items() if name in known and name not in main and not one.same_as]
-    parts = [part for other in _others(content) for part in _findings(content, base, other, rest)]
+    parts = [part for other in others(content) for part in _findings(content, base, other, rest)]
     yield Section("All other metrics", parts)
     yield Section("Method", [Part(_method(content), is_wide=True)])
     yield Section("Inputs", [Part("", table=table, is_wide=True) for table in inputs(experiment, unused)])
@@ -127,7 +118,7 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
 
 def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> list[Part]:
     """A table of these metrics, and sentences about those that differ or are equivalent for these jobs."""
-    pairs = [(METRICS[name].in_sentences, _pair(content["metrics"][name], base, other)) for name in names]
+    pairs = [(METRICS[name].in_sentences, pair_of(content["metrics"][name], base, other)) for name in names]
     parts = [Part("", table=_differences(content, base, other, names), is_wide=True)]
     if told := [pair["words"] for _, pair in pairs if pair[THESE_JOBS]["verdict"] in DIFFERENT]:
         parts.append(Part(f"Differences of {other} against {base} that are significant:", points=told))
@@ -142,7 +133,7 @@ def _differences(content: Content, base: str, other: str, names: Iterable[str]) 
     rows = []
     for name in names:
         metric = content["metrics"][name]
-        pair = _pair(metric, base, other)
+        pair = pair_of(metric, base, other)
         means = [figure(name, pair[key]) for key in ("baseline_mean", "mean")]
         difference, unit = (pair["difference"], metric["unit"]) if pair["percent"] is None else (pair["percent"], "%")
         answers = [cell for question in QUESTIONS for cell in _answer(pair, question, unit, metric["better"])]
@@ -211,8 +202,8 @@ def _classes(content: Content) -> Iterable[Part]:
     """Tables of the differences of the mean wait of these jobs by size and run time, and of the numbers of jobs."""
     rows = {(row["size"], row["runtime"]): row for row in content["classes"]}
     base = content["baseline"]
-    for other in _others(content):
-        found = {key: {"pair": _pair(row["metrics"]["wait_mean"], base, other)} for key, row in rows.items()}
+    for other in others(content):
+        found = {key: {"pair": pair_of(row["metrics"]["wait_mean"], base, other)} for key, row in rows.items()}
         table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
         yield Part("", table=table, is_wide=True)
     words = (

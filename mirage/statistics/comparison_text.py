@@ -23,6 +23,17 @@ _REMEDY = ": "  # between an answer about other jobs and what would decide it
 NOT_RESAMPLED = "resampling the jobs does not tell of it"
 
 
+def others(content: Mapping[str, Any]) -> list[str]:
+    """Labels of the configurations of a comparison but the baseline. content: comparison.json"""
+    return [one["label"] for one in content["configurations"] if one["label"] != content["baseline"]]
+
+
+def pair_of(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, Any]:
+    """The difference of a metric between two configurations. metric: one of comparison.json's, with its pairs"""
+    pair: Mapping[str, Any] = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
+    return pair
+
+
 def judged(code: str, better: str) -> str:
     """Word for the code of a verdict in tables: better or worse, or higher or lower for a metric without a better direction."""
     if code in _VERDICTS:

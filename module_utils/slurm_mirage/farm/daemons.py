@@ -148,8 +148,8 @@ class Spec:
         """Read the specification file `path`. Raises OSError, ValueError and KeyError."""
         raw = json.loads(path.read_text())
         own = {key: raw[key] for key in ("user", "hostname", "parallel", "environment", "clock", "identity")}
-        spec = cls(**own, addresses=raw.get("addresses", {}), digest=file_digest(path), network=raw.get("network", {}))
-        spec.fresh = raw.get("fresh", "")
+        optional = {"addresses": raw.get("addresses", {}), "network": raw.get("network", {}), "fresh": raw.get("fresh", "")}
+        spec = cls(**own, **optional, digest=file_digest(path))
         for entry in raw["daemons"]:
             hostname = entry.get("hostname", spec.hostname)
             for i in range(entry.get("first", 0), entry.get("first", 0) + entry.get("count", 1)):

@@ -71,7 +71,10 @@ class Bed:
         clock = {"library": "", **(clock or {"speed": speed})}
         spec = {"user": USER, "hostname": "localhost", "parallel": 2, "environment": {}, "clock": clock, "identity": "1"}
         spec |= {"daemons": entries, "addresses": addresses or {}, "fresh": fresh}
-        (self.directory / "etc/farm.json").write_text(json.dumps(spec))
+        # Replaced whole, as by Ansible: the farm may still read it after an earlier SIGHUP.
+        new = self.directory / "etc/farm.json.new"
+        new.write_text(json.dumps(spec))
+        new.replace(self.directory / "etc/farm.json")
 
     def start(self, *program: str, wrapper: tuple[str, ...] = ()) -> None:
         command = [*wrapper, sys.executable, *(program or ("-m", "slurm_mirage.programs.farm", "run")), str(self.directory)]
@@ -309,10 +312,13 @@ def test_the_controller_begins_with_a_clean_state_once_for_each_name(bed: Bed) -
     before = bed.daemons()
     for name in ("first", "second"):
         save()
+        controller = bed.daemons()["slurmctld"]
         specify(name)
         bed.farm.send_signal(signal.SIGHUP)
-        until(lambda: is_ready() and not saved.exists())
-        assert not record.exists() and clock.exists() and not (bed.directory / "state/hash.0").exists()
+        # The farm's state still says that all are ready while it removes the files.
+        until(lambda one=controller: is_ready() and bed.replaced("slurmctld", one))
+        assert not saved.exists() and not record.exists() and not (bed.directory / "state/hash.0").exists()
+        assert clock.exists()
     after = bed.daemons()
     assert after["slurmctld"] != before["slurmctld"] and {name: after[name] for name in ("n1", "n2")} == {
         name: before[name] for name in ("n1", "n2")
