@@ -223,7 +223,7 @@ def _row(name: str, one: Deviation, by_jobs: float | None) -> Figures:
 
 
 def measure(selection: Selection) -> Figures:
-    """Run the selection; return {"trace", "runs": figures of each run, "short" and "long": rows of `compare`}.
+    """Run the selection; return {"trace", "runs": figures of each run, "short" and "long": rows of `compare` over the valid runs}.
 
     Percentages refer to the slowest speed's mean. Raises Skipped when the log is missing.
     """
@@ -237,7 +237,7 @@ def measure(selection: Selection) -> Figures:
     found = {run: one for run in wanted if (one := taken(run)) is not None}
     figures: Figures = {"trace": selection.trace.name, "runs": list(found.values())}
     for part in selection.parts():
-        of_part = {run: one for run, one in found.items() if run.part == part}
+        of_part = {run: one for run, one in found.items() if run.part == part and one["valid"]}
         figures[part.kind] = compare(list(of_part), list(of_part.values())) if of_part else []
     return figures
 
@@ -256,7 +256,9 @@ def report(figures: Figures) -> str:
         texts.append(f"{part.kind}: {what}; times in seconds of the trace")
         texts.append(_runs_table(runs))
         texts.append(_deviations_table(figures[part.kind]))
-        texts.append(_trends_table(runs))
+        texts.append(_trends_table([run for run in runs if run["valid"]]))
+        if left_out := [f"SPEED={run['speed']}, replica {run['replica']}" for run in runs if not run["valid"]]:
+            texts.append(f"left out of the deviations and trends, because they are not valid: {'; '.join(left_out)}")
         texts += [f"SPEED={run['speed']}, replica {run['replica']}: {'; '.join(run['reasons'])}" for run in runs if run["reasons"]]
     return "\n\n".join(texts) or "there are no finished runs"
 
@@ -291,7 +293,7 @@ def _deviations_table(rows: Sequence[Figures]) -> str:
 
 
 def _trends_table(runs: Sequence[Figures]) -> str:
-    """Return a table of the metrics' trends with SPEED over all runs of a part; its heading alone where there are too few runs."""
+    """Return a table of the metrics' trends with SPEED over these runs of a part; its heading alone where there are too few."""
     head = ("metric", "runs", "at SPEED=0", "per 100 of SPEED", "from", "to", "p", "Kendall's tau", "its p")
     speeds = [float(run["speed"]) for run in runs]
     found = {name: trend(speeds, [run[name] for run in runs]) for name in METRICS}

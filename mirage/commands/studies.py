@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mirage.commands.compare import compare
-from mirage.experiment import runs
+from mirage.experiment import report, runs
 from mirage.experiment.endings import Ending
 from mirage.knobs.managers import OPENPBS, values_of
 from mirage.knobs.parse import Value
 from mirage.knobs.resolve import parse
 from mirage.knobs.table import BY_NAME
-from mirage.records.shapes import COMPARISON_JSON
 from mirage.terminal.screen import Screen
 from slurm_mirage.base.errors import WrongUse
-from slurm_mirage.base.files import read_json, write_atomically
+from slurm_mirage.base.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _write_scms(folder: Path) -> None:
     from mirage.reports.run_data import Run
     from mirage.reports.scms_study import page
 
-    content = read_json(folder / "comparison.json", COMPARISON_JSON)
+    content = report.comparison_of(folder)
     found = {name: Run.of(folder / name) for one in content["configurations"] for name in one["runs"]}
     write_atomically(folder / "study.html", page(folder.name, content, found))
 

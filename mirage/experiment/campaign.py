@@ -16,8 +16,8 @@ from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
 from mirage.records.features import unused_in_all
 from mirage.records.schedule import read_schedule
-from mirage.records.shapes import COMPARISON_JSON, EXPERIMENT_JSON, METRICS_JSON
-from mirage.statistics.comparison_text import figures, judged, others, p_text, pair_of
+from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
+from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
@@ -26,7 +26,7 @@ from slurm_mirage.base.files import read_json, write_json
 MARGIN = 5.0  # per cent
 LINES = 35
 """Most lines of the end of a comparison of two configurations with the path of its page and an ending of two lines."""
-_BESIDE = 15  # of them beside the metrics of the table and the sentences after the first
+_BESIDE = 17  # of them beside the metrics of the table and the sentences after the answer, which may take two lines
 _BESIDE_EACH_OTHER = 4  # configurations whose differences have columns in one table
 _SMALL = 0.01  # per cent: less is shown as 0
 _LONG = 1000  # per cent: more says only that hardly anything is known
@@ -130,7 +130,7 @@ def show(folder: Path, content: Mapping[str, Any], screen: Screen) -> None:
 
 def show_all(folder: Path, screen: Screen) -> None:
     """Print all metrics of a finished comparison."""
-    content = read_json(folder / "comparison.json", COMPARISON_JSON)
+    content = report.comparison_of(folder)
     base, runs = content["baseline"], _metrics_of(folder, content)
     unused = unused_in_all(runs.values(), read_json(folder / "experiment.json", EXPERIMENT_JSON) or {})
     names = [name for name in METRICS if name in content["metrics"].keys() - unused and not METRICS[name].same_as]
@@ -155,20 +155,26 @@ def _answer(content: Mapping[str, Any], base: str, other: str) -> str:
 def _sentences(content: Mapping[str, Any], base: str, other: str, most: int) -> list[str]:
     """The answer, a line for each other main metric that differs, up to `most`, and one with the number of the rest."""
     pairs = _pairs(content, base, other)
-    differ = [name for name, pair in pairs.items() if pair["verdict"] in ("lower", "higher") and not METRICS[name].same_as]
+    these = {name: pair[THESE_JOBS] for name, pair in pairs.items()}
+    differ = [name for name, found in these.items() if found["verdict"] in DIFFERENT and not METRICS[name].same_as]
     main = main_of_comparison(content)
-    lines = [f"  {pairs[name]['words']}" for name in differ if name in main and name != content["answer"]][:most]
+    lines = [f"  {these[name]['words']}" for name in differ if name in main and name != content["answer"]][:most]
     if more := len(differ) - len(lines) - (content["answer"] in differ):
         lines.append(f"  {more} other metrics differ")
     return [_answer(content, base, other), *(lines or ["  no other metric differs significantly"])]
 
 
 def _metrics_table(content: Mapping[str, Any], base: str, other: str, names: Sequence[str]) -> Table:
-    """Both means of each metric, their difference, and the verdict on it."""
-    table, pairs = _table("metric", base, other, "difference", "95 % interval", "p"), _pairs(content, base, other)
+    """Both means of each metric, their difference, and for each question its 95 % interval with the verdict."""
+    table, pairs = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True), _pairs(content, base, other)
+    table.add_column("metric", no_wrap=True)
+    for head in (base, other, "difference", *QUESTIONS.values()):
+        table.add_column(head, justify="right")
     for name in names:
-        metric = content["metrics"][name]
-        table.add_row(name, *_cells(pairs[name], metric["unit"]), judged(pairs[name]["verdict"], metric["better"]))
+        metric, pair = content["metrics"][name], pairs[name]
+        means = [rounded_text(pair[mean], metric["unit"], is_short=True) for mean in ("baseline_mean", "mean")]
+        answers = [_answer_cell(pair, question, metric["better"]) for question in QUESTIONS]
+        table.add_row(name, *means, _difference(pair, metric["unit"]), *answers)
     return table
 
 
@@ -181,39 +187,31 @@ def _differences_table(content: Mapping[str, Any], base: str, compared: Sequence
         table.add_column(head, justify="right")
     for name in names:
         metric = content["metrics"][name]
-        mean, *_ = _cells(differences[0][name], metric["unit"])
-        words = [f"{_cells(of[name], metric['unit'])[2]} {judged(of[name]['verdict'], metric['better'])}" for of in differences]
-        table.add_row(name, mean, *words)
+        mean = rounded_text(differences[0][name]["baseline_mean"], metric["unit"], is_short=True)
+        verdicts = [judged(of[name][THESE_JOBS]["verdict"], metric["better"]) for of in differences]
+        table.add_row(
+            name, mean, *(f"{_difference(of[name], metric['unit'])} {word}" for of, word in zip(differences, verdicts, strict=True))
+        )
     return table
 
 
-def _table(*heads: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(heads[0])
-    for head in heads[1:]:
-        table.add_column(head, justify="right")
-    table.add_column("verdict")
-    return table
+def _difference(pair: Mapping[str, Any], unit: str) -> str:
+    """In per cent, or in the metric's unit where the first mean is 0."""
+    value, unit = (pair["difference"], unit) if pair["percent"] is None else (pair["percent"], "%")
+    return "-" if value is None else f"{_signed(value, unit)} {unit}".strip()
 
 
-def _cells(pair: Mapping[str, Any], unit: str) -> list[str]:
-    """Both means, difference, interval (in per cent, or in the metric's unit where the first mean is 0) and corrected p."""
-    means = [rounded_text(pair[name], unit, is_short=True) for name in ("baseline_mean", "mean")]
-    if pair["percent"] is None:
-        difference, between = pair["difference"], pair["interval"]
-    else:
-        difference, between, unit = pair["percent"], pair["percent_interval"], "%"
-    return [
-        *means,
-        "-" if difference is None else f"{_signed(difference, unit)} {unit}".strip(),
-        "-" if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)}",
-        "-" if pair["p_corrected"] is None else p_text(pair["p_corrected"]),
-    ]
+def _answer_cell(pair: Mapping[str, Any], question: str, better: str) -> str:
+    """The interval, in the unit of `_difference`, and the verdict."""
+    in_percent, found = pair["percent"] is not None, pair[question]
+    between, unit = found["percent_interval" if in_percent else "interval"], "%" if in_percent else ""
+    word = judged(found["verdict"], better)
+    return word if between is None else f"{_signed(between[0], unit)} to {_signed(between[1], unit)} {word}"
 
 
 def _signed(value: float, unit: str) -> str:
     if unit == "%" and value > _LONG:
-        return f"over {_LONG}"
+        return f">{_LONG}"
     if unit == "%" and abs(value) < _SMALL:
         return "0"
     return f"{'-' if value < 0 else '+'}{figures(abs(value))}" if value else "0"

@@ -117,18 +117,24 @@ def _run(folder: Path) -> tuple[str, dict[Path, str]]:
     return f"{run.metrics['jobs']['submitted']} jobs of {folder.name}", {folder / NAME: page(run)}
 
 
+def comparison_of(folder: Path) -> dict[str, Any]:
+    """Content of comparison.json. Raises WrongUse if an earlier release has written it."""
+    content: dict[str, Any] = read_json(folder / "comparison.json", COMPARISON_JSON)
+    if not isinstance((content.get("method") or {}).get("compared"), dict):
+        raise WrongUse(
+            f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
+            parameter="run",
+        )
+    return content
+
+
 def _comparison(folder: Path, again: bool) -> tuple[str, dict[Path, str]]:
     """Description and pages of a comparison and its runs."""
     from mirage.reports.comparison_page import page
     from mirage.reports.run_data import Run
     from mirage.reports.run_page import page as page_of_run
 
-    content = read_json(folder / "comparison.json", COMPARISON_JSON)
-    if "answer" not in content:
-        raise WrongUse(
-            f"comparison.json is of an earlier release with other rules; make compare RUN={folder.name} writes it again",
-            parameter="run",
-        )
+    content = comparison_of(folder)
     names = [name for one in content["configurations"] for name in one["runs"]]
     found = {name: Run.of(folder / name) for name in names}
     paths = {folder / name / NAME: run for name, run in found.items()}

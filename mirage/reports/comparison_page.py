@@ -19,7 +19,7 @@ from mirage.reports.run_data import LOG, Run
 from mirage.reports.run_page import CHECK
 from mirage.reports.timeline import Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
-from mirage.statistics.comparison_text import judged, others, p_text, pair_of
+from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, judged, others, p_text, pair_of
 
 Content = Mapping[str, Any]
 _OFTEN = 5  # from this number on, suspensions of a job are one class
@@ -117,14 +117,14 @@ def _sections(name: str, content: Content, experiment: Mapping[str, Any], runs: 
 
 
 def _findings(content: Content, base: str, other: str, names: Sequence[str]) -> list[Part]:
-    """A table of these metrics, and sentences about those that differ or are equivalent."""
+    """A table of these metrics, and sentences about those that differ or are equivalent for these jobs."""
     pairs = [(METRICS[name].in_sentences, pair_of(content["metrics"][name], base, other)) for name in names]
     parts = [Part("", table=_differences(content, base, other, names), is_wide=True)]
-    if told := [pair["words"] for _, pair in pairs if pair["verdict"] in ("lower", "higher")]:
+    if told := [pair["words"] for _, pair in pairs if pair[THESE_JOBS]["verdict"] in DIFFERENT]:
         parts.append(Part(f"Differences of {other} against {base} that are significant:", points=told))
     else:
         parts.append(Part(f"No difference of {other} against {base} is significant here."))
-    if equal := [f"{noun}: {pair['words']}" for noun, pair in pairs if pair["verdict"] == "equivalent"]:
+    if equal := [f"{noun}: {pair['words']}" for noun, pair in pairs if pair[THESE_JOBS]["verdict"] == "equivalent"]:
         parts.append(Part("Metrics that are the same within the margin:", points=equal))
     return parts
 
@@ -135,21 +135,21 @@ def _differences(content: Content, base: str, other: str, names: Iterable[str]) 
         metric = content["metrics"][name]
         pair = pair_of(metric, base, other)
         means = [figure(name, pair[key]) for key in ("baseline_mean", "mean")]
-        rows.append((metric["noun"], *means, *_amounts(pair, metric["unit"]), judged(pair["verdict"], metric["better"])))
-    headings = ("metric", base, other, "difference", "95 % interval", "p", "verdict")
-    return Table(f"{other} against {base}: means over the runs", headings, rows, prose=(6,))
+        difference, unit = (pair["difference"], metric["unit"]) if pair["percent"] is None else (pair["percent"], "%")
+        answers = [cell for question in QUESTIONS for cell in _answer(pair, question, unit, metric["better"])]
+        rows.append((metric["noun"], *means, "-" if difference is None else f"{signed(difference)} {unit}".strip(), *answers))
+    headings = ("metric", base, other, "difference", *(head for who in QUESTIONS.values() for head in (who, "p", "verdict")))
+    return Table(f"{other} against {base}: means over the runs, 95 % intervals", headings, rows, prose=(6, 9))
 
 
-def _amounts(pair: Mapping[str, Any], unit: str) -> list[str]:
-    """Difference and interval (in per cent, or in the metric's unit where the baseline is 0), and corrected p value."""
-    if pair["percent"] is None:
-        difference, between = pair["difference"], pair["interval"]
-    else:
-        difference, between, unit = pair["percent"], pair["percent_interval"], "%"
+def _answer(pair: Mapping[str, Any], question: str, unit: str, better: str) -> list[str]:
+    """Interval (in per cent, or in the metric's unit where the baseline is 0), corrected p value and verdict."""
+    found = pair[question]
+    between = found["interval" if pair["percent"] is None else "percent_interval"]
     return [
-        "-" if difference is None else f"{signed(difference)} {unit}".strip(),
         "-" if between is None else f"{signed(between[0])} to {signed(between[1])} {unit}".strip(),
-        "-" if pair["p_corrected"] is None else p_text(pair["p_corrected"]),
+        "-" if found["p_corrected"] is None else p_text(found["p_corrected"]),
+        judged(found["verdict"], better),
     ]
 
 
@@ -166,14 +166,18 @@ def _method(content: Content) -> str:
     return (
         "Differences are between the means over the runs of each configuration, for the "
         f"{counted(content['jobs']['compared'], 'job')} that could be measured in all runs. Intervals are "
-        f"{percent(method['level'])} intervals by {number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
-        f"{counted(method['block_length'], 'job')}, and by the spread of the runs. What the emulation may have added widens them."
-        f"{unknown} "
-        f"p is corrected for all {number(method['compared'])} comparisons of metrics, classes of jobs and configurations by Holm's "
-        "method: the chance of any false claim of better or worse is at most 5 %. Configurations are equivalent if the "
+        f"{percent(method['level'])} intervals: for these jobs by the spread of the runs, for others like them also by "
+        f"{number(method['resamples'])} bootstrap resamples of the jobs, in blocks of "
+        f"{counted(method['block_length'], 'job')}. What the emulation may have added widens both.{unknown} "
+        f"p is corrected for all comparisons of metrics, classes and configurations ({_counts(method['compared'])}) by Holm's "
+        "method: the chance of any false claim of better or worse is at most 5 % for each. Configurations are equivalent if the "
         f"{percent(method['equivalence_level'])} interval is within {method['margin']:g} % (two one-sided tests at 5 %). "
         "docs/comparison-method.md describes the method."
     )
+
+
+def _counts(compared: Mapping[str, int]) -> str:
+    return ", ".join(f"{number(compared[question])} for {who}" for question, who in QUESTIONS.items())
 
 
 # ---- other sections ----
@@ -195,7 +199,7 @@ def _distributions(groups: Mapping[str, Sequence[Run]]) -> list[Part]:
 
 
 def _classes(content: Content) -> Iterable[Part]:
-    """Tables of the differences of the mean wait by size and run time, and of the numbers of jobs."""
+    """Tables of the differences of the mean wait of these jobs by size and run time, and of the numbers of jobs."""
     rows = {(row["size"], row["runtime"]): row for row in content["classes"]}
     base = content["baseline"]
     for other in others(content):
@@ -203,23 +207,24 @@ def _classes(content: Content) -> Iterable[Part]:
         table = class_table(f"Mean wait of {other} against {base}", found, "pair", _class_words, lambda pair, _: _sure(pair))
         yield Part("", table=table, is_wide=True)
     words = (
-        "Shaded cells with shorter or longer are significant differences. Differences with = are within the margin of "
-        "equivalence. Those in brackets are undecided. - stands for unknown differences."
+        "For these jobs: shaded cells with shorter or longer are significant differences. Differences with = are within the margin "
+        "of equivalence. Those in brackets are undecided. - stands for unknown differences."
     )
     yield Part(words, table=class_table("Jobs", rows, "jobs", number, lambda value, known: 0.0), is_wide=True)
 
 
 def _sure(pair: Mapping[str, Any]) -> float:
-    return 0.7 if pair["verdict"] in ("lower", "higher") else 0.0
+    return 0.7 if pair[THESE_JOBS]["verdict"] in DIFFERENT else 0.0
 
 
 def _class_words(pair: Mapping[str, Any]) -> str:
-    if pair["difference"] is None or pair["verdict"] == "unknown":
+    verdict = pair[THESE_JOBS]["verdict"]
+    if pair["difference"] is None or verdict == "unknown":
         return "-"
     unit, value = ("%", pair["percent"]) if pair["percent"] is not None else ("s", pair["difference"])
-    if pair["verdict"] in ("lower", "higher"):
+    if verdict in DIFFERENT:
         return f"{signed(abs(value)).lstrip('+')} {unit} {'shorter' if value < 0 else 'longer'}"
-    return f"= {signed(value)} {unit}" if pair["verdict"] == "equivalent" else f"({signed(value)} {unit})"
+    return f"= {signed(value)} {unit}" if verdict == "equivalent" else f"({signed(value)} {unit})"
 
 
 def _busy_nodes(content: Content, groups: Mapping[str, Sequence[Run]]) -> Section:

@@ -13,6 +13,7 @@ from mirage.reports import theme
 from mirage.reports.distributions import step_lines
 from mirage.reports.pictures import Picture, draw
 from mirage.reports.words import percent
+from mirage.statistics.comparison_text import DIFFERENT, OTHER_JOBS, THESE_JOBS
 
 # Largest difference in per cent that is drawn; larger ones are drawn at the edge.
 _FARTHEST = 200.0
@@ -26,8 +27,8 @@ _SHORT = {
 _SIGNIFICANT, _EQUIVALENT, _UNDECIDED = "significant", "equivalent", "undecided"
 
 FOREST = (
-    "Points are differences of the means, lines their 95 % intervals. The grey band is the margin of equivalence. The table has "
-    "values beyond the edge."
+    "Points are differences of the means, thick lines their 95 % intervals for these jobs, thin ones for others like them. The "
+    "certainty is that for these jobs. The grey band is the margin of equivalence. The table has values beyond the edge."
 )
 
 
@@ -44,15 +45,15 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
         metric = content["metrics"][name]
         pair = next(pair for pair in metric["pairs"] if (pair["baseline"], pair["configuration"]) == (base, other))
         if pair["percent"] is not None:
-            low, high = pair["percent_interval"] or (pair["percent"], pair["percent"])
-            verdict = pair["verdict"]
-            certainty = _SIGNIFICANT if verdict in ("lower", "higher") else _EQUIVALENT if verdict == "equivalent" else _UNDECIDED
-            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], low, high, -margin, margin, certainty))
+            ends = [pair[question]["percent_interval"] or [pair["percent"]] * 2 for question in (THESE_JOBS, OTHER_JOBS)]
+            verdict = pair[THESE_JOBS]["verdict"]
+            certainty = _SIGNIFICANT if verdict in DIFFERENT else _EQUIVALENT if verdict == "equivalent" else _UNDECIDED
+            rows.append((_SHORT.get(name, metric["noun"]), pair["percent"], *ends[0], *ends[1], -margin, margin, certainty))
     if not rows:
         return None
-    columns = ["metric", "difference", "low", "high", "below", "above", "certainty"]
+    columns = ["metric", "difference", "low", "high", "low of others", "high of others", "below", "above", "certainty"]
     table = pl.DataFrame(rows, schema=columns, orient="row")
-    numbers = columns[1:6]
+    numbers = columns[1:8]
     reach = min(_FARTHEST, max(10.0, 1.1 * float(table.select(pl.max_horizontal(pl.col(numbers).abs().max())).item())))
     clipped = table.with_columns(pl.col(numbers).clip(-reach, reach))
     y = alt.Y("metric:N", sort=table["metric"].to_list(), axis=alt.Axis(title=None, ticks=False, labelLimit=260))
@@ -63,7 +64,10 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
         .mark_bar(color="#d9d9d9", height=34)
         .encode(y=y, x=alt.X("below:Q", axis=axis, scale=scale), x2="above:Q")
     )
-    spread = alt.Chart(clipped).mark_rule(strokeWidth=2.5).encode(y=y, x=alt.X("low:Q", scale=scale), x2="high:Q")
+    spread = alt.Chart(clipped).mark_rule(strokeWidth=5).encode(y=y, x=alt.X("low:Q", scale=scale), x2="high:Q")
+    of_others = (
+        alt.Chart(clipped).mark_rule(strokeWidth=1.5).encode(y=y, x=alt.X("low of others:Q", scale=scale), x2="high of others:Q")
+    )
     points = (
         alt.Chart(clipped)
         .mark_point(size=110, stroke=theme.INK, opacity=1)
@@ -78,10 +82,13 @@ def forest(content: Mapping[str, Any], base: str, other: str, names: Sequence[st
         )
     )
     zero = alt.Chart(pl.DataFrame({"x": [0.0]})).mark_rule(strokeDash=[5, 4]).encode(x=alt.X("x:Q", scale=scale))
-    differences = "; ".join(f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g})" for row in rows)
+    differences = "; ".join(
+        f"{row[0]} {row[1]:+.3g} % ({row[2]:+.3g} to {row[3]:+.3g}; for others like them {row[4]:+.3g} to {row[5]:+.3g})"
+        for row in rows
+    )
     description = f"{differences}. {FOREST}"
     name = "forest-" + "".join(letter if letter.isalnum() else "-" for letter in f"{base}-{other}")
-    chart = (band + zero + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
+    chart = (band + zero + of_others + spread + points).properties(width=theme.WIDTH - 80, height=34 * len(rows))
     return draw(chart, name, f"{other} against {base}", description)
 
 

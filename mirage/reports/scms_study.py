@@ -19,7 +19,7 @@ from mirage.reports.comparison_page import by_label, signed
 from mirage.reports.page import Part, Section, Table, Verdict, report
 from mirage.reports.run_data import Run
 from mirage.reports.words import counted, duration, number, percent
-from mirage.statistics.comparison_text import p_text
+from mirage.statistics.comparison_text import OTHER_JOBS, THESE_JOBS, p_text
 
 INDICES = ("W", "W1", "W2", "W3", "W4")
 IMMEDIATE = "immediate_fraction"
@@ -182,11 +182,12 @@ def _differences(content: Mapping[str, Any], arms: Sequence[Arm]) -> Table:
 def _of_pair(pair: Mapping[str, Any] | None) -> tuple[str, str, str]:
     if pair is None or pair["percent"] is None:
         return "-", "-", "-"
-    between = pair["percent_interval"]
+    found = pair[THESE_JOBS if pair[OTHER_JOBS]["percent_interval"] is None else OTHER_JOBS]
+    between = found["percent_interval"]
     return (
         f"{signed(pair['percent'])} %",
         "-" if between is None else f"{signed(between[0])} to {signed(between[1])} %",
-        "-" if pair["p_corrected"] is None else p_text(pair["p_corrected"]),
+        "-" if found["p_corrected"] is None else p_text(found["p_corrected"]),
     )
 
 

@@ -12,8 +12,17 @@ from typing import Any
 
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.registry import METRICS
-from mirage.statistics.comparison_text import Finding, verdict
-from mirage.statistics.inference import holm
+from mirage.statistics.comparison_text import (
+    ERROR,
+    QUESTIONS,
+    THESE_JOBS,
+    Finding,
+    figures,
+    sentence,
+    words,
+    words_of_others,
+)
+from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance, holm
 
 ANSWER, ANSWER_CENSORED = "wait_mean", "wait_restricted_mean"
 """The metric of the last line, and the one that takes its place where too many jobs of a run never started."""
@@ -43,6 +52,9 @@ OF_ONLY_WAITS = frozenset(
 """Metrics that only waits can change, apart from suspensions and run times, which are the workload's."""
 
 _SHARES = {"answer": 0.5, "main": 0.25, "rest": 0.25}  # of the 5 %
+_TIMES = (2, 3, 4, 6, 10, 20)
+_MOST_REPLICAS = 100
+"""Numbers of replicas that are tried for a metric that is undecided: so many times those that there are, up to so many."""
 
 Metrics = Mapping[str, Any]
 """Content of metrics.json."""
@@ -66,13 +78,16 @@ def resolved_by(run: Metrics) -> float:
     return float(max(resolution["record"], resolution["floor"]) if resolution else run["settings"]["immediate_below"])
 
 
-def emulation_error(name: str, run: Metrics, of_class: tuple[str, str] | None = None) -> float | None:
-    """By how much the emulation may have changed a metric of a run, or of a class of its jobs (size, runtime). None: not known."""
+def error_of(kind: str, name: str, run: Metrics, of_class: tuple[str, str] | None = None) -> float | None:
+    """An error of a metric of a run, or of a class of its jobs (size, runtime). None: not known.
+
+    kind: emulation: by how much the emulation may have changed it; replicas: by how much two runs of the configuration may differ
+    """
     errors = run.get("errors", {})
     if of_class is not None:
         rows = [row for row in run.get("classes", []) if (row["size"], row["runtime"]) == of_class]
         errors = rows[0].get("errors", {}) if rows else {}
-    found = (errors.get(name) or {}).get("emulation")
+    found = (errors.get(name) or {}).get(kind)
     return None if found is None else float(found)
 
 
@@ -99,48 +114,105 @@ def hindrance(
         if short or all(wait is not None and wait < resolved for wait in waits):
             return f"waits below {resolved:.3g} s are not resolved by these runs"
     for folder, found in runs.items():
-        if "errors" in found and emulation_error(name, found, of_class) is None:
+        if "errors" in found and error_of("emulation", name, found, of_class) is None:
             return f"what the emulation adds to it is not known ({folder})"
     return None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A pair of a metric, or of a metric of a class of jobs, on which a verdict is due.
+    """A pair of a metric, or of a metric of a class of jobs, on which a verdict is due, for one of the questions.
 
-    entry: the pair's members of comparison.json; members for the verdict are added to it
+    pair: the pair's members of comparison.json, to which those of the question are added
     jobs: the classes of its jobs; None for all jobs
     p: uncorrected; None where nothing may be claimed
+    chance: what p is computed from; None where nothing is known
     """
 
-    entry: dict[str, Any]
+    pair: dict[str, Any]
+    question: str
     name: str
     jobs: frozenset[int] | None
     finding: Finding
-    p: float | None
+    p: float | None = None
+    chance: Chance | None = None
 
     @property
     def hypothesis(self) -> tuple[object, ...]:
         """Equal for claims that are the same under another name."""
-        return METRICS[self.name].same_as or self.name, self.jobs, self.entry["baseline"], self.entry["configuration"]
+        return METRICS[self.name].same_as or self.name, self.jobs, self.pair["baseline"], self.pair["configuration"]
+
+    def conclude(self, corrected: float | None) -> None:
+        """Add the members of the question to the pair. corrected: p value"""
+        found = replace(self.finding, p=corrected)
+        is_main = self.jobs is None and METRICS[self.name].is_main
+        if is_main and found.code == "undecided" and self.chance is not None and self.p and corrected is not None:
+            found = replace(found, remedy=_remedy(self.name, self.chance, corrected / self.p, found.margin))
+        self.pair[self.question] = {
+            "interval": found.interval,
+            "percent_interval": found.percent_interval,
+            "equivalence_interval": found.equivalence_interval,
+            "p": self.p,
+            "p_corrected": corrected,
+            "verdict": found.code,
+            "words": (words if self.question == THESE_JOBS else words_of_others)(self.name, found),
+        }
 
 
-def judge(claims: Iterable[Claim], answer: str) -> int:
-    """Add p, corrected p, verdict and words to all claims. Returns the number of hypotheses that p values are corrected for.
+def judge(claims: Iterable[Claim], answer: str) -> dict[str, int]:
+    """Add the answers to both questions, and the words for them, to the pairs of all claims. Returns the number of hypotheses that
+    p values are corrected for, by question.
 
     answer: name of the metric of the last line
     """
-    claims = list(claims)
-    family = {claim.hypothesis: claim for claim in reversed(claims) if claim.p is not None}
-    corrected = dict(
-        zip(family, holm([claim.p or 0.0 for claim in family.values()], _weights(list(family.values()), answer)), strict=False)
-    )
+    claims, sizes = list(claims), {}
+    for question in QUESTIONS:
+        of_question = [claim for claim in claims if claim.question == question]
+        family = {claim.hypothesis: claim for claim in reversed(of_question) if claim.p is not None}
+        p_values = holm([claim.p or 0.0 for claim in family.values()], _weights(list(family.values()), answer))
+        corrected = dict(zip(family, p_values, strict=True))
+        for claim in of_question:
+            claim.conclude(None if claim.p is None else corrected[claim.hypothesis])
+        sizes[question] = len(family)
     for claim in claims:
-        found = claim.finding
-        if claim.p is not None:
-            found = replace(found, p=corrected[claim.hypothesis])
-        claim.entry.update({"p": claim.p, "p_corrected": found.p, **verdict(claim.name, found).as_json()})
-    return len(family)
+        claim.pair["words"] = sentence(claim.pair)
+    return sizes
+
+
+def is_equivalent(chance: Chance, margin: float) -> bool:
+    """Whether the interval of equivalence is within the margin, in per cent."""
+    ends = equivalence_interval(chance)
+    return ends is not None and max(map(abs, ends)) < margin
+
+
+def equivalence_interval(chance: Chance) -> tuple[float, float] | None:
+    """In per cent of the first mean; None where equivalence cannot be told."""
+    found = chance.relative() if chance.tells_equivalence else None
+    return None if found is None else found.percent(EQUIVALENCE_LEVEL)
+
+
+def _remedy(name: str, chance: Chance, correction: float, margin: float) -> str:
+    """What would decide an undecided metric, if more replicas varied as these do.
+
+    correction: the corrected p value over the uncorrected one
+    margin: of equivalence, in per cent
+    """
+
+    def is_decided(of: Chance) -> bool:
+        found = of.relative()
+        return found is not None and (found.p * correction <= ERROR or is_equivalent(of, margin))
+
+    number = max(map(len, chance.values))
+    for times in _TIMES:
+        if number * times <= _MOST_REPLICAS and is_decided(chance.repeated(times)):
+            return f"about {number * times} replicas of each would decide it"
+    many = chance.repeated(max(1, _MOST_REPLICAS // number))
+    if chance.drawn is not None and is_decided(replace(many, drawn=None)):
+        return "replicas cannot decide it, a longer log can"
+    if sum(chance.errors) and is_decided(replace(many, drawn=None, errors=(0.0, 0.0))):
+        added = f"{figures(sum(chance.errors))} {METRICS[name].unit}".rstrip()
+        return f"replicas cannot decide it: the emulation may have added {added}, a slower clock or SPEED=event less"
+    return f"{_MOST_REPLICAS} replicas of each would not decide it"
 
 
 def _weights(family: Sequence[Claim], answer: str) -> list[float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -20,8 +20,17 @@ from mirage.metrics.registry import METRICS, job_value
 from mirage.metrics.waits import common_horizon
 from mirage.statistics import bootstrap
 from mirage.statistics.bootstrap import Blocks, Floats
-from mirage.statistics.claims import ANSWER_CENSORED, Claim, answer_of, emulation_error, hindrance, is_invalid, judge
-from mirage.statistics.comparison_text import Finding, verdict
+from mirage.statistics.claims import (
+    ANSWER_CENSORED,
+    Claim,
+    answer_of,
+    equivalence_interval,
+    error_of,
+    hindrance,
+    is_invalid,
+    judge,
+)
+from mirage.statistics.comparison_text import NOT_RESAMPLED, OTHER_JOBS, QUESTIONS, THESE_JOBS, Finding
 from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance
 from mirage.statistics.resampled_metrics import (
     CLASS_METRICS,
@@ -262,51 +271,65 @@ class _Comparison:
         places = [self.places[label] for label in pair]
         gone = [f"{missing[folder]} ({folder})" for some in places for one in some if (folder := self.runs[one].folder) in missing]
         values = [points[some] for some in places]
-        head = {"baseline": pair[0], "configuration": pair[1]}
+        entry: dict[str, Any] = {"baseline": pair[0], "configuration": pair[1], **_UNKNOWN}
         if gone or np.isnan(np.concatenate(values)).any():
-            reason = gone[0] if gone else "no job of these runs has a value"
-            return {**head, **_UNKNOWN, **verdict(name, Finding(unknown=reason)).as_json()}
+            unknown = Finding(unknown=gone[0] if gone else "no job of these runs has a value")
+            self.claims += [Claim(entry, question, name, group.jobs, unknown) for question in QUESTIONS]
+            return entry
         base, mean = (float(some.mean()) for some in values)
-        drawn = None if draws is None else [draws[:, some].mean(axis=1) for some in places]
-        known = [[emulation_error(name, self.runs[one].metrics, group.of_class) for one in some] for some in places]
-        errors = [float(np.mean([error or 0.0 for error in some])) for some in known]
-        is_known = None not in [*known[0], *known[1]]
-        chance = Chance(values, drawn, group.blocks, (errors[0], errors[1]))
-        scale = 100 / abs(base) if base else None
-        difference, relative = chance.difference(), chance.relative()
+        emulation, replicas = (
+            [[error_of(kind, name, self.runs[one].metrics, group.of_class) for one in some] for some in places]
+            for kind in ("emulation", "replicas")
+        )
+        errors = [float(np.mean([error or 0.0 for error in some])) for some in emulation]
+        reaches = [None if None in some else max(error or 0.0 for error in some) for some in replicas]
+        chance = Chance(values, None, group.blocks, (errors[0], errors[1]), (reaches[0], reaches[1]))
         runs = {self.runs[one].folder: self.runs[one].metrics for some in places for one in some}
         against = hindrance(name, runs, (base, mean), group.of_class)
         if against is None and not chance.is_replicated:
             against = "one replica tells nothing of the noise"
-        finding = Finding(
-            difference=mean - base,
-            interval=None if difference is None else difference.interval(),
-            percent=None if scale is None else (mean - base) * scale,
-            percent_interval=None if scale is None or relative is None else relative.percent(),
-            equivalence_interval=None if scale is None or relative is None else relative.percent(EQUIVALENCE_LEVEL),
-            margin=self.margin,
-            of_these_jobs=draws is None,
-            emulation=sum(errors),
-            hindrance=against,
-        )
         gaps = np.concatenate([_gaps(some) for some in values])
         floor = float(gaps.max()) if chance.is_replicated else None
-        entry = {
-            **head,
+        entry |= {
             "baseline_mean": base,
             "mean": mean,
-            "difference": finding.difference,
-            "percent": finding.percent,
-            "interval": finding.interval,
-            "percent_interval": finding.percent_interval,
-            "equivalence_interval": finding.equivalence_interval,
-            "emulation": sum(errors) if is_known else None,
+            "difference": mean - base,
+            "percent": 100 * (mean - base) / abs(base) if base else None,
+            "emulation": None if None in [*emulation[0], *emulation[1]] else sum(errors),
             "noise_floor": None if floor is None else {"largest": floor, "rms": _rms(gaps)},
-            "noise_floor_percent": None if scale is None or floor is None else floor * scale,
+            "noise_floor_percent": None if floor is None or not base else 100 * floor / abs(base),
         }
-        p = None if against is not None or relative is None else relative.p
-        self.claims.append(Claim(entry, name, group.jobs, finding, p))
+        drawn = None if draws is None else [draws[:, some].mean(axis=1) for some in places]
+        for question, of_question in (
+            (THESE_JOBS, chance if chance.is_replicated else None),
+            (OTHER_JOBS, None if drawn is None else replace(chance, drawn=drawn)),
+        ):
+            finding = Finding(
+                difference=mean - base,
+                percent=entry["percent"],
+                margin=self.margin,
+                hindrance=against,
+                unknown=NOT_RESAMPLED if question == OTHER_JOBS and drawn is None else None,
+            )
+            self.claims.append(_claim(entry, question, name, group.jobs, finding, of_question))
         return entry
+
+
+def _claim(
+    entry: dict[str, Any], question: str, name: str, jobs: frozenset[int] | None, finding: Finding, chance: Chance | None
+) -> Claim:
+    """The claim with its intervals and its p value. chance: of the question; None where nothing is known of it"""
+    difference, relative = (None, None) if chance is None else (chance.difference(), chance.relative())
+    if chance is None or difference is None or relative is None:
+        return Claim(entry, question, name, jobs, finding)
+    in_percent = finding.percent is not None
+    found = replace(
+        finding,
+        interval=difference.interval(),
+        percent_interval=relative.percent() if in_percent else None,
+        equivalence_interval=equivalence_interval(chance) if in_percent else None,
+    )
+    return Claim(entry, question, name, jobs, found, None if finding.hindrance is not None else relative.p, chance)
 
 
 _UNKNOWN = dict.fromkeys(
@@ -315,14 +338,9 @@ _UNKNOWN = dict.fromkeys(
         "mean",
         "difference",
         "percent",
-        "interval",
-        "percent_interval",
-        "equivalence_interval",
         "emulation",
         "noise_floor",
         "noise_floor_percent",
-        "p",
-        "p_corrected",
     )
 )
 

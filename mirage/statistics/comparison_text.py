@@ -1,4 +1,7 @@
-"""Words for a difference between two configurations: its size, its interval, and what may be claimed of it."""
+"""Words for a difference between two configurations: its size, its interval, and what may be claimed of it.
+
+Two questions have an answer each: whether these jobs differ, and whether others like them would.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,16 @@ from typing import Any
 
 from mirage.metrics.registry import METRICS
 
-_ERROR = 0.05  # chance of a false claim among all claims of better or worse
+THESE_JOBS, OTHER_JOBS = "these_jobs", "other_jobs"
+"""The questions: names of the members of a pair in comparison.json."""
+QUESTIONS = {THESE_JOBS: "these jobs", OTHER_JOBS: "others like them"}
+ERROR = 0.05
+"""Chance of a false claim among all claims of better or worse that answer one question."""
+DIFFERENT = ("lower", "higher")
+"""Verdicts that claim a difference."""
 _VERDICTS = ("equivalent", "undecided", "unknown")
+_REMEDY = ": "  # between an answer about other jobs and what would decide it
+NOT_RESAMPLED = "resampling the jobs does not tell of it"
 
 
 def others(content: Mapping[str, Any]) -> list[str]:
@@ -25,8 +36,6 @@ def pair_of(metric: Mapping[str, Any], base: str, other: str) -> Mapping[str, An
 
 def judged(code: str, better: str) -> str:
     """Word for the code of a verdict in tables: better or worse, or higher or lower for a metric without a better direction."""
-    if code == "none":
-        return "no difference"  # of an earlier release
     if code in _VERDICTS:
         return code
     return code if better == "neither" else "better" if code == better else "worse"
@@ -38,13 +47,12 @@ class Finding:
 
     interval: of 95 %, None if there is none
     percent, percent_interval: None where the baseline is 0
-    equivalence_interval: of 90 %, in per cent
+    equivalence_interval: of 90 %, in per cent; None where equivalence cannot be told
     margin: per cent within which two configurations are equivalent
-    of_these_jobs: whether the chance is that of the replicas only, so that nothing is said of other jobs
-    emulation: how much the emulation may have added to the difference
     p: corrected; None where nothing may be claimed
     hindrance: why nothing may be claimed
-    unknown: why there is no difference
+    unknown: why there is no difference, or no answer to this question
+    remedy: what would decide it, where it is undecided
     """
 
     difference: float = 0.0
@@ -53,63 +61,92 @@ class Finding:
     percent_interval: tuple[float, float] | None = None
     equivalence_interval: tuple[float, float] | None = None
     margin: float = 5.0
-    of_these_jobs: bool = False
-    emulation: float = 0.0
     p: float | None = None
     hindrance: str | None = None
     unknown: str | None = None
+    remedy: str = ""
+
+    @property
+    def code(self) -> str:
+        """The verdict by the rules of docs/comparison.md: lower, higher (than the baseline), equivalent, undecided or unknown."""
+        if self.unknown is not None:
+            return "unknown"
+        if self.hindrance is not None or self.p is None or self.interval is None:
+            return "undecided"
+        if self.equivalence_interval is not None and max(map(abs, self.equivalence_interval)) < self.margin:
+            return "equivalent"
+        if self.p <= ERROR:
+            return "lower" if self.difference < 0 else "higher"
+        return "undecided"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """code: lower, higher (than the baseline), equivalent, undecided or unknown; words: part of a sentence."""
-
-    code: str
-    words: str
-
-    def as_json(self) -> dict[str, Any]:
-        return {"verdict": self.code, "words": self.words}
-
-
-def verdict(name: str, found: Finding) -> Verdict:
-    """The verdict on a metric, by the rules of docs/comparison.md."""
+def words(name: str, found: Finding) -> str:
+    """What is known of a metric of these jobs, as a sentence."""
     if found.unknown is not None:
-        return Verdict("unknown", f"not known: {found.unknown}")
-    less, more = METRICS[name].comparative
-    unit, value, between = (
-        (METRICS[name].unit, found.difference, found.interval)
-        if found.percent is None
-        else ("%", found.percent, found.percent_interval)
-    )
-
-    def amount(number: float) -> str:
-        return f"{figures(abs(number))} {unit}".rstrip()
-
-    def ends(both: tuple[float, float]) -> str:
-        """(3.0 to 7.0 %), and (12 % shorter to 3.0 % longer) where it includes zero."""
-        if both[0] <= 0 <= both[1]:
-            return " to ".join(f"{amount(end)} {less if end < 0 else more}" for end in both)
-        near, far = sorted(map(abs, both))
-        return f"{figures(near)} to {amount(far)}"
-
-    size = f"{amount(value)} {less if value < 0 else more}"
-    told = f"{size} {METRICS[name].in_sentences}" if value else f"the same {METRICS[name].in_sentences}"
-    only = ", for these jobs" if found.of_these_jobs else ""
+        return f"not known: {found.unknown}"
+    amounts = _Amounts(name, found)
+    told = f"{amounts.size} {METRICS[name].in_sentences}"
     if found.hindrance is not None:
-        return Verdict("undecided", f"undecided: {told}, but {found.hindrance}")
-    if between is None or found.p is None:
-        return Verdict("undecided", f"undecided: {told}, but nothing tells its chance")
-    if (within := found.equivalence_interval) is not None and max(map(abs, within)) < found.margin:
-        low_to_high = " to ".join(f"{amount(end)} {less if end < 0 else more}" for end in within)
-        return Verdict("equivalent", f"equivalent within {found.margin:g} %: {size if value else 'the same'} ({low_to_high}){only}")
-    if found.p <= _ERROR:
-        return Verdict("lower" if value < 0 else "higher", f"{told} ({ends(between)}){only}")
-    if 0 < abs(found.difference) <= found.emulation:
-        added = f"{figures(found.emulation)} {METRICS[name].unit}".rstrip()
-        return Verdict("undecided", f"undecided: {told}, but the emulation may have added {added}")
-    if between[0] <= 0 <= between[1]:
-        return Verdict("undecided", f"undecided: {told}, but the interval includes zero ({ends(between)})")
-    return Verdict("undecided", f"undecided: {told} ({ends(between)}), but p is {p_text(found.p)}, corrected for the whole table")
+        return f"undecided: {told}, but {found.hindrance}"
+    if found.p is None or amounts.interval is None:
+        return f"undecided: {told}, but nothing tells its chance"
+    if found.code == "equivalent":
+        return f"equivalent within {found.margin:g} % for these jobs: {amounts.size} ({amounts.margins})"
+    if found.code in DIFFERENT:
+        return f"{told} for these jobs ({amounts.interval})"
+    why = "" if found.p == 1 or amounts.has_zero else f", p is {p_text(found.p)}"
+    return f"undecided for these jobs: {told} ({amounts.interval}){why}{'; ' if found.remedy else ''}{found.remedy}"
+
+
+def words_of_others(name: str, found: Finding) -> str:
+    """What is known of a metric of other jobs, as it follows on `words`."""
+    amounts = _Amounts(name, found)
+    if found.unknown is not None or found.p is None or amounts.interval is None:
+        return f"not known: {found.unknown or found.hindrance or 'nothing tells its chance'}"
+    if found.code == "equivalent":
+        return f"equivalent ({amounts.margins})"
+    if found.code in DIFFERENT:
+        return amounts.interval
+    return f"{amounts.interval}, not certain{_REMEDY if found.remedy else ''}{found.remedy}"
+
+
+def sentence(pair: Mapping[str, Any]) -> str:
+    """Both answers. pair: of comparison.json, with the words for each"""
+    these, others = (str(pair[question]["words"]) for question in QUESTIONS)
+    if pair[OTHER_JOBS]["p"] is None:
+        return these
+    told, _, remedy = others.partition(_REMEDY)
+    # What would decide both is said once.
+    return f"{these}; for {QUESTIONS[OTHER_JOBS]} {told if remedy and these.endswith(remedy) else others}"
+
+
+class _Amounts:
+    """Numbers of a finding as text, in per cent, or in the metric's unit where the baseline is 0."""
+
+    def __init__(self, name: str, found: Finding) -> None:
+        in_percent = found.percent is not None
+        self._unit = "%" if in_percent else METRICS[name].unit
+        self._less, self._more = METRICS[name].comparative
+        value, between = (found.percent, found.percent_interval) if in_percent else (found.difference, found.interval)
+        self.size = f"{self._amount(value)} {self._direction(value)}" if value else "the same"
+        self.has_zero = between is not None and between[0] <= 0 <= between[1]
+        self.interval = None if between is None else self._both(between) if self.has_zero else self._near_to_far(between)
+        self.margins = "" if found.equivalence_interval is None else self._both(found.equivalence_interval)
+
+    def _amount(self, number: float) -> str:
+        return f"{figures(abs(number))} {self._unit}".rstrip()
+
+    def _direction(self, number: float) -> str:
+        return self._less if number < 0 else self._more
+
+    def _near_to_far(self, ends: tuple[float, float]) -> str:
+        """3.0 to 7.0 %"""
+        near, far = sorted(map(abs, ends))
+        return f"{figures(near)} to {self._amount(far)}"
+
+    def _both(self, ends: tuple[float, float]) -> str:
+        """12 % shorter to 3.0 % longer"""
+        return " to ".join(f"{self._amount(end)} {self._direction(end)}" for end in ends)
 
 
 def p_text(value: float) -> str:

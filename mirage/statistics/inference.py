@@ -1,14 +1,15 @@
 """Inference on the difference of a metric between two configurations: intervals, p values, equivalence, and Holm's correction.
 
-Two sources of chance are added up: the jobs (draws of a block bootstrap) and the replicas of each configuration.
-docs/comparison-method.md has the method and what simulations say of it.
+Two sources of chance are added up: the replicas of each configuration and, where other jobs are asked about, the jobs (draws of a
+block bootstrap). docs/comparison-method.md has the method and what simulations say of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,18 +23,41 @@ _MOST_UNKNOWN = 0.05  # share of the draws that may have no value
 _LARGEST_LOG = 700.0  # exp of more is no finite number
 _ROUNDING = 1e-9  # relative
 _LEAST_TAIL = 1e-12  # no smaller p value is told
+MANY_REPLICAS = 11
+"""Replicas of which one, at 95 %, falls into any group of values that a quarter of the runs or more fall into."""
+_DRAWS = 5000  # of the weights of replicas
+_SEED = 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the chance of an estimate: its standard error, and the degrees of freedom with which that is known."""
+    """A part of the chance of an estimate.
+
+    error, freedom: its standard error, and the degrees of freedom with which that is known
+    below, above: draws of how far the true value may lie below and above the estimate, in ascending order; empty: none are known
+    """
 
     error: float
     freedom: float
+    below: Floats = field(default_factory=lambda: np.empty(0))
+    above: Floats = field(default_factory=lambda: np.empty(0))
 
-    def half_width(self, tail: float) -> float:
-        """Half of the width of an interval that leaves out so much at each end, by Student's t."""
-        return -float(stdtrit(self.freedom, tail)) * self.error if self.error else 0.0
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing varies."""
+        return not self.error > 0 and not any(draws.size and draws[-1] > 0 for draws in (self.below, self.above))
+
+    def half_width(self, tail: float, *, is_above: bool = True) -> float:
+        """From the estimate to the end of an interval that leaves out so much there: by Student's t, or as far as the draws if
+        these reach farther.
+        """
+        draws = self.above if is_above else self.below
+        student = -float(stdtrit(self.freedom, tail)) * self.error if self.error else 0.0
+        if not draws.size:
+            return student
+        rest, whole = math.modf((1 - tail) * (len(draws) - 1))
+        low, high = draws[int(whole)], draws[min(int(whole) + 1, len(draws) - 1)]
+        return max(student, float(low + rest * (high - low)))
 
 
 @dataclass(frozen=True)
@@ -41,7 +65,7 @@ class Estimate:
     """An estimated difference and its chance.
 
     value: the second configuration less the first: of the means, or of their logarithms (`is_log`)
-    parts: independent parts of its chance, of which one has an error above 0
+    parts: independent parts of its chance, in one of which something varies
     bias: how much the emulation may have added to the difference or taken from it, from 0 on
     base: mean of the first configuration
     """
@@ -54,8 +78,8 @@ class Estimate:
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Interval of the value. What the emulation may have added widens it at both ends."""
-        half = self._half_width((1 - level) / 2) + self.bias
-        return self.value - half, self.value + half
+        below, above = (self._half_width((1 - level) / 2, is_above=is_above) + self.bias for is_above in (False, True))
+        return self.value - below, self.value + above
 
     def percent(self, level: float = LEVEL) -> Interval:
         """The interval in per cent of the first mean; no metric falls by more than all of it. None if that is 0."""
@@ -72,14 +96,16 @@ class Estimate:
             return 1.0
 
         def too_wide(log_tail: float) -> float:
-            return self._half_width(math.exp(log_tail)) - beyond
+            return self._half_width(math.exp(log_tail), is_above=self.value < 0) - beyond
 
-        least = math.log(_LEAST_TAIL)
-        return 2 * (_LEAST_TAIL if too_wide(least) <= 0 else math.exp(brentq(too_wide, least, math.log(0.5))))
+        least, most = math.log(_LEAST_TAIL), math.log(0.5)
+        if too_wide(most) > 0:
+            return 1.0
+        return 2 * (_LEAST_TAIL if too_wide(least) <= 0 else math.exp(brentq(too_wide, least, most)))
 
-    def _half_width(self, tail: float) -> float:
+    def _half_width(self, tail: float, *, is_above: bool) -> float:
         """The half widths of all parts, each by its own degrees of freedom, are added in squares (Howe 1974)."""
-        return math.hypot(*(part.half_width(tail) for part in self.parts))
+        return math.hypot(*(part.half_width(tail, is_above=is_above) for part in self.parts))
 
 
 def _percent_of_log(value: float) -> float:
@@ -121,6 +147,27 @@ def _variance(values: Floats, less: int) -> float:
     return variance if variance > (_ROUNDING * float(np.abs(values).max())) ** 2 else 0.0
 
 
+def _means(values: Floats, reach: float, which: int) -> tuple[Floats, Floats]:
+    """Draws of the true mean of a configuration: as low, and as high, as its replicas leave it.
+
+    The values have weights that are drawn from a Dirichlet distribution, together with one more value, as low or as high as one
+    that no replica had may be (Gaffke 2005). So a group of values that no replica fell into is reckoned with.
+
+    reach: two replicas differ by at most so much
+    which: 0 or 1, other draws
+    """
+    weights = _weights(len(values), which)
+    ends = min(values.min(), values.max() - reach), max(values.max(), values.min() + reach)
+    known = weights[:, 1:] @ values
+    return known + weights[:, 0] * ends[0], known + weights[:, 0] * ends[1]
+
+
+@lru_cache(maxsize=32)
+def _weights(number: int, which: int) -> Floats:
+    """(draws, number + 1)"""
+    return np.random.default_rng([_SEED, number, which]).dirichlet(np.ones(number + 1), _DRAWS)
+
+
 @dataclass(frozen=True)
 class Chance:
     """What is known of a metric of two configurations.
@@ -129,23 +176,38 @@ class Chance:
     drawn: means of the replicas in each resample of jobs, or None if the jobs are not resampled
     blocks: number of blocks of jobs
     errors: by how much the emulation may have changed the mean of each, from 0 on
+    reaches: by how much two replicas of each may differ, as far as that does not follow from these replicas; None: not known
     """
 
     values: Sequence[Floats]
     drawn: Sequence[Floats] | None
     blocks: float
     errors: tuple[float, float] = (0.0, 0.0)
+    reaches: tuple[float | None, float | None] = (None, None)
 
     @property
     def is_replicated(self) -> bool:
         """Whether each configuration has two replicas or more."""
         return all(len(some) > 1 for some in self.values)
 
+    @property
+    def tells_equivalence(self) -> bool:
+        """Whether equivalence may be claimed: it is known how far replicas differ, or these are many.
+
+        Replicas may fall into groups of values that lie apart. Where all of a few fall into one, their spread does not show the
+        others.
+        """
+        return self.is_replicated and (None not in self.reaches or min(map(len, self.values)) >= MANY_REPLICAS)
+
+    def repeated(self, times: int) -> Chance:
+        """The same with so many times as many replicas that vary as these do."""
+        return replace(self, values=[np.tile(some, times) for some in self.values])
+
     def difference(self) -> Estimate | None:
         """The difference of the means. None where no chance is known."""
         base, mean = (float(some.mean()) for some in self.values)
         draws = None if self.drawn is None else self.drawn[1] - self.drawn[0]
-        parts = self._parts(self.values, draws)
+        parts = self._parts(self.values, draws, is_log=False)
         return None if parts is None else Estimate(mean - base, parts, sum(self.errors), base)
 
     def relative(self) -> Estimate | None:
@@ -154,23 +216,42 @@ class Chance:
         """
         base, mean = (float(some.mean()) for some in self.values)
         of_base, of_mean = self.errors
-        if min(base - of_base, mean - of_mean) <= 0 or any((some <= 0).any() for some in self.drawn or []):
+        reach = max(one or 0.0 for one in self.reaches)
+        lowest = min(base - of_base, mean - of_mean, *(some.max() - reach for some in self.values))
+        if lowest <= 0 or any((some <= 0).any() for some in self.drawn or []):
             return self.difference()
         draws = None if self.drawn is None else np.log(self.drawn[1]) - np.log(self.drawn[0])
-        parts = self._parts([self.values[0] / base, self.values[1] / mean], draws)
+        parts = self._parts([self.values[0] / base, self.values[1] / mean], draws, is_log=True)
         # The emulation may have changed the ratio by more at one end; the farther one holds for both.
         ends = [
             math.log1p(up) - math.log1p(-down) for up, down in ((of_mean / mean, of_base / base), (of_base / base, of_mean / mean))
         ]
         return None if parts is None else Estimate(math.log(mean / base), parts, max(ends), base, is_log=True)
 
-    def _parts(self, values: Sequence[Floats], draws: Floats | None) -> tuple[Part, ...] | None:
+    def _parts(self, values: Sequence[Floats], draws: Floats | None, *, is_log: bool) -> tuple[Part, ...] | None:
         """Chance by replicas, and by jobs if these are resampled. None if nothing is known of it, or nothing varies."""
         by_jobs = None if draws is None else of_jobs(draws, self.blocks)
         if draws is not None and by_jobs is None:
             return None
-        parts = tuple(part for part in (of_replicas(values), by_jobs) if part is not None)
-        return parts if any(part.error > 0 for part in parts) else None
+        by_replicas = of_replicas(values)
+        if by_replicas is not None and self.tells_equivalence:
+            below, above = self._beyond(is_log=is_log)
+            by_replicas = replace(by_replicas, below=below, above=above)
+        parts = tuple(part for part in (by_replicas, by_jobs) if part is not None)
+        return None if all(part.is_none for part in parts) else parts
+
+    def _beyond(self, *, is_log: bool) -> tuple[Floats, Floats]:
+        """Draws of how far the difference of the true means may lie below and above that of the means, in ascending order."""
+        scale = np.log if is_log else np.asarray
+        difference = float(scale(self.values[1].mean()) - scale(self.values[0].mean()))
+        below, above = [], []
+        # Both configurations have both sets of draws once, so that the order of the configurations does not matter.
+        for which in (0, 1):
+            both = zip(self.values, self.reaches, (which, 1 - which), strict=True)
+            base, mean = (_means(some, reach or 0.0, draws) for some, reach, draws in both)
+            below.append(difference - (scale(mean[0]) - scale(base[1])))
+            above.append(scale(mean[1]) - scale(base[0]) - difference)
+        return np.sort(np.concatenate(below)), np.sort(np.concatenate(above))
 
 
 def holm(p_values: Sequence[float], weights: Sequence[float]) -> list[float]:

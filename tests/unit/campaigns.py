@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,21 @@ def run_of(
     none = pl.DataFrame(schema=metrics.SUSPENSIONS_SCHEMA)
     found = metrics.compute(jobs, NODES, NODES, suspensions=none) | {"validity": {"valid": True, "reasons": []}}
     return Run(label, replica, f"{label}-{replica}", jobs, found)
+
+
+def with_errors(run: Run, *, emulation: float = 0.0, replicas: float | None = None) -> Run:
+    """The run, with errors that are these shares of each metric, also of classes of jobs. None: the error is not there."""
+
+    def of(value: float | None) -> dict[str, float]:
+        shares = {"emulation": emulation, "replicas": replicas}
+        return {kind: share * abs(value or 0.0) for kind, share in shares.items() if share is not None}
+
+    errors = {name: of(value) for name, value in run.metrics["metrics"].items()}
+    classes = [
+        {**row, "errors": {name: of(row[name]) for name in ("wait_mean", "bounded_slowdown_mean")}}
+        for row in run.metrics["classes"]
+    ]
+    return replace(run, metrics={**run.metrics, "errors": errors, "classes": classes})
 
 
 def campaign(seed: int, count: int = 60, replicas: int = 2, labels: Sequence[str] = ("a", "b"), gain: float = 0.2) -> list[Run]:

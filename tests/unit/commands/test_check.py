@@ -209,7 +209,7 @@ class Tables(HTMLParser):
 
 def test_the_comparison_in_the_page_is_that_of_the_runs_own_files(campaign: Path) -> None:
     """From jobs.csv and suspensions.csv alone; intervals by the documented command, after comparison.json is gone."""
-    printed = Tables((campaign / "report.html").read_text()).found["backfill against fifo: means over the runs"]
+    printed = Tables((campaign / "report.html").read_text()).found["backfill against fifo: means over the runs, 95 % intervals"]
     known: dict[str, dict[str, float]] = {}
     for label in ("fifo", "backfill"):
         values = []
@@ -224,26 +224,28 @@ def test_the_comparison_in_the_page_is_that_of_the_runs_own_files(campaign: Path
     assert compare.compare(knobs.resolve({"RUN": "c"}), Screen(io.StringIO())).is_final
     assert (campaign / "comparison.json").read_bytes() == before
     content = json.loads(before)["metrics"]
-    rows = {row[0]: row[1:] for row in printed if len(row) == 7}
+    rows = {row[0]: row[1:] for row in printed if len(row) == 10}
     for name, shown in (
         ("wait_mean", "mean wait"),
         ("bounded_slowdown_mean", "mean bounded slowdown"),
         ("utilisation", "utilisation"),
         ("immediate_fraction", "share of jobs that started at once"),
     ):
-        base, other, difference, interval, p, _ = rows[shown]
+        base, other, difference, *answers = rows[shown]
         pair = content[name]["pairs"][0]
         assert (pair["baseline_mean"], pair["mean"]) == pytest.approx((known["fifo"][name], known["backfill"][name]), rel=1e-9)
         by = 100 * (known["backfill"][name] / known["fifo"][name] - 1)
         assert read(difference) == pytest.approx(by, abs=0.51 if abs(by) >= 99.5 else 0.051)
         for label, text in (("fifo", base), ("backfill", other)):
             assert read(text) == pytest.approx(known[label][name] * unit(text), abs=0.051 if text.endswith("%") else 0.51)
-        if pair["percent_interval"] is None:
-            assert interval == "-"
-        else:
-            low, high = (read(end) for end in interval.removesuffix(" %").split(" to "))
-            assert (low, high) == pytest.approx(tuple(pair["percent_interval"]), abs=0.51)
-        assert p == "-" if pair["p_corrected"] is None else read(p) == pytest.approx(pair["p_corrected"], rel=0.06)
+        for question, interval, p in (("these_jobs", *answers[:2]), ("other_jobs", *answers[3:5])):
+            found = pair[question]
+            if found["percent_interval"] is None:
+                assert interval == "-"
+            else:
+                low, high = (read(end) for end in interval.removesuffix(" %").split(" to "))
+                assert (low, high) == pytest.approx(tuple(found["percent_interval"]), abs=0.51)
+            assert p == "-" if found["p_corrected"] is None else read(p) == pytest.approx(found["p_corrected"], rel=0.06)
 
 
 def test_suspensions_and_the_two_records_of_them(campaign: Path) -> None:

@@ -193,8 +193,11 @@ def test_an_invalid_run_counts_and_says_why(results: Path) -> None:
     finished(Run(LONG, 100, 1), 0)
     finished(Run(LONG, 500, 1), 3, valid=False)
     figures = clock.measure(Selection(kinds=("long",), plays=False))
-    assert [check.holds for check in clock.checks(figures)] == [False, True, False]
+    assert [check.figure for check in clock.checks(figures) if not check.holds] == ["long, runs that are not valid"]
     assert "SPEED=500, replica 1: too fast" in clock.report(figures)
+    assert "left out of the deviations and trends, because they are not valid: SPEED=500, replica 1" in clock.report(figures)
+    assert figures["long"] == [], "the only fast run is not valid"
+    assert len(figures["runs"]) == 2
 
 
 def test_runs_that_did_not_end_are_left_out(results: Path) -> None:

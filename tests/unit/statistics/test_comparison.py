@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from campaigns import NODES, campaign, correlated, run_of
+from campaigns import NODES, campaign, correlated, run_of, with_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,17 +19,17 @@ from mirage.metrics import metrics
 from mirage.metrics.formulas import Mean, MeanByNodes, Quantile, RatioOfSums
 from mirage.statistics.bootstrap import Floats
 from mirage.statistics.comparison import Run, compare
-from mirage.statistics.comparison_text import Finding, judged, verdict
+from mirage.statistics.comparison_text import OTHER_JOBS, QUESTIONS, THESE_JOBS, Finding, judged, sentence, words, words_of_others
 from mirage.statistics.resampled_metrics import quantiles
 from slurm_mirage.base.errors import WrongUse
 
 OVER_JOBS = {name for name, one in metrics.METRICS.items() if isinstance(one.formula, (Mean, MeanByNodes, Quantile, RatioOfSums))}
 
 
-def pair(content: dict[str, Any], name: str = "wait_mean") -> dict[str, Any]:
+def pair(content: dict[str, Any], name: str = "wait_mean", question: str = OTHER_JOBS) -> dict[str, Any]:
+    """The pair of a metric, with the answer to one question."""
     (only,) = content["metrics"][name]["pairs"]
-    assert isinstance(only, dict)
-    return only
+    return {**only, **only[question]}
 
 
 def test_a_quantile_is_resampled_where_ten_jobs_are_beyond_it() -> None:
@@ -51,7 +51,7 @@ def test_means_are_those_of_the_metrics() -> None:
     # Schedule-wide: a single run of each tells no chance.
     assert content["metrics"]["utilisation"]["resampled"] == []
     assert pair(content, "utilisation")["interval"] is None
-    assert pair(content, "utilisation")["verdict"] == "undecided"
+    assert [pair(content, "utilisation", question)["verdict"] for question in QUESTIONS] == ["undecided", "unknown"]
 
 
 def test_one_threshold_says_of_all_runs_which_jobs_started_at_once() -> None:
@@ -79,7 +79,7 @@ def test_classes_are_those_of_the_metrics() -> None:
         }
         for name in ("wait_mean", "bounded_slowdown_mean"):
             assert row["metrics"][name]["pairs"][0]["baseline_mean"] == pytest.approx(expected[name])
-            assert (row["metrics"][name]["pairs"][0]["interval"] is None) == (row["jobs"] < 5)
+            assert (row["metrics"][name]["pairs"][0][OTHER_JOBS]["interval"] is None) == (row["jobs"] < 5)
 
 
 def test_a_known_difference_is_told() -> None:
@@ -88,7 +88,9 @@ def test_a_known_difference_is_told() -> None:
     assert found["verdict"] == "lower" and found["percent_interval"][0] < -20 < found["percent_interval"][1]
     assert found["interval"][0] < found["difference"] < found["interval"][1] < 0
     assert found["p"] <= found["p_corrected"] < 0.05
-    assert found["words"].startswith(f"{-found['percent']:.0f} % shorter mean wait (") and found["words"].endswith(" %)")
+    told = content["metrics"]["wait_mean"]["pairs"][0]["words"]
+    assert told.startswith(f"{-found['percent']:.0f} % shorter mean wait for these jobs (")
+    assert told.endswith(f" %); for others like them {found['words']}")
     waits = content["metrics"]["wait_mean"]["configurations"]
     a, b = (waits[label]["replicas"] for label in "ab")
     assert found["difference"] == pytest.approx(np.mean(b) - np.mean(a))
@@ -105,29 +107,40 @@ def test_the_same_runs_twice_do_not_differ() -> None:
     again = [Run("b", run.replica, f"b-{run.replica}", run.jobs, run.metrics) for run in runs]
     content = compare([*runs, *again], seed=1, resamples=200)
     for name in metrics.METRICS:
-        found = pair(content, name)
-        assert found["difference"] == 0 and found["verdict"] in ("equivalent", "undecided"), name
-        assert found["interval"] is None or found["interval"][0] <= 0 <= found["interval"][1]
-    assert pair(content, "utilisation")["verdict"] == "equivalent"
-    assert pair(content, "suspended_mean")["words"] == "undecided: the same mean time suspended, but nothing tells its chance"
+        for question in QUESTIONS:
+            found = pair(content, name, question)
+            assert found["difference"] == 0 and found["verdict"] in ("equivalent", "undecided", "unknown"), name
+            assert found["interval"] is None or found["interval"][0] <= 0 <= found["interval"][1]
+    told = pair(content, "suspended_mean", THESE_JOBS)["words"]
+    assert told == "undecided: the same mean time suspended, but nothing tells its chance"
+    known = compare([with_errors(run, replicas=0.001) for run in (*runs, *again)], seed=1, resamples=200)
+    assert pair(known, "utilisation", THESE_JOBS)["verdict"] == "equivalent"
     one = compare([runs[0], again[0]], seed=1, resamples=200)
-    assert {pair(one, name)["verdict"] for name in metrics.METRICS} == {"undecided"}, "one run of each tells nothing of the noise"
+    verdicts = {pair(one, name, THESE_JOBS)["verdict"] for name in metrics.METRICS}
+    assert verdicts == {"undecided"}, "one run of each tells nothing of the noise"
 
 
 def test_one_replica_of_each_claims_nothing() -> None:
-    for one in [pair(compare(campaign(seed, count=300, replicas=1, gain=0.9), seed=1, resamples=100)) for seed in range(3)]:
-        assert one["percent_interval"][1] < -50 and (one["verdict"], one["p"]) == ("undecided", None)
-        assert one["words"].endswith(" % shorter mean wait, but one replica tells nothing of the noise")
+    for seed in range(3):
+        content = compare(campaign(seed, count=300, replicas=1, gain=0.9), seed=1, resamples=100)
+        assert pair(content)["percent_interval"][1] < -50
+        for question in QUESTIONS:
+            assert (pair(content, question=question)["verdict"], pair(content, question=question)["p"]) == ("undecided", None)
+        told = content["metrics"]["wait_mean"]["pairs"][0]["words"]
+        assert told.endswith(" % shorter mean wait, but one replica tells nothing of the noise")
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 3))
-def test_swapped_configurations_swap_the_sign(seed: int, replicas: int) -> None:
+@given(st.integers(0, 10_000), st.integers(1, 3), st.sampled_from([None, 0.0, 0.2]), st.sampled_from(list(QUESTIONS)))
+def test_swapped_configurations_swap_the_sign(seed: int, replicas: int, reach: float | None, question: str) -> None:
+    """reach: share of each metric by which replicas may differ"""
     runs = campaign(seed, replicas=replicas)
+    if reach is not None:
+        runs = [with_errors(run, replicas=reach) for run in runs]
     swapped = [run for label in "ba" for run in runs if run.label == label]
     one, other = (compare(some, seed=1, resamples=100) for some in (runs, swapped))
     for name in metrics.METRICS:
-        ahead, back = pair(one, name), pair(other, name)
+        ahead, back = pair(one, name, question), pair(other, name, question)
         assert ahead["difference"] == pytest.approx(-back["difference"])
         assert (ahead["noise_floor"] is None) == (replicas == 1)
         if ahead["interval"] is not None:
@@ -162,7 +175,8 @@ def test_a_metric_that_a_run_lacks_has_its_reason() -> None:
     assert found["null_reasons"] == {"a-2": "nobody knows"}
     assert found["configurations"]["a"]["mean"] is None and found["configurations"]["b"]["mean"] is not None
     assert found["pairs"][0]["difference"] is None
-    assert (found["pairs"][0]["verdict"], found["pairs"][0]["words"]) == ("unknown", "not known: nobody knows (a-2)")
+    assert found["pairs"][0][THESE_JOBS]["verdict"] == found["pairs"][0][OTHER_JOBS]["verdict"] == "unknown"
+    assert found["pairs"][0]["words"] == "not known: nobody knows (a-2)"
     never = [run_of(label, 1, np.ones(9), suspended=None) for label in "ab"]
     assert compare(never, seed=1, resamples=50)["metrics"]["suspended_mean"]["pairs"][0]["words"] == (
         "not known: the schedule does not record suspensions (a-1)"
@@ -247,54 +261,71 @@ TRUTH_OF_INDEPENDENT = 31.15
 
 
 SURE = Finding(-12, (-15, -9), -12, (-15, -9), (-14, -10), p=0.01)
+NOTHING = "not known: nothing tells its chance"
 
 
 @pytest.mark.parametrize(
-    ("found", "code", "words"),
+    ("found", "code", "told", "of_others"),
     [
-        (SURE, "lower", "12 % shorter mean wait (9.0 to 15 %)"),
-        (Finding(1, (0.5, 2), 110, (50, 200), (60, 190), p=0.05), "higher", "110 % longer mean wait (50 to 200 %)"),
-        (replace(SURE, of_these_jobs=True), "lower", "12 % shorter mean wait (9.0 to 15 %), for these jobs"),
+        (SURE, "lower", "12 % shorter mean wait for these jobs (9.0 to 15 %)", "9.0 to 15 %"),
+        (
+            Finding(1, (0.5, 2), 110, (50, 200), (60, 190), p=0.05),
+            "higher",
+            "110 % longer mean wait for these jobs (50 to 200 %)",
+            "50 to 200 %",
+        ),
         (
             Finding(1, (-4, 5), 0.4, (-1.6, 2.4), (-1.2, 2), p=0.7),
             "equivalent",
-            "equivalent within 5 %: 0.4 % longer (1.2 % shorter to 2.0 % longer)",
+            "equivalent within 5 % for these jobs: 0.4 % longer (1.2 % shorter to 2.0 % longer)",
+            "equivalent (1.2 % shorter to 2.0 % longer)",
         ),
         (
-            Finding(-1, (-2, -0.5), -1, (-2, -0.5), (-1.8, -0.7), margin=2.5, p=0.001),
+            Finding(0, (-1, 1), 0, (-1, 1), (-0.5, 0.5), margin=2.5, p=1.0),
             "equivalent",
-            "equivalent within 2.5 %: 1.0 % shorter (1.8 % shorter to 0.7 % shorter)",
+            "equivalent within 2.5 % for these jobs: the same (0.5 % shorter to 0.5 % longer)",
+            "equivalent (0.5 % shorter to 0.5 % longer)",
         ),
         (
-            Finding(0, (-1, 1), 0, (-1, 1), (-0.5, 0.5), p=1.0),
-            "equivalent",
-            "equivalent within 5 %: the same (0.5 % shorter to 0.5 % longer)",
-        ),
-        (
-            Finding(-5, (-12, 3), -5, (-12, 3), (-10, 1), p=1.0),
+            Finding(-5, (-12, 3), -5, (-12, 3), (-10, 1), p=1.0, remedy="more would"),
             "undecided",
-            "undecided: 5.0 % shorter mean wait, but the interval includes zero (12 % shorter to 3.0 % longer)",
+            "undecided for these jobs: 5.0 % shorter mean wait (12 % shorter to 3.0 % longer); more would",
+            "12 % shorter to 3.0 % longer, not certain: more would",
         ),
         (
             replace(SURE, p=0.0612),
             "undecided",
-            "undecided: 12 % shorter mean wait (9.0 to 15 %), but p is 0.061, corrected for the whole table",
+            "undecided for these jobs: 12 % shorter mean wait (9.0 to 15 %), p is 0.061",
+            "9.0 to 15 %, not certain",
         ),
-        (Finding(-1, (-2, 0.1), -1, (-6, 0.1), (-5, 0.5), p=0.06), "undecided", None),
-        (replace(SURE, hindrance="nobody knows", p=None), "undecided", "undecided: 12 % shorter mean wait, but nobody knows"),
-        (Finding(-5, None, -5), "undecided", "undecided: 5.0 % shorter mean wait, but nothing tells its chance"),
-        (Finding(20, (10, 30), p=0.001), "higher", "20 s longer mean wait (10 to 30 s)"),
-        (Finding(unknown="no jobs"), "unknown", "not known: no jobs"),
+        (
+            replace(SURE, hindrance="nobody knows", p=None),
+            "undecided",
+            "undecided: 12 % shorter mean wait, but nobody knows",
+            "not known: nobody knows",
+        ),
+        (Finding(-5, None, -5), "undecided", "undecided: 5.0 % shorter mean wait, but nothing tells its chance", NOTHING),
+        (Finding(20, (10, 30), p=0.001), "higher", "20 s longer mean wait for these jobs (10 to 30 s)", "10 to 30 s"),
+        (Finding(unknown="no jobs"), "unknown", "not known: no jobs", "not known: no jobs"),
     ],
 )
-def test_words(found: Finding, code: str, words: str | None) -> None:
-    told = verdict("wait_mean", found)
-    assert told.code == code and words in (told.words, None)
+def test_words(found: Finding, code: str, told: str, of_others: str) -> None:
+    assert (found.code, words("wait_mean", found), words_of_others("wait_mean", found)) == (code, told, of_others)
+
+
+def test_both_answers_are_one_sentence() -> None:
+    pair = {
+        THESE_JOBS: {"words": "83 % shorter mean wait for these jobs (82 to 84 %)"},
+        OTHER_JOBS: {"words": "15 to 97 %", "p": 0.07},
+    }
+    assert sentence(pair) == "83 % shorter mean wait for these jobs (82 to 84 %); for others like them 15 to 97 %"
+    pair[OTHER_JOBS] = {"words": "not known: nobody knows", "p": None}
+    assert sentence(pair) == "83 % shorter mean wait for these jobs (82 to 84 %)"
 
 
 def test_every_metric_has_words() -> None:
     for name in metrics.METRICS:
-        assert verdict(name, SURE).words.startswith("12 % ")
+        assert words(name, SURE).startswith("12 % ")
 
 
 def test_changes_of_size_are_compared() -> None:
@@ -321,7 +352,6 @@ def test_changes_of_size_are_compared() -> None:
         ("lower", "higher", "worse"),
         ("higher", "higher", "better"),
         ("higher", "neither", "higher"),
-        ("none", "neither", "no difference"),
         ("equivalent", "lower", "equivalent"),
         ("undecided", "lower", "undecided"),
         ("unknown", "lower", "unknown"),

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from benchmarks import claims
 from mirage.statistics.bootstrap import Floats
-from mirage.statistics.inference import EQUIVALENCE_LEVEL, Chance, Estimate, Part, holm, of_jobs, of_replicas
+from mirage.statistics.inference import EQUIVALENCE_LEVEL, MANY_REPLICAS, Chance, Estimate, Part, holm, of_jobs, of_replicas
 
 METRICS = 40
 LEVEL = 1000.0  # mean of each metric; its replicas have a standard deviation of 1
@@ -80,6 +81,33 @@ def is_equivalent(one: Floats, other: Floats) -> bool:
     assert found is not None
     ends = found.percent(EQUIVALENCE_LEVEL)
     return ends is not None and ends[0] > -5 and ends[1] < 5
+
+
+@pytest.mark.parametrize("number", claims.REPLICAS)
+@pytest.mark.parametrize("name", claims.pairs())
+def test_replicas_in_groups_are_not_equivalent_by_chance(name: str, number: int) -> None:
+    """The difference is the margin; all replicas of a few may be in one group of two or three. The exact probability."""
+    assert claims.exact_share(claims.pairs()[name], number) <= 0.05
+
+
+@pytest.mark.parametrize("name", [name for name in claims.pairs() if "both" not in name and "0.1" not in name])
+def test_groups_that_nothing_is_known_of_are_seen_by_many_replicas(name: str) -> None:
+    """Those that a quarter of the runs fall into; of fewer replicas nothing is claimed."""
+    assert claims.exact_share(claims.pairs()[name], MANY_REPLICAS - 1, is_known=False) == 0
+    assert claims.exact_share(claims.pairs()[name], MANY_REPLICAS, is_known=False) <= 0.05 or "0.2 far" in name
+
+
+@pytest.mark.parametrize("number", claims.REPLICAS)
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_replicas_in_groups_do_not_differ_by_chance(share: float, number: int) -> None:
+    """Where all replicas of one configuration are in one group and all of the other one in the other. The exact probability."""
+    assert claims.exact_share_of_differences(claims.Modes((1.0, 1.05), (1 - share, share)), number) <= 0.05
+
+
+def test_three_replicas_tell_that_groups_near_each_other_are_equivalent() -> None:
+    for apart, least in ((0.01, 0.99), (0.025, 0.95)):
+        modes = claims.Modes((1.0, 1 + apart), (0.5, 0.5))
+        assert claims.exact_share((modes, modes), 3) >= least
 
 
 @pytest.mark.parametrize("jobs", [0.1, 1.0, 10.0])
