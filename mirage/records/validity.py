@@ -66,6 +66,7 @@ def judge(
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
         *incidents.troubled(collected, result, figures, thresholds),
+        *event_clock.unlisted(figures),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
         *wrong_clock,
