@@ -49,9 +49,13 @@
 #define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
 #define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
-/* Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, then a pause. A waiter can cause them. */
-#define USELESS_AT_ONCE (20 * MILLISECOND)
-#define PAUSE (60 * MILLISECOND)
+/*
+ * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for which this
+ * process waits, then a pause. Any waiter can cause them.
+ */
+#define USELESS_AT_ONCE (10 * MILLISECOND)
+#define PART_OF_WAITS 8
+#define PAUSE (90 * MILLISECOND)
 #define LONG_PASS MILLISECOND
 #ifndef FORGET_AFTER
 #define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
@@ -417,7 +421,8 @@ static void pause_after(int64_t spent, int64_t waited)
 {
     static int64_t useless;
     const struct timespec pause = {.tv_nsec = PAUSE};
-    useless = useless + spent > waited ? useless + spent - waited : 0;
+    useless += spent - waited / PART_OF_WAITS;
+    useless = useless > 0 ? useless : 0;
     if (useless < USELESS_AT_ONCE)
         return;
     nanosleep(&pause, NULL);
