@@ -1,9 +1,9 @@
 """What the event clock itself reports of a run: how often it jumped, and how often it did so while something still worked.
 
-The clock stands while a process of the instance works and jumps when all wait. It does not see what is under way in the kernel, such
-as a message that waits for a timer: a false quiet. It notices the thread that this wakes up, and by then time may have passed that the
-thread did not have. The sum of these times is known at most, false_quiet_seconds. Waits that began while the clock's page was full are
-`unlisted`: time may have jumped over their ends.
+The clock stands while a process of the instance works and jumps when all wait. It does not see what is under way in the kernel,
+such as a message that waits for a timer: a false quiet. It notices the thread that this wakes up, and by then time may have passed
+that the thread did not have. The sum of these times is known at most, false_quiet_seconds. Waits that began while the clock's page
+was full are `unlisted`: time may have jumped over their ends.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def not_known(figures: Mapping[str, Any]) -> str:
 
 
 def unlisted(figures: Mapping[str, Any]) -> list[str]:
-    """The reason for waits that ended late because the clock had no room for them, if there are any. figures: those of the verdict"""
+    """The reason for waits that ended late, because the clock had no room for them, if any. figures: those of the verdict"""
     count = (figures.get("event_clock") or {}).get("unlisted") or 0
     if not count:
         return []
     waits = "1 wait" if count == 1 else f"{count} waits"
-    return [f"{waits} may have ended late, because the event clock has room for 65536 at a time: take fewer nodes, or a constant SPEED"]
+    room = "the event clock has room for 65536 at a time"
+    return [f"{waits} may have ended late, because {room}: take fewer nodes, or a constant SPEED"]
 
 
 def charges(figures: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from slurm_mirage.clock import clock_page
 
 from .clocked import PATIENCE, SECOND, lines
-from .event_instance import CRAWL, PYTHON, Instance, wait_until
+from .event_instance import CRAWL, PYTHON, Instance, counted, wait_until
 from .test_event_coordinator import is_asleep
 from .test_event_waits import copy_of_probe
 from .test_waits import only
@@ -333,9 +333,10 @@ def test_what_the_clock_does_not_wait_for_is_a_false_quiet(bpf_instance: Instanc
 def test_all_jumps_count_while_something_was_under_way(bpf_instance: Instance, length: int, times: int) -> None:
     """Others wake up ten times a second of the clock meanwhile, and may work when it arrives."""
     bpf_instance.drive()
-    bpf_instance.start(bpf_instance.builds.event_probe, "naps", "1000000000")
+    probe = bpf_instance.builds.event_probe
+    bpf_instance.start(probe, "naps", "1000000000")
     before = bpf_instance.figures()["false_quiet_ns"]
-    jumped = only(bpf_instance.event_probe("under_way", length, times))["jumped"]
+    jumped = only(lines(bpf_instance.run(*counted(probe, "under_way", str(length), str(times)))))["jumped"]
     bpf_instance.run("true")  # it is counted when nothing works
     assert jumped > 0
     assert bpf_instance.figures()["false_quiet_ns"] - before >= 0.99 * jumped
