@@ -49,6 +49,14 @@
 #define NEVER_AFTER (3000 * INT64_C(86400) * SECOND) /* virtual time: a deadline that is further away is none, as of "sleep infinity" */
 #define END_OF_TIME (INT64_MAX - 365 * INT64_C(86400) * SECOND) /* in the year 2261: no jump goes further */
 #define STOPPED_AFTER (20 * SECOND)   /* real time for which the clock waits for a stopped daemon */
+/*
+ * Real time of passes that tell waiters, of jumps that wake nobody up, and of long passes: so much, less a part of the time for which this
+ * process waits, then a pause. Any waiter can cause them.
+ */
+#define USELESS_AT_ONCE (10 * MILLISECOND)
+#define PART_OF_WAITS 8
+#define PAUSE (90 * MILLISECOND)
+#define LONG_PASS MILLISECOND
 #ifndef FORGET_AFTER
 #define FORGET_AFTER (60 * SECOND) /* real time after which the slot of a waiter that has ended is free */
 #endif
@@ -58,6 +66,7 @@ enum { POINT_SIZE = 16 }; /* of the history */
 static struct page *page;
 static struct runnable runnable;
 static int page_file;
+static ino_t page_number;
 static int driver_file;
 static int history_file;
 static volatile sig_atomic_t is_ending;
@@ -133,7 +142,6 @@ static void note_history(int64_t calendar)
 static struct {
     uint32_t version;
     bool is_read;
-    bool has_lookers; /* a wait of the kind LOOKS_ITSELF was seen in it */
     int64_t earliest;
 } blocks[BLOCKS];
 
@@ -143,7 +151,6 @@ static struct {
  */
 static struct {
     uint64_t token;
-    uint64_t sleeper;
     int64_t deadline, since, seen, waited;
     bool is_told, is_given_up;
 } reached[SLOTS];
@@ -215,7 +222,6 @@ static void serve(struct slot *slot, int number, uint64_t token, int64_t deadlin
     if (reached[number].token != token || reached[number].deadline != deadline) {
         reached[number].token = token;
         reached[number].deadline = deadline;
-        reached[number].sleeper = slot->kind == LOOKS_ITSELF ? slot->sleeper : 0;
         reached[number].since = reached[number].seen = mono;
         reached[number].waited = 0;
         reached[number].is_told = reached[number].is_given_up = false;
@@ -251,7 +257,6 @@ static bool read_block(int block, int64_t now, int64_t mono)
         int64_t deadline = slot->deadline;
         if (token == 0)
             continue;
-        blocks[block].has_lookers = blocks[block].has_lookers || slot->kind == LOOKS_ITSELF;
         if (deadline > now) {
             if (deadline - now < NEVER_AFTER && deadline < END_OF_TIME)
                 blocks[block].earliest = earlier(blocks[block].earliest, deadline);
@@ -304,56 +309,124 @@ static bool has(int which)
     return is_locked(driver_file, which, &process);
 }
 
-enum { ANY_THREAD = 0 };
+/* ---- false quiets ---- */
 
-/* Whether this is a waiter of that thread whose wait had begun at a real instant. */
-static bool is_wait_of(uint64_t sleeper, pid_t thread, int64_t mono)
+enum { KEPT_JUMPS = 16384, ANY_THREAD = 0 };
+
+/* The last jumps: number N at N % KEPT_JUMPS. The real instant at which each was decided, and its virtual length; 0: it was false. */
+static struct {
+    int64_t mono, length;
+} jumps[KEPT_JUMPS];
+static uint64_t jump_count;
+
+static void note_jump(int64_t mono, int64_t length)
 {
-    return sleeper != 0 && (thread == ANY_THREAD || sleeping_thread(sleeper) == thread) && sleeping_since(sleeper) <= mono;
+    uint64_t oldest = jump_count % KEPT_JUMPS;
+    if (mono - jumps[oldest].mono <= LONGEST_UNDER_WAY) /* the next one stands for both */
+        jumps[(oldest + 1) % KEPT_JUMPS].length += jumps[oldest].length;
+    jumps[oldest].mono = mono;
+    jumps[oldest].length = length;
+    jump_count++;
+    runnable.jumps(mono);
+}
+
+static void forget_jumps(void)
+{
+    if (jump_count > 0)
+        runnable.jumps(0);
+    memset(jumps, 0, (jump_count < KEPT_JUMPS ? jump_count : KEPT_JUMPS) * sizeof *jumps);
+    jump_count = 0;
 }
 
 /*
- * Whether a thread that was woken up at a real instant is a waiter that looked at the clock: the wait in which it was then goes on, or its
- * deadline was reached then. ANY_THREAD: whether there was one whose deadline was reached.
+ * Returns how much time passed in the jumps after `since` and before `until` that have not been counted as false; `only_last`: in the last
+ * of them. With `takes_them` they are counted now.
  */
-static bool is_looker(pid_t thread, int64_t mono)
+static int64_t jumped(int64_t since, int64_t until, bool only_last, bool takes_them)
 {
-    for (int number = 0; number < SLOTS; number++) {
-        const struct slot *slot = &page->slots[number];
-        if (!blocks[number / SLOTS_OF_A_BLOCK].has_lookers) {
-            number += SLOTS_OF_A_BLOCK - 1;
+    int64_t sum = 0;
+    for (uint64_t left = jump_count; left > 0 && jump_count - left < KEPT_JUMPS; left--) {
+        uint64_t number = (left - 1) % KEPT_JUMPS;
+        if (jumps[number].mono <= since)
+            break;
+        if (jumps[number].mono > until)
             continue;
-        }
-        bool goes_on = thread != ANY_THREAD && slot->token != 0 && slot->kind == LOOKS_ITSELF && is_wait_of(slot->sleeper, thread, mono);
-        bool was_due = reached[number].since <= mono && mono <= reached[number].seen + PATIENCE;
-        if (goes_on || (was_due && is_wait_of(reached[number].sleeper, thread, mono)))
+        sum += jumps[number].length;
+        if (takes_them)
+            jumps[number].length = 0;
+        if (only_last)
+            break;
+    }
+    return sum;
+}
+
+/*
+ * Whether that thread, woken up after the first and until the second real instant, has looked at the clock then. ANY_THREAD: whether the last
+ * look of one was then.
+ */
+static bool has_looked(pid_t thread, int64_t after, int64_t mono)
+{
+    uint64_t looks = page->looks;
+    for (uint64_t age = 1; age <= KEPT_LOOKS && age <= looks; age++) {
+        const struct look *look = &page->looked[(looks - age) % KEPT_LOOKS];
+        int64_t looked = look->mono;
+        uint64_t sleeper = look->sleeper;
+        if (looked < after - LONGEST_UNDER_WAY) /* so are those before, or nearly */
+            return false;
+        bool is_its = thread != ANY_THREAD ? sleeping_thread(sleeper) == thread : looked % 2 != 0 && looked <= mono + PATIENCE;
+        if (is_its && sleeping_since(sleeper) <= mono && after <= looked)
             return true;
     }
     return false;
 }
 
 /*
- * Whether a thread that was woken up at a real instant has only looked at the clock; to be asked when nothing works. Emulated nodes are in
- * process id namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended
- * that id is not known.
+ * Whether a thread that was woken up has only looked at the clock; to be asked when nothing works. Emulated nodes are in process id
+ * namespaces, where a thread knows only its innermost id, which a thread of another node may have too. Of one that has ended that id is not
+ * known.
  */
-static bool was_a_look(pid_t thread, int64_t mono)
+static bool was_a_look(const struct surprise *found)
 {
-    if (is_looker(thread, mono))
+    int64_t after = found->is_unseen ? found->mono - LONGEST_LOOK : found->mono;
+    if (has_looked(found->thread, after, found->mono))
         return true;
-    pid_t innermost = innermost_id(thread);
-    return innermost != thread && is_looker(innermost ? innermost : ANY_THREAD, mono);
+    pid_t innermost = innermost_id(found->thread);
+    return innermost != found->thread && has_looked(innermost ? innermost : ANY_THREAD, after, found->mono);
 }
 
-/* Counts wake-ups that the last jump did not foresee, when nothing works any more. */
-static void count_false_quiets(uint64_t surprises, int64_t *last_jump)
+/*
+ * Counts the jumps that were made while what has woken a thread up was under way, each of them once; to be asked when nothing works. A
+ * program that does not use the clock waits in real time, for timers of its own as well, and what comes from outside was not under way in
+ * the instance: of these only the last jump counts, and only if nothing worked.
+ */
+static void count_false_quiets(void)
 {
-    uint64_t seen = runnable.unexplained(surprises, was_a_look);
-    if (seen > 0 && *last_jump > 0) {
-        page->figures.false_quiets += (int64_t)seen;
-        page->figures.false_jumped += *last_jump;
-        *last_jump = 0;
+    struct surprise found;
+    while (runnable.next_surprise(&found)) {
+        if (jumped(found.since, found.mono, false, false) == 0 || (found.thread && was_a_look(&found)))
+            continue;
+        bool only_last = found.is_outside || (found.thread && !has_mapped(found.thread, page_number));
+        int64_t lost = only_last && !found.is_first ? 0 : jumped(found.since, found.mono, only_last, true);
+        if (lost == 0)
+            continue;
+        page->figures.false_quiets++;
+        page->figures.false_jumped += lost;
     }
+}
+
+/* ---- pauses ---- */
+
+/* Lets other processes have the processor after so much real time of work that was of no use: this one has precedence over them. */
+static void pause_after(int64_t spent, int64_t waited)
+{
+    static int64_t useless;
+    const struct timespec pause = {.tv_nsec = PAUSE};
+    useless += spent - waited / PART_OF_WAITS;
+    useless = useless > 0 ? useless : 0;
+    if (useless < USELESS_AT_ONCE)
+        return;
+    nanosleep(&pause, NULL);
+    useless = 0;
 }
 
 /* Compares the count of working threads with /proc if it has not been 0 for long. */
@@ -383,14 +456,13 @@ static void coordinate(void)
     int64_t last_mono = read_clock(CLOCK_MONOTONIC);
     int64_t last_calendar = last_instant();
     int64_t last_noted = 0;
-    int64_t last_jump = 0;
     bool was_driven = false;
     publish(last_mono, last_calendar, AT_REST);
     note_history(last_calendar);
     share_processor(page->scheduler, last_mono); /* a killed coordinator may have left it bound */
     while (!is_ending) {
         bool is_driven = has(DRIVER);
-        uint64_t surprises = runnable.surprises();
+        uint64_t wakeups = runnable.wakeups();
         bool works = is_driven && runnable.any();
         /* A coordinator that reads /proc computes while slurmctld works. */
         share_processor(is_driven && runnable.mode == BY_BPF ? page->scheduler : 0, last_mono);
@@ -418,33 +490,41 @@ static void coordinate(void)
         last_mono = mono;
         last_calendar = now;
         was_driven = is_driven;
+        int64_t pass = read_clock(CLOCK_MONOTONIC) - mono;
+        if (has_told || pass > LONG_PASS)
+            pause_after(pass, 0);
         if (has_told)
             continue;
         /* If nothing works, the deadlines are complete: what has been waiting since before they were read still waits. */
-        bool is_quiet = !is_driven || (!works && !runnable.any() && runnable.surprises() == surprises);
+        bool is_quiet = !is_driven || (!works && !runnable.any() && runnable.wakeups() == wakeups);
         if (!is_driven)
-            last_jump = 0;
+            forget_jumps();
         if (is_quiet)
-            count_false_quiets(surprises, &last_jump);
+            count_false_quiets();
         if (is_quiet && is_driven && !is_held && earliest != INT64_MAX) {
             /* Since `mono` time has passed: after a jump from there it would be later than `earliest` already. */
             int64_t jumps_at = read_clock(CLOCK_MONOTONIC);
             int64_t jump = earliest - calendar_at(jumps_at);
             if (jump <= 0)
                 continue;
-            last_jump = jump;
+            note_jump(mono, jump);
             page->figures.jumps++;
             page->figures.jumped += jump;
             publish(jumps_at, earliest, CRAWL);
             (void)serve_all(earliest, jumps_at); /* the next look sees who is woken up */
+            if (runnable.mode == BY_BPF && !runnable.any())
+                pause_after(read_clock(CLOCK_MONOTONIC) - mono, 0);
             continue;
         }
         works = works || (is_driven && runnable.any());
         verify(works, mono);
         int64_t until_deadline = earliest == INT64_MAX ? LONGEST_WAIT : (int64_t)((wide)(earliest - now) * SECOND / clock_now.speed) + 1;
+        int64_t waits_at = read_clock(CLOCK_MONOTONIC);
         runnable.wait(earlier(LONGEST_WAIT, is_held ? MILLISECOND : until_deadline), works);
+        int64_t waited_until = read_clock(CLOCK_MONOTONIC);
+        pause_after(0, waited_until - waits_at);
         if (is_driven && works)
-            page->figures.busy += read_clock(CLOCK_MONOTONIC) - mono;
+            page->figures.busy += waited_until - mono;
     }
     share_processor(0, last_mono);
     note_history(calendar_at(read_clock(CLOCK_MONOTONIC)));
@@ -476,6 +556,7 @@ static bool map_page(void)
     errno = EINVAL;
     if (status.st_size < (off_t)sizeof *page)
         return false;
+    page_number = status.st_ino;
     page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_file, 0);
     if (page == MAP_FAILED)
         return false;

@@ -139,6 +139,8 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
     static _Thread_local uint32_t last __attribute__((tls_model("initial-exec")));
     *wait = (struct event_wait){.deadline = deadline, .slice = FIRST_LOOK};
     wait->token = 1 + atomic_fetch_add(&event_page->tickets, 1);
+    if (kind == LOOKS_ITSELF)
+        wait->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
     for (uint32_t tried = 0; tried < SLOTS; tried++) {
         struct slot *slot = &event_page->slots[(last + tried) % SLOTS];
         uint64_t none = 0;
@@ -148,13 +150,12 @@ void event_begin(struct event_wait *wait, int64_t deadline, uint32_t kind)
         last = (last + tried) % SLOTS;
         wait->slot = slot;
         slot->wake = asleep(wait->token);
-        if (kind == LOOKS_ITSELF)
-            slot->sleeper = sleeper((int32_t)syscall(SYS_gettid), real_ns(CLOCK_MONOTONIC));
         slot->kind = kind;
         slot->deadline = deadline;
         note_change(slot);
         return;
     }
+    atomic_fetch_add(&event_page->figures.unlisted, 1);
 }
 
 void event_end(struct event_wait *wait)
@@ -183,10 +184,11 @@ struct timespec event_slice(struct event_wait *wait)
 
 bool event_goes_on(struct event_wait *wait)
 {
-    if (wait->slice == 0)
-        return false;
-    atomic_fetch_add_explicit(&event_page->looks, 1, memory_order_relaxed);
-    return true;
+    bool is_last = wait->slice == 0;
+    struct look *look = &event_page->looked[atomic_fetch_add(&event_page->looks, 1) % KEPT_LOOKS];
+    look->sleeper = wait->sleeper;
+    look->mono = (real_ns(CLOCK_MONOTONIC) & ~INT64_C(1)) | is_last;
+    return !is_last;
 }
 
 /* ---- holding time ---- */

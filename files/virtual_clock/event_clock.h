@@ -27,6 +27,7 @@ struct event_wait {
     int64_t slice; /* real ns until the next look */
     uint64_t token;
     struct slot *slot; /* null: all slots are taken; the wait then ends late, never early */
+    uint64_t sleeper;  /* of a waiter that looks itself (page.h) */
 };
 
 /*

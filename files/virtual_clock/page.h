@@ -36,7 +36,7 @@ static inline uint32_t asleep(uint64_t token)
 }
 
 /* A thread, and the real instant (CLOCK_MONOTONIC, ns) at which its wait began, to a microsecond. */
-enum { THREAD_BITS = 22 }; /* PID_MAX_LIMIT of Linux */
+enum { THREAD_BITS = 22, KEPT_LOOKS = 4096 }; /* PID_MAX_LIMIT of Linux */
 
 static inline uint64_t sleeper(int32_t thread, int64_t mono)
 {
@@ -62,11 +62,16 @@ struct anchor {
 };
 
 struct slot {
-    _Atomic uint64_t token;   /* of its owner; 0: free */
-    _Atomic int64_t deadline; /* on the virtual calendar; INT64_MAX: none */
-    _Atomic uint32_t wake;    /* a futex */
+    _Alignas(32) _Atomic uint64_t token; /* of its owner; 0: free */
+    _Atomic int64_t deadline;            /* on the virtual calendar; INT64_MAX: none */
+    _Atomic uint32_t wake;               /* a futex */
     _Atomic uint32_t kind;
-    _Atomic uint64_t sleeper; /* of a waiter that looks itself: the thread, and when its wait began (`sleeper`) */
+};
+
+/* A waiter that looks itself was woken up by the end of a part of its wait, and not by what it waits for. */
+struct look {
+    _Atomic uint64_t sleeper; /* the thread, and when its wait began (`sleeper`) */
+    _Atomic int64_t mono;     /* real instant (CLOCK_MONOTONIC, ns) after it was woken up; odd: its wait ended with this look */
 };
 
 struct page {
@@ -83,17 +88,19 @@ struct page {
     _Alignas(128) struct {
         _Atomic int64_t jumps, jumped;              /* number, virtual ns */
         _Atomic int64_t busy;                       /* real ns in which the instance worked, while a driver existed */
-        _Atomic int64_t false_quiets, false_jumped; /* wake-ups that the last jump did not foresee; virtual ns of these jumps */
+        _Atomic int64_t false_quiets, false_jumped; /* wake-ups that jumps did not foresee; virtual ns of these jumps */
         _Atomic int64_t mode;                       /* 1: BPF; 2: scans of /proc */
         _Atomic int64_t driven, driven_real;        /* virtual and real ns, while a driver existed */
         _Atomic int64_t started, starts;            /* of coordinators: when the last one did (since the epoch), number */
         _Atomic int64_t given_up;                   /* waits that did not end at their deadline */
         _Atomic int64_t charged;                    /* virtual ns for the scheduler's processor time */
+        _Atomic int64_t unlisted;                   /* waits that began while all slots were taken: the clock did not know their ends */
     } figures;
     _Alignas(256) _Atomic int32_t scheduler; /* process id of slurmctld */
     _Atomic uint32_t charge;                 /* 1: its processor time passes on the virtual clock */
     _Alignas(4096) struct slot slots[SLOTS];
     _Atomic uint32_t versions[BLOCKS]; /* of each SLOTS_OF_A_BLOCK slots, changed after each change of one of them */
+    struct look looked[KEPT_LOOKS];    /* the last ones: number N, counted by `looks`, at N % KEPT_LOOKS */
 };
 
 /* The virtual instant of an anchor at `since` real ns after it. */

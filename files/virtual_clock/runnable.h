@@ -8,18 +8,30 @@
 
 enum { BY_BPF = 1, BY_SCAN = 2 };
 
+/* Real ns for which something is taken to be under way in the kernel at most: the least time until TCP sends a packet again. */
+#define LONGEST_UNDER_WAY INT32_C(200000000)
+
+/* A wake-up of the instance by something that is neither its own work nor this process. */
+struct surprise {
+    pid_t thread;    /* 0: not known */
+    bool is_first;   /* nothing worked before */
+    bool is_outside; /* by a task that is not the instance's, which the instance has not woken up: nothing of it was under way */
+    bool is_unseen;  /* it was only seen when the thread went to sleep again */
+    int64_t mono;    /* its real instant (CLOCK_MONOTONIC, ns) */
+    int64_t since;   /* what woke it up may have been under way since this real instant, at most LONGEST_UNDER_WAY before */
+};
+
 /* A way to know it. The functions of one way are in one file; `wait` and `verify` may do nothing. */
 struct runnable {
     int mode;
     /* Whether a thread works. */
     bool (*any)(void);
     /* Number of wake-ups of an instance at rest by something other than this process. */
-    uint64_t (*surprises)(void);
-    /*
-     * Number of those among the first `total` wake-ups of `surprises` that were not asked for before, and that `explains` does not explain
-     * from the thread and the real instant (CLOCK_MONOTONIC, ns). The oldest of very many are not explained.
-     */
-    uint64_t (*unexplained)(uint64_t total, bool (*explains)(pid_t thread, int64_t mono));
+    uint64_t (*wakeups)(void);
+    /* Gives the next surprise that may have come after a jump; false if there is none. Of very many, the oldest ones give one together. */
+    bool (*next_surprise)(struct surprise *found);
+    /* Time jumps: it was decided at this real instant (CLOCK_MONOTONIC, ns). 0: earlier jumps do not matter any more. */
+    void (*jumps)(int64_t mono);
     /* Called before and after system calls of this process that wake threads up: these wake-ups are no surprises. */
     void (*tells)(bool begins);
     /* Waits until nothing works, or for this real time in ns; it may return earlier. `works`: something worked just now. */
@@ -29,8 +41,10 @@ struct runnable {
 };
 
 /*
- * By BPF programs at the scheduler's tracepoints. `tracepoints` names each with its id and the byte offsets of its fields:
- * switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID
+ * By BPF programs at tracepoints of the scheduler and of timers. `tracepoints` names the first with their ids and the byte offsets of
+ * their fields, the others with their ids:
+ * switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
+ * hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID
  * Needs CAP_BPF and CAP_PERFMON, and Linux 5.12. Returns null, or what the kernel refuses (errno is set).
  */
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints);

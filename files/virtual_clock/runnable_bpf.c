@@ -33,26 +33,46 @@
 #define BPF_XCHG (0xe0 | BPF_FETCH)
 #endif
 
-enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 192, KEPT_SURPRISES = 1024 };
+enum { MOST_THREADS = 1 << 17, RING_SIZE = 4096, LOG_SIZE = 65536, MOST_INSTRUCTIONS = 320 };
+enum { KEPT_SURPRISES = 4096, MOST_PROCESSORS = 1024, MOST_ERRANDS = 4096 };
+#define OUTSIDE (-1)
+#define UNSEEN (-1)
 
-/* A wake-up of an instance at rest: the thread, and the real instant (CLOCK_MONOTONIC, ns). */
-struct surprise {
+/* What is known of a thread. */
+struct thread {
+    uint64_t state;
+    int64_t since; /* it waits since this real instant (CLOCK_MONOTONIC, ns), but for wake-ups by timers; 0: it works */
+};
+
+/* A surprise as the BPF programs note it. */
+struct noted {
     _Atomic uint64_t thread;
-    _Atomic int64_t mono;
+    _Atomic int64_t was_working;          /* number of threads that worked before; UNSEEN: see `struct surprise` */
+    _Atomic int64_t mono, since;          /* since OUTSIDE: see `struct surprise` */
+    _Atomic uint64_t number;              /* its number + 1; written last */
+    uint64_t padding[3];
+};
+
+/* Whether a processor is handling the end of a timer, of both kinds of timers. */
+struct processor {
+    _Atomic uint64_t in_hrtimer, in_timer;
 };
 
 /* Shared with the BPF programs, mapped from an array with one element. */
 struct counters {
     _Atomic int64_t working;
-    _Atomic uint64_t surprises;
+    _Atomic uint64_t wakeups;    /* of an instance at rest by something other than this process */
     _Atomic uint64_t is_awaited; /* 1: a wake-up of this process is wanted when `working` becomes 0 */
     _Atomic uint64_t overflows;  /* threads that the map had no room for */
     _Atomic uint64_t is_telling; /* 1: this process wakes threads up */
-    struct surprise surprised[KEPT_SURPRISES]; /* the last ones: number N at N % KEPT_SURPRISES */
+    _Atomic int64_t last_jump;   /* the real instant of the last jump (CLOCK_MONOTONIC, ns); 0: none */
+    _Atomic uint64_t surprises;  /* that were noted */
+    struct processor processors[MOST_PROCESSORS];
+    struct noted noted[KEPT_SURPRISES]; /* the last surprises: number N at N % KEPT_SURPRISES */
 };
 
 static struct counters *counters;
-static int threads_map, ring_map, ring_data;
+static int threads_map, errands_map, ring_map, ring_data;
 static unsigned char *ring_consumer, *ring_producer;
 static uid_t counted_user;
 
@@ -147,14 +167,55 @@ static void leave(void)
 enum { WAITS = 0, WORKS = 1, IS_WOKEN = 3 };
 
 #define COUNTER(name) ((int16_t)offsetof(struct counters, name))
-enum { KEY = -4, VALUE = -16 }; /* places on the stack */
+#define NOTED(name) ((int16_t)(offsetof(struct counters, noted) + offsetof(struct noted, name)))
+#define SINCE ((int16_t)offsetof(struct thread, since))
+enum { KEY = -4, WAKER = -8, VALUE = -24, BEFORE = -32, SINCE_WHEN = -40 }; /* places on the stack; VALUE has 16 bytes */
 
-/* The first two arguments of a function of the map of threads: the map, and the thread in KEY. */
+/* The first two arguments of a function of a map: the map, and the thread in KEY or WAKER. */
+static void name_in(int map, int key)
+{
+    load_map(R1, map, BPF_PSEUDO_MAP_FD, 0);
+    copy(R2, FRAME);
+    add(R2, key);
+}
+
 static void name_thread(void)
 {
-    load_map(R1, threads_map, BPF_PSEUDO_MAP_FD, 0);
-    copy(R2, FRAME);
-    add(R2, KEY);
+    name_in(threads_map, KEY);
+}
+
+/* R0 = the user of the present task. */
+static void get_user(void)
+{
+    call(BPF_FUNC_get_current_uid_gid);
+    emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0); /* the lower half */
+}
+
+/* R0 = 1: this processor handles the end of a timer. */
+static void find_timer(int counters_map)
+{
+    call(BPF_FUNC_get_smp_processor_id);
+    emit(BPF_ALU64 | BPF_AND | BPF_K, R0, 0, 0, MOST_PROCESSORS - 1);
+    emit(BPF_ALU64 | BPF_MUL | BPF_K, R0, 0, 0, sizeof(struct processor));
+    load_counters(R1, counters_map);
+    emit(BPF_ALU64 | BPF_ADD | BPF_X, R1, R0, 0, 0);
+    load(BPF_DW, R0, R1, COUNTER(processors) + (int16_t)offsetof(struct processor, in_hrtimer));
+    load(BPF_DW, R2, R1, COUNTER(processors) + (int16_t)offsetof(struct processor, in_timer));
+    emit(BPF_ALU64 | BPF_OR | BPF_X, R0, R2, 0, 0);
+}
+
+/* hrtimer_expire_entry, timer_expire_entry, and their ends. */
+static void write_timer(int counters_map, int16_t which, bool begins)
+{
+    length = 0;
+    call(BPF_FUNC_get_smp_processor_id);
+    emit(BPF_ALU64 | BPF_AND | BPF_K, R0, 0, 0, MOST_PROCESSORS - 1);
+    emit(BPF_ALU64 | BPF_MUL | BPF_K, R0, 0, 0, sizeof(struct processor));
+    load_counters(R1, counters_map);
+    emit(BPF_ALU64 | BPF_ADD | BPF_X, R1, R0, 0, 0);
+    set(R2, begins);
+    store(BPF_DW, R1, (int16_t)(COUNTER(processors) + which), R2);
+    leave();
 }
 
 /* R7 = the state of the thread in KEY; a new entry of state 0 if it has none. Returns the jump that is taken if there is no room. */
@@ -165,6 +226,7 @@ static int find_or_add(int counters_map)
     int found = jump(BPF_JNE, R0, 0);
     set(R1, 0);
     store(BPF_DW, FRAME, VALUE, R1);
+    store(BPF_DW, FRAME, VALUE + SINCE, R1);
     name_thread();
     copy(R3, FRAME);
     add(R3, VALUE);
@@ -198,6 +260,144 @@ static int begin_work(int counters_map, int state)
     return already;
 }
 
+/* Notes for a thread that does not belong to the instance since when it works for it: the present task of the instance has woken it up. */
+static void note_errand(int counters_map)
+{
+    find_timer(counters_map);
+    int by_timer = jump(BPF_JNE, R0, 0);
+    get_user();
+    int other_user = jump(BPF_JNE, R0, (int32_t)counted_user);
+    call(BPF_FUNC_ktime_get_ns);
+    store(BPF_DW, FRAME, VALUE, R0);
+    name_in(errands_map, KEY);
+    copy(R3, FRAME);
+    add(R3, VALUE);
+    set(R4, BPF_ANY);
+    call(BPF_FUNC_map_update_elem);
+    land(other_user);
+    land(by_timer);
+}
+
+/*
+ * Notes a surprise of the thread in KEY, unless it is an observer or nothing can have been under way during a jump. R8 = 0, OUTSIDE, or since
+ * when it may have been under way; R9 = since when the thread waits; BEFORE = the number of threads that worked before, or UNSEEN.
+ */
+static void note(int counters_map, int comm)
+{
+    load(BPF_W, R1, R6, (int16_t)comm);
+    int softirq = jump(BPF_JEQ, R1, 0x666f736b); /* its name begins with "ksof" */
+    /* an observer: its name begins with "mirage" */
+    int other_name = jump(BPF_JNE, R1, 0x6172696d);
+    load(BPF_H, R1, R6, (int16_t)(comm + 4));
+    int observer = jump(BPF_JEQ, R1, 0x6567);
+    land(other_name);
+    load_counters(R3, counters_map);
+    load(BPF_DW, R1, FRAME, BEFORE);
+    int not_first = jump(BPF_JNE, R1, 0);
+    set(R2, 1);
+    atomic(R3, COUNTER(wakeups), R2, BPF_ADD | BPF_FETCH);
+    land(not_first);
+    int no_wait = jump(BPF_JEQ, R9, 0);
+    int from_outside = jump(BPF_JEQ, R8, OUTSIDE);
+    int later_errand = emit(BPF_JMP | BPF_JGT | BPF_X, R8, R9, 0, 0); /* the later of the two instants */
+    copy(R8, R9);
+    land(later_errand);
+    load_counters(R3, counters_map);
+    load(BPF_DW, R4, R3, COUNTER(last_jump));
+    int no_jump = emit(BPF_JMP | BPF_JGE | BPF_X, R8, R4, 0, 0);
+    land(from_outside);
+    store(BPF_DW, FRAME, SINCE_WHEN, R8);
+    call(BPF_FUNC_ktime_get_ns);
+    copy(R8, R0);
+    load_counters(R3, counters_map);
+    load(BPF_DW, R4, R3, COUNTER(last_jump));
+    add(R4, LONGEST_UNDER_WAY);
+    int long_ago = emit(BPF_JMP | BPF_JGT | BPF_X, R8, R4, 0, 0);
+    set(R2, 1);
+    atomic(R3, COUNTER(surprises), R2, BPF_ADD | BPF_FETCH);
+    copy(R9, R2);
+    emit(BPF_ALU64 | BPF_AND | BPF_K, R2, 0, 0, KEPT_SURPRISES - 1);
+    emit(BPF_ALU64 | BPF_MUL | BPF_K, R2, 0, 0, sizeof(struct noted));
+    emit(BPF_ALU64 | BPF_ADD | BPF_X, R3, R2, 0, 0);
+    load(BPF_W, R1, FRAME, KEY);
+    store(BPF_DW, R3, NOTED(thread), R1);
+    load(BPF_DW, R1, FRAME, BEFORE);
+    store(BPF_DW, R3, NOTED(was_working), R1);
+    store(BPF_DW, R3, NOTED(mono), R8);
+    load(BPF_DW, R1, FRAME, SINCE_WHEN);
+    store(BPF_DW, R3, NOTED(since), R1);
+    add(R9, 1);
+    store(BPF_DW, R3, NOTED(number), R9);
+    land(softirq);
+    land(observer);
+    land(no_wait);
+    land(no_jump);
+    land(long_ago);
+}
+
+/*
+ * Notes a wake-up of the thread at R7 that is a surprise; BEFORE = the number of threads that worked before it. Whom the instance or this
+ * process wakes up is none, unless nothing worked. What a timer wakes up, or an interrupt, may have been under way for as long as the thread
+ * waits; what another task wakes up, since the instance has woken up that task, if that was not too long ago.
+ */
+static void note_surprise(int counters_map, int comm)
+{
+    set(R8, 0);
+    find_timer(counters_map);
+    int by_timer = jump(BPF_JNE, R0, 0);
+    call(BPF_FUNC_get_current_pid_tgid);
+    store(BPF_W, FRAME, WAKER, R0);
+    copy(R1, R0);
+    emit(BPF_ALU64 | BPF_RSH | BPF_K, R1, 0, 0, 32);
+    int by_other = jump(BPF_JNE, R1, getpid());
+    load_counters(R1, counters_map); /* an interrupt may have come while the coordinator ran */
+    load(BPF_DW, R0, R1, COUNTER(is_telling));
+    int while_coordinator = jump(BPF_JEQ, R0, 0);
+    int by_coordinator = always();
+    land(by_other);
+    load(BPF_W, R1, FRAME, WAKER);
+    int at_rest = jump(BPF_JEQ, R1, 0); /* the processor's idle task */
+    get_user();
+    int by_user = jump(BPF_JEQ, R0, (int32_t)counted_user);
+    name_in(threads_map, WAKER);
+    call(BPF_FUNC_map_lookup_elem);
+    int by_known = jump(BPF_JNE, R0, 0); /* ksoftirqd */
+    set(R8, OUTSIDE);
+    name_in(errands_map, WAKER);
+    call(BPF_FUNC_map_lookup_elem);
+    int by_outside = jump(BPF_JEQ, R0, 0);
+    load(BPF_DW, R8, R0, 0);
+    call(BPF_FUNC_ktime_get_ns);
+    emit(BPF_ALU64 | BPF_SUB | BPF_X, R0, R8, 0, 0);
+    int on_errand = jump(BPF_JLE, R0, LONGEST_UNDER_WAY);
+    land(by_user);
+    land(by_known);
+    set(R8, OUTSIDE);
+    land(by_outside);
+    land(by_coordinator);
+    set(R1, 0);
+    load(BPF_DW, R9, R7, SINCE);
+    store(BPF_DW, R7, SINCE, R1);
+    load(BPF_DW, R0, FRAME, BEFORE);
+    int explained = jump(BPF_JNE, R0, 0);
+    int not_told = jump(BPF_JEQ, R8, OUTSIDE);
+    int told = always(); /* by this process */
+    land(on_errand);
+    load(BPF_DW, R9, R7, SINCE);
+    set(R1, 0);
+    store(BPF_DW, R7, SINCE, R1);
+    int bounded = always();
+    land(by_timer);
+    land(while_coordinator);
+    land(at_rest);
+    load(BPF_DW, R9, R7, SINCE);
+    land(bounded);
+    land(not_told);
+    note(counters_map, comm);
+    land(explained);
+    land(told);
+}
+
 /*
  * sched_waking, sched_wakeup: a known thread can run. sched_wakeup_new: so can a new one, if its parent is the user's, and the parent
  * works, which was not known yet if it has not waited since its process became the user's.
@@ -205,16 +405,15 @@ static int begin_work(int counters_map, int state)
 static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool is_beginning)
 {
     int other_user = 0;
-    int unknown;
     length = 0;
     copy(R6, R1);
     if (is_new) {
-        call(BPF_FUNC_get_current_uid_gid);
-        emit(BPF_ALU | BPF_MOV | BPF_X, R0, R0, 0, 0); /* the lower half */
+        get_user();
         other_user = jump(BPF_JNE, R0, (int32_t)counted_user);
     }
     load(BPF_W, R1, R6, (int16_t)pid);
     store(BPF_W, FRAME, KEY, R1);
+    int unknown;
     if (is_new) {
         unknown = find_or_add(counters_map);
     } else {
@@ -224,40 +423,11 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool 
         copy(R7, R0);
     }
     int already = begin_work(counters_map, is_beginning ? IS_WOKEN : WORKS);
-    int not_first = jump(BPF_JNE, R2, 0);
-    call(BPF_FUNC_get_current_pid_tgid);
-    emit(BPF_ALU64 | BPF_RSH | BPF_K, R0, 0, 0, 32);
-    int by_other = jump(BPF_JNE, R0, getpid());
-    load_counters(R1, counters_map); /* an interrupt may have come while the coordinator ran */
-    load(BPF_DW, R0, R1, COUNTER(is_telling));
-    int by_coordinator = jump(BPF_JNE, R0, 0);
-    land(by_other);
-    load(BPF_W, R1, R6, (int16_t)comm);
-    int softirq = jump(BPF_JEQ, R1, 0x666f736b); /* its name begins with "ksof": whom it wakes may be a surprise, it is none */
-    /* an observer: its name begins with "mirage" */
-    int other_name = jump(BPF_JNE, R1, 0x6172696d);
-    load(BPF_H, R1, R6, (int16_t)(comm + 4));
-    int observer = jump(BPF_JEQ, R1, 0x6567);
-    land(other_name);
-    load_counters(R1, counters_map);
-    set(R2, 1);
-    atomic(R1, COUNTER(surprises), R2, BPF_ADD | BPF_FETCH);
-    copy(R8, R2);
-    emit(BPF_ALU64 | BPF_AND | BPF_K, R8, 0, 0, KEPT_SURPRISES - 1);
-    emit(BPF_ALU64 | BPF_MUL | BPF_K, R8, 0, 0, sizeof(struct surprise));
-    call(BPF_FUNC_ktime_get_ns);
-    load_counters(R1, counters_map);
-    emit(BPF_ALU64 | BPF_ADD | BPF_X, R1, R8, 0, 0);
-    store(BPF_DW, R1, COUNTER(surprised) + (int16_t)offsetof(struct surprise, mono), R0);
-    load(BPF_W, R2, FRAME, KEY);
-    store(BPF_DW, R1, COUNTER(surprised) + (int16_t)offsetof(struct surprise, thread), R2);
+    store(BPF_DW, FRAME, BEFORE, R2);
+    note_surprise(counters_map, comm);
     land(already);
-    land(not_first);
-    land(by_coordinator);
-    land(softirq);
-    land(observer);
-    land(unknown);
     if (is_new) {
+        land(unknown);
         call(BPF_FUNC_get_current_pid_tgid); /* the lower half: the thread */
         store(BPF_W, FRAME, KEY, R0);
         int no_room = find_or_add(counters_map);
@@ -265,7 +435,13 @@ static void write_wakeup(int counters_map, int comm, int pid, bool is_new, bool 
         land(no_room);
         land(known);
         land(other_user);
+        leave();
+        return;
     }
+    leave();
+    land(unknown);
+    if (is_beginning)
+        note_errand(counters_map);
     leave();
 }
 
@@ -305,12 +481,20 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     land(not_stopped);
     land(sleeps);
     land(other_name);
+    load(BPF_DW, R1, R7, SINCE);
+    store(BPF_DW, FRAME, SINCE_WHEN, R1);
+    int woken_by_timer = jump(BPF_JNE, R1, 0);
+    call(BPF_FUNC_ktime_get_ns);
+    store(BPF_DW, R7, SINCE, R0);
+    land(woken_by_timer);
     set(R1, WAITS);
     atomic(R7, 0, R1, BPF_XCHG);
     copy(R9, R1);
     int not_woken = jump(BPF_JNE, R9, IS_WOKEN);
     set(R1, IS_WOKEN); /* nobody else writes it before the wake-up goes on */
     store(BPF_DW, R7, 0, R1);
+    set(R1, 0);
+    store(BPF_DW, R7, SINCE, R1);
     int woken = always();
     land(not_woken);
     int dead = jump(BPF_JSET, R8, IS_DEAD);
@@ -336,11 +520,18 @@ static void write_switch(int counters_map, int comm, int pid, int state)
     set(R4, BPF_RB_FORCE_WAKEUP);
     call(BPF_FUNC_ringbuf_output);
     int done = always();
+    land(waited_before); /* its wake-up was not seen, or it was not known */
+    set(R1, UNSEEN);
+    store(BPF_DW, FRAME, BEFORE, R1);
+    set(R8, 0);
+    load(BPF_DW, R9, FRAME, SINCE_WHEN);
+    note(counters_map, comm);
+    int noted = always();
     land(works);
     land(stopped_daemon);
     int already = begin_work(counters_map, WORKS);
     land(already);
-    land(waited_before);
+    land(noted);
     land(not_last);
     land(not_awaited);
     land(done);
@@ -415,25 +606,47 @@ static bool any(void)
     return working > 0;
 }
 
-static uint64_t surprises(void)
+static uint64_t wakeups(void)
 {
-    /* A thread that the map has no room for is not seen to work: each wake-up of it may be a surprise. */
-    return atomic_load(&counters->surprises) + atomic_load(&counters->overflows);
+    /* A thread that the map has no room for is not seen to work. */
+    return atomic_load(&counters->wakeups) + atomic_load(&counters->overflows);
 }
 
-static uint64_t unexplained(uint64_t total, bool (*explains)(pid_t, int64_t))
+static int64_t monotonic(void)
 {
-    static uint64_t asked;    /* wake-ups of an instance at rest that were asked for */
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void jumps(int64_t mono)
+{
+    atomic_store(&counters->last_jump, mono);
+}
+
+static bool next_surprise(struct surprise *found)
+{
+    static uint64_t asked; /* surprises that were given before */
     static uint64_t overflows_before;
+    uint64_t total = atomic_load(&counters->surprises);
     uint64_t overflows = atomic_load(&counters->overflows);
-    uint64_t until = total - overflows;
-    uint64_t found = overflows - overflows_before;
-    for (; asked < until; asked++) {
-        const struct surprise *surprise = &counters->surprised[asked % KEPT_SURPRISES];
-        found += until - asked > KEPT_SURPRISES || !explains((pid_t)surprise->thread, surprise->mono);
+    if (total - asked > KEPT_SURPRISES || overflows != overflows_before) {
+        asked = total - asked > KEPT_SURPRISES ? total : asked;
+        overflows_before = overflows;
+        *found = (struct surprise){.thread = 0, .is_first = true, .mono = monotonic(), .since = monotonic() - LONGEST_UNDER_WAY};
+        return true;
     }
-    overflows_before = overflows;
-    return found;
+    const struct noted *noted = &counters->noted[asked % KEPT_SURPRISES];
+    if (asked == total || noted->number != asked + 1) /* a program is just writing it */
+        return false;
+    asked++;
+    found->thread = (pid_t)noted->thread;
+    found->is_first = noted->was_working == 0;
+    found->is_unseen = noted->was_working == UNSEEN;
+    found->is_outside = noted->since == OUTSIDE;
+    found->mono = noted->mono;
+    found->since = noted->since > noted->mono - LONGEST_UNDER_WAY ? noted->since : noted->mono - LONGEST_UNDER_WAY;
+    return true;
 }
 
 static void tells(bool begins)
@@ -455,7 +668,7 @@ static void wait_for_quiet(int64_t longest, bool works)
     atomic_store((_Atomic uint64_t *)(void *)ring_consumer, atomic_load((_Atomic uint64_t *)(void *)ring_producer));
 }
 
-static int element(int command, uint32_t thread, uint64_t *value, uint64_t flags)
+static int element(int command, uint32_t thread, struct thread *value, uint64_t flags)
 {
     union bpf_attr attributes;
     memset(&attributes, 0, sizeof attributes);
@@ -468,10 +681,11 @@ static int element(int command, uint32_t thread, uint64_t *value, uint64_t flags
 
 static bool enter(pid_t thread, char state, const char *name)
 {
-    uint64_t works = is_work(state, name, true);
+    bool works = is_work(state, name, true);
+    struct thread entry = {.state = works ? WORKS : WAITS, .since = works ? 0 : monotonic()};
     if (works)
         atomic_fetch_add(&counters->working, 1);
-    if (element(BPF_MAP_UPDATE_ELEM, (uint32_t)thread, &works, BPF_NOEXIST) != 0 && works)
+    if (element(BPF_MAP_UPDATE_ELEM, (uint32_t)thread, &entry, BPF_NOEXIST) != 0 && works)
         atomic_fetch_sub(&counters->working, 1); /* the programs know it already */
     return true;
 }
@@ -490,8 +704,7 @@ static bool waits(pid_t thread)
 static void verify(bool stopped)
 {
     uint32_t thread = 0;
-    uint64_t state;
-    uint64_t nothing = 0;
+    struct thread entry;
     union bpf_attr attributes;
     bool has_previous = false;
     is_stopped_ignored = stopped;
@@ -505,12 +718,13 @@ static void verify(bool stopped)
             return;
         has_previous = true;
         struct timespec pause = {.tv_nsec = 2000000};
-        if (element(BPF_MAP_LOOKUP_ELEM, thread, &state, 0) != 0 || state == 0 || !waits((pid_t)thread))
+        if (element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS || !waits((pid_t)thread))
             continue;
         nanosleep(&pause, NULL);
-        if (!waits((pid_t)thread) || element(BPF_MAP_LOOKUP_ELEM, thread, &state, 0) != 0 || state == 0)
+        if (!waits((pid_t)thread) || element(BPF_MAP_LOOKUP_ELEM, thread, &entry, 0) != 0 || entry.state == WAITS)
             continue;
-        if (element(BPF_MAP_UPDATE_ELEM, thread, &nothing, BPF_EXIST) == 0)
+        entry = (struct thread){.state = WAITS, .since = monotonic()};
+        if (element(BPF_MAP_UPDATE_ELEM, thread, &entry, BPF_EXIST) == 0)
             atomic_fetch_sub(&counters->working, 1);
     }
 }
@@ -525,10 +739,13 @@ static bool has_the_kernels_process_ids(void)
 
 const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *tracepoints)
 {
-    unsigned int ids[4];
+    unsigned int ids[8];
     int at[9];
-    if (sscanf(tracepoints, "switch=%u:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d", &ids[0], &at[0], &at[1], &at[2],
-               &ids[1], &at[3], &at[4], &ids[2], &at[5], &at[6], &ids[3], &at[7], &at[8]) != 13)
+    if (sscanf(tracepoints,
+               "switch=%u:%d:%d:%d,waking=%u:%d:%d,wakeup=%u:%d:%d,wakeup_new=%u:%d:%d,"
+               "hrtimer_expire_entry=%u,hrtimer_expire_exit=%u,timer_expire_entry=%u,timer_expire_exit=%u",
+               &ids[0], &at[0], &at[1], &at[2], &ids[1], &at[3], &at[4], &ids[2], &at[5], &at[6], &ids[3], &at[7], &at[8], &ids[4],
+               &ids[5], &ids[6], &ids[7]) != 17)
         return "the tracepoints are not known";
     if (!has_the_kernels_process_ids()) {
         errno = ENOTSUP;
@@ -537,12 +754,18 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     counted_user = user;
     ring_data = RING_SIZE;
     int counters_map = create_map(BPF_MAP_TYPE_ARRAY, 4, sizeof *counters, 1, BPF_F_MMAPABLE);
-    threads_map = create_map(BPF_MAP_TYPE_HASH, 4, 8, MOST_THREADS, 0);
+    threads_map = create_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct thread), MOST_THREADS, 0);
+    errands_map = create_map(BPF_MAP_TYPE_LRU_HASH, 4, 8, MOST_ERRANDS, 0);
     ring_map = create_map(BPF_MAP_TYPE_RINGBUF, 0, 0, RING_SIZE, 0);
-    if (counters_map < 0 || threads_map < 0 || ring_map < 0)
+    if (counters_map < 0 || threads_map < 0 || errands_map < 0 || ring_map < 0)
         return "no BPF maps";
     if (!map_memory(counters_map))
         return "no memory of BPF maps";
+    for (int i = 0; i < 4; i++) {
+        write_timer(counters_map, i < 2 ? offsetof(struct processor, in_hrtimer) : offsetof(struct processor, in_timer), i % 2 == 0);
+        if (!attach(ids[4 + i]))
+            return "no BPF program at the kernel's timers";
+    }
     write_switch(counters_map, at[0], at[1], at[2]);
     if (!attach(ids[0]))
         return "no BPF program at sched_switch";
@@ -553,6 +776,6 @@ const char *runnable_by_bpf(struct runnable *runnable, uid_t user, const char *t
     }
     for_each_thread(user, thread_state, enter);
     for_each_softirq_thread(enter);
-    *runnable = (struct runnable){BY_BPF, any, surprises, unexplained, tells, wait_for_quiet, verify};
+    *runnable = (struct runnable){BY_BPF, any, wakeups, next_surprise, jumps, tells, wait_for_quiet, verify};
     return NULL;
 }

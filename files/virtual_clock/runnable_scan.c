@@ -33,15 +33,20 @@ static bool any(void)
     return look(false) || look(shows_preempted);
 }
 
-static uint64_t surprises(void)
+static uint64_t wakeups(void)
 {
     return 0; /* they are not seen */
 }
 
-static uint64_t unexplained(uint64_t total, bool (*explains)(pid_t, int64_t))
+static bool next_surprise(struct surprise *found)
 {
-    (void)explains;
-    return total;
+    (void)found;
+    return false;
+}
+
+static void jumps(int64_t mono)
+{
+    (void)mono;
 }
 
 static void tells(bool begins)
@@ -73,5 +78,5 @@ static void verify(bool stopped)
 void runnable_by_scan(struct runnable *runnable, uid_t user)
 {
     scanned_user = user;
-    *runnable = (struct runnable){BY_SCAN, any, surprises, unexplained, tells, wait_a_little, verify};
+    *runnable = (struct runnable){BY_SCAN, any, wakeups, next_surprise, jumps, tells, wait_a_little, verify};
 }

@@ -201,6 +201,24 @@ pid_t innermost_id(pid_t thread)
     return id;
 }
 
+bool has_mapped(pid_t thread, ino_t file)
+{
+    char path[64];
+    char line[256];
+    unsigned long inode;
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", thread);
+    FILE *maps = fopen(path, "re");
+    bool has_memory = false;
+    bool is_found = false;
+    while (maps && !is_found && fgets(line, sizeof line, maps)) {
+        has_memory = true;
+        is_found = sscanf(line, "%*x-%*x %*s %*x %*x:%*x %lu", &inode) == 1 && inode == file;
+    }
+    if (maps)
+        (void)fclose(maps);
+    return is_found || !has_memory;
+}
+
 bool is_work(char state, const char *name, bool with_stopped)
 {
     bool is_stopped_daemon = (state == 'T' || state == 't') && strncmp(name, "slurm", 5) == 0;

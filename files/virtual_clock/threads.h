@@ -29,6 +29,9 @@ bool is_preempted(pid_t thread, uid_t user);
 /* The id that a thread has in its own process id namespace; 0 if it has ended. */
 pid_t innermost_id(pid_t thread);
 
+/* Whether the thread's process has mapped the file with this number (st_ino), or has ended. */
+bool has_mapped(pid_t thread, ino_t file);
+
 /* Whether a thread of this state and name works; `with_stopped`: also a stopped one of a daemon. */
 bool is_work(char state, const char *name, bool with_stopped);
 

@@ -1,8 +1,9 @@
 """What the event clock itself reports of a run: how often it jumped, and how often it did so while something still worked.
 
-The clock stands while a process of the instance works and jumps when all wait. What it does not see in time, such as a thread that
-was woken and is not yet on a processor, it takes for quiet: a false quiet. It notices the thread at its next look, and by then time
-may have passed that the thread did not have. The sum of these times is known at most, false_quiet_seconds.
+The clock stands while a process of the instance works and jumps when all wait. It does not see what is under way in the kernel,
+such as a message that waits for a timer: a false quiet. It notices the thread that this wakes up, and by then time may have passed
+that the thread did not have. The sum of these times is known at most, false_quiet_seconds. Waits that began while the clock's page
+was full are `unlisted`: time may have jumped over their ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up")
+COUNTS = ("jumps", "false_quiets", "coordinator_starts", "given_up", "unlisted")
 SLOWER_ELSEWHERE = 20
 """Processor time of the scheduler on another clock, of that which passes on the event clock."""
 BY_BPF = 1
@@ -45,6 +46,16 @@ def not_known(figures: Mapping[str, Any]) -> str:
     if clock is None or clock["mode"] == BY_BPF or clock["virtual_seconds"] is None:
         return f"{told}: its figures are not in result.json"
     return f"{told}: it had no BPF here (docs/event-clock.md); a constant SPEED needs none"
+
+
+def unlisted(figures: Mapping[str, Any]) -> list[str]:
+    """The reason for waits that ended late, because the clock had no room for them, if any. figures: those of the verdict"""
+    count = (figures.get("event_clock") or {}).get("unlisted") or 0
+    if not count:
+        return []
+    waits = "1 wait" if count == 1 else f"{count} waits"
+    room = "the event clock has room for 65536 at a time"
+    return [f"{waits} may have ended late, because {room}: take fewer nodes, or a constant SPEED"]
 
 
 def charges(figures: Mapping[str, Any]) -> bool:

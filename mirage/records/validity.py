@@ -70,6 +70,7 @@ def judge(
         *allocated.too_many(collected, layout),
         *filler_figures.judged(collected.fillers),
         *incidents.troubled(collected, result, figures, thresholds, len(layout.nodes)),
+        *event_clock.unlisted(figures),
         *exceeded(collected, figures, thresholds, FIGURES - HALTED, has_cause=bool(causes)),
         *stretched_classes(collected, figures, thresholds),
         *wrong_clock,

@@ -21,9 +21,9 @@ SECOND = 10**9
 NEVER = 2**63 - 1
 MAGIC = b"mirageP1"
 LATCH, ANCHORS, TICKETS, FIRST_SLOT = 16, (32, 64), 96, 4096
-SLOTS, OF_A_BLOCK = 65536, 64
-SLOT = np.dtype([("token", "<u8"), ("deadline", "<i8"), ("wake", "<u4"), ("kind", "<u4"), ("sleeper", "<u8")])
-SIZE = FIRST_SLOT + SLOTS * SLOT.itemsize + SLOTS // OF_A_BLOCK * 4
+SLOTS, OF_A_BLOCK, LOOKS = 65536, 64, 4096
+SLOT = np.dtype([("token", "<u8"), ("deadline", "<i8"), ("wake", "<u4"), ("kind", "<u4"), ("nothing", "<u8")])
+SIZE = FIRST_SLOT + SLOTS * SLOT.itemsize + SLOTS // OF_A_BLOCK * 4 + LOOKS * 16
 GETS_SIGALRM = 3
 LOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 

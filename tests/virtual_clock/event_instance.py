@@ -33,7 +33,7 @@ ROUNDING = 1000  # ns: setitimer and select know microseconds
 NEVER = 2**63 - 1
 SIGNALLED = 2  # a value of Slot.wake (page.h)
 FIRST_USER, USERS = 62_100, 200
-SLOT = struct.Struct("<QqIIQ")  # token, deadline, wake, kind, sleeper
+SLOT = struct.Struct("<QqIIQ")  # token, deadline, wake, kind, nothing
 CAPABILITIES = "+cap_38,+cap_39"  # CAP_PERFMON and CAP_BPF, which have no names in older setpriv
 PYTHON = "/usr/bin/python3"  # one that any user can run
 

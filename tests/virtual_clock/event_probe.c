@@ -16,12 +16,18 @@
  *   event_probe polls TIMES FILES MS      poll standard input, and pipes beside it: FILES in all, for so long, so often
  *   event_probe real NAME NS              a thread of this name waits in real time
  *   event_probe kernel_timer NS           wait for a timer that the library does not know
+ *   event_probe under_way NS TIMES        the same so often, as for messages: the time that passed in jumps of the clock meanwhile
+ *   event_probe forge PAGE NS             write waits that have ended into slots of the page, again and again, with pauses of NS
+ *   event_probe fill PAGE                 take all slots of the page that are free
  *   event_probe errno                     what successful waits leave in errno
  *   event_probe save                      what fsync answers for a pipe, which has no disk, and for no file
  */
 #define _GNU_SOURCE
+#include "../../files/virtual_clock/page.h"
+
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -36,6 +42,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -459,6 +466,64 @@ static void kernel_timer(long long length)
     sigwaitinfo(&alarms, NULL);
 }
 
+static void under_way(long long length, long long times)
+{
+    long long virtual = 0;
+    uint64_t ends;
+    for (long long i = 0; i < times; i++) {
+        int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+        struct itimerspec setting = {.it_value = spec(length)};
+        timerfd_settime(timer, 0, &setting, NULL);
+        long long real = real_now();
+        long long begin = now();
+        if (read(timer, &ends, sizeof ends) != sizeof ends)
+            abort();
+        virtual += now() - begin - (real_now() - real) / CRAWL;
+        close(timer);
+        nap(SECOND);
+    }
+    printf("under_way jumped=%lld\n", virtual);
+}
+
+static struct page *open_page(const char *path)
+{
+    int file = open(path, O_RDWR);
+    struct page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        abort();
+    return page;
+}
+
+static void forge(struct page *page, long long pause)
+{
+    struct timespec real = spec(pause);
+    for (uint64_t token = UINT64_C(1) << 40;; token += SLOTS_OF_A_BLOCK) {
+        int block = BLOCKS - 1;
+        for (int i = 0; i < SLOTS_OF_A_BLOCK; i++) {
+            struct slot *slot = &page->slots[block * SLOTS_OF_A_BLOCK + i];
+            slot->token = token + (uint64_t)i;
+            slot->kind = WAITS_ON_FUTEX;
+            slot->deadline = 1;
+        }
+        page->versions[block]++;
+        syscall(SYS_nanosleep, &real, NULL);
+    }
+}
+
+static void fill(struct page *page)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        uint64_t none = 0;
+        if (atomic_compare_exchange_strong(&page->slots[i].token, &none, (UINT64_C(1) << 40) + (uint64_t)i)) {
+            page->slots[i].kind = WAITS_ON_FUTEX;
+            page->slots[i].deadline = INT64_MAX;
+        }
+    }
+    puts("filled");
+    fflush(stdout);
+    pause();
+}
+
 static void *signal_soon(void *unused)
 {
     nap(1000000);
@@ -555,6 +620,12 @@ int main(int argc, char **argv)
         in_real_time(name, value);
     else if (strcmp(what, "kernel_timer") == 0)
         kernel_timer(value);
+    else if (strcmp(what, "under_way") == 0)
+        under_way(first, value);
+    else if (strcmp(what, "forge") == 0)
+        forge(open_page(name), value);
+    else if (strcmp(what, "fill") == 0)
+        fill(open_page(name));
     else if (strcmp(what, "errno") == 0)
         keep_errno();
     else if (strcmp(what, "save") == 0)

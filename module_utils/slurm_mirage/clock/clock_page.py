@@ -22,9 +22,9 @@ from ..base.errors import WrongUse
 
 FILE = "state/clock.page"
 MAGIC = b"mirageP1"
-SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK = 4096, 65536, 32, 64
-SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4
-"""Bytes: the head, the wait slots, and a version for each block of them."""
+SLOTS_AT, SLOTS, SLOT_SIZE, BLOCK, LOOKS, LOOK_SIZE = 4096, 65536, 32, 64, 4096, 16
+SIZE = SLOTS_AT + SLOTS * SLOT_SIZE + SLOTS // BLOCK * 4 + LOOKS * LOOK_SIZE
+"""Bytes: the head, the wait slots, a version for each block of them, and looks at the clock."""
 CHARGE_AT = 260
 REAL_SPEED = 1_000_000_000
 """The speed of real time, in billionths."""
@@ -41,6 +41,7 @@ FIGURES = (
     "starts",
     "given_up",
     "charged_ns",
+    "unlisted",
 )
 """What the coordinator counts (files/virtual_clock/README.md)."""
 _ATTEMPTS = 1000

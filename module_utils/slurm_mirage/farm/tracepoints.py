@@ -1,11 +1,12 @@
-"""Where the kernel's tracepoints of its scheduler have their fields: what the event clock's coordinator needs to count by BPF.
+"""The kernel's tracepoints of its scheduler and its timers, which the event clock's coordinator needs to count by BPF.
 
 Only root can read tracefs, and the ids and offsets differ between kernels. So the farm reads them before it becomes the instance's
 user, and passes them on as one text:
 
-    switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID
+    switch=ID:PREV_COMM:PREV_PID:PREV_STATE,waking=ID:COMM:PID,wakeup=ID:COMM:PID,wakeup_new=ID:COMM:PID,
+    hrtimer_expire_entry=ID,hrtimer_expire_exit=ID,timer_expire_entry=ID,timer_expire_exit=ID (without the line break)
 
-ID is the number for perf_event_open(2), the others are offsets in bytes.
+ID is the number for perf_event_open(2), the others are offsets of fields in bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ FIELDS = {
     "wakeup_new": ("comm", "pid"),
 }
 """The fields that are named, by tracepoint without its prefix `sched_`."""
+TIMERS = ("hrtimer_expire_entry", "hrtimer_expire_exit", "timer_expire_entry", "timer_expire_exit")
+"""Tracepoints of timers, of which no field is needed."""
 TRACEFS = Path("/sys/kernel/tracing")
 _FIELD = r"field:[^;]*\b{}(?:\[\d+\])?;\s*offset:(\d+);"
 
@@ -59,7 +62,8 @@ def _read_in_private() -> str:
 
 def of_folder(events: Path) -> str:
     """Return the text, from the folder `events` of tracefs. Raises OSError when it has not what is expected."""
-    return ",".join(_tracepoint(events / f"sched/sched_{name}", name, fields) for name, fields in FIELDS.items())
+    scheduler = [_tracepoint(events / f"sched/sched_{name}", name, fields) for name, fields in FIELDS.items()]
+    return ",".join([*scheduler, *(f"{name}={_id(events / f'timer/{name}')}" for name in TIMERS)])
 
 
 def _tracepoint(folder: Path, name: str, fields: tuple[str, ...]) -> str:
@@ -70,4 +74,8 @@ def _tracepoint(folder: Path, name: str, fields: tuple[str, ...]) -> str:
         if match is None:
             raise OSError(0, f"{folder}/format: has no field {field}")
         offsets.append(match[1])
-    return f"{name}={':'.join([(folder / 'id').read_text().strip(), *offsets])}"
+    return f"{name}={':'.join([_id(folder), *offsets])}"
+
+
+def _id(folder: Path) -> str:
+    return (folder / "id").read_text().strip()

@@ -41,11 +41,11 @@ def drive(instance: Path) -> int:
 def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
     """Return what the coordinator has counted since its figures (`clock_page.figures`) were `before`. Raises WrongUse.
 
-    jumps: over idle time; false_quiets: wake-ups that the jump before did not foresee; false_quiet_seconds: virtual seconds that
+    jumps: over idle time; false_quiets: wake-ups that jumps did not foresee; false_quiet_seconds: virtual seconds that
     these may have cost at most; real_seconds, virtual_seconds: that passed while a driver lived; busy_real_seconds: of them those
     in which the instance worked; mode: how that was known, 1 by BPF, 2 by looks at /proc; coordinator_starts: how often the
-    coordinator was replaced; given_up: waits that did not end at their deadline; charged_seconds: virtual seconds for the
-    scheduler's processor time
+    coordinator was replaced; given_up: waits that did not end at their deadline; unlisted: waits of whose end the clock did not
+    know, because its page was full; charged_seconds: virtual seconds for the scheduler's processor time
     """
     now = clock_page.figures(instance)
     grown = {name: max(0, value - before.get(name, 0)) for name, value in now.items()}
@@ -59,5 +59,6 @@ def figures_since(instance: Path, before: Mapping[str, int]) -> dict[str, Any]:
         "mode": now["mode"],
         "coordinator_starts": grown["starts"],
         "given_up": grown["given_up"],
+        "unlisted": grown["unlisted"],
         "charged_seconds": grown["charged_ns"] / 1e9,
     }

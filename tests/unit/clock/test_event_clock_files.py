@@ -71,7 +71,7 @@ def test_a_first_event_clock_begins_at_real_time_and_stands(instance: Path) -> N
 
 def test_the_page_is_laid_out_as_the_library_reads_it(event: EventClock) -> None:
     page, path = page_of(event.directory), event.directory / clock_page.FILE
-    assert len(page) == 4096 + 65536 * 32 + 1024 * 4
+    assert len(page) == 4096 + 65536 * 32 + 1024 * 4 + 4096 * 16
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     magic, uptime_offset, latch = struct.unpack_from("<8sqI", page)
     assert (magic, latch) == (b"mirageP1", 0)
@@ -182,8 +182,8 @@ def test_any_content_of_the_page_gives_an_instant_or_one_line(content: bytes) ->
 def test_figures_are_read_from_their_places(event: EventClock) -> None:
     with (event.directory / clock_page.FILE).open("r+b") as page:
         page.seek(128)
-        page.write(struct.pack("<12q", *range(1, 13)))
-    assert list(clock_page.figures(event.directory).values()) == list(range(1, 13))
+        page.write(struct.pack("<13q", *range(1, 14)))
+    assert list(clock_page.figures(event.directory).values()) == list(range(1, 14))
     assert clock_page.figures(event.directory)["started"] == 9
 
 

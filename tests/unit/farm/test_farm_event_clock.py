@@ -249,8 +249,13 @@ def test_tracepoints_are_told_by_their_ids_and_offsets(tmp_path: Path) -> None:
         (folder / "id").write_text(f"{number}\n")
         prefix = "prev_" if name == "switch" else ""
         (folder / "format").write_text(FORMAT.format(name=name, number=number, prefix=prefix, at=8))
+    for number, name in enumerate(tracepoints.TIMERS, start=380):
+        (tmp_path / f"timer/{name}").mkdir(parents=True)
+        (tmp_path / f"timer/{name}/id").write_text(f"{number}\n")
     text = tracepoints.of_folder(tmp_path)
-    assert text == "switch=370:8:24:32,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
+    scheduler = "switch=370:8:24:32,waking=371:8:24,wakeup=372:8:24,wakeup_new=373:8:24"
+    timers = "hrtimer_expire_entry=380,hrtimer_expire_exit=381,timer_expire_entry=382,timer_expire_exit=383"
+    assert text == f"{scheduler},{timers}"
 
 
 def test_a_tracepoint_without_a_field_is_an_error(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ CLOCK: dict[str, Any] = {
     "mode": 1,
     "coordinator_starts": 1,
     "given_up": 0,
+    "unlisted": 0,
     "charged_seconds": 0.0,
 }
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}, "event_clock": CLOCK}
@@ -76,6 +77,13 @@ def test_too_many_false_quiets_make_a_run_invalid(tmp_path: Path) -> None:
     assert found["reasons"] == [
         "the time that the event clock may have let pass while the host worked is 1.1 % of the run's time, over 1 %: repeat the run"
     ]
+
+
+def test_waits_that_the_clock_had_no_room_for_make_a_run_invalid(tmp_path: Path) -> None:
+    found = verdict(event_run(tmp_path).collect(), CLOCK | {"unlisted": 3})
+    assert (found["verdict"], found["event_clock"]["unlisted"]) == ("invalid", 3)
+    [reason] = found["reasons"]
+    assert reason.startswith("3 waits may have ended late, because the event clock has room for 65536 at a time: ")
 
 
 @pytest.mark.parametrize("clock", [{}, {"false_quiet_seconds": 1.0}, CLOCK | {"virtual_seconds": 0.0}])
