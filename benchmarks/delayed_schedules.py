@@ -121,8 +121,9 @@ class Workload:
         else:
             order = np.argsort(arrival, kind="stable")
             start = np.empty(len(order))
-            ordered = (one[order] for one in (arrival, self.processors, held, self.limit))
-            start[order] = simulation.schedule(*ordered, self.machine, scheduler)
+            start[order] = simulation.schedule(
+                arrival[order], self.processors[order], held[order], self.limit[order], self.machine, scheduler
+            )
         start += delays.late
         lag, eligible = arrival - delays.requeued - self.due, np.where(delays.requeued > 0, arrival, np.nan)
         return pl.DataFrame({"due": self.due, "lag": lag, "eligible": eligible, "start": start, "end": start + run}).with_columns(
@@ -160,7 +161,7 @@ class Workload:
         return MeasuredRun(jobs, settings, Window(first, last, 0.0, 0.0), policies, resolution=resolution, own_latency=0.0)
 
 
-@njit
+@njit(nogil=True)
 def _without_reservations(arrival: Floats, processors: Numbers, held: Floats, key: Floats, machine: int) -> Floats:
     """Starts each waiting job that fits, in the order of `key`."""
     jobs = arrival.size
