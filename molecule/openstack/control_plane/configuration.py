@@ -72,7 +72,8 @@ key_repository = {plane.run}/fernet
 [credential]
 key_repository = {plane.run}/credential
 [cache]
-enabled = false
+enabled = true
+backend = dogpile.cache.memory
 [identity]
 password_hash_rounds = 4
 """
