@@ -10,13 +10,11 @@ The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 60 t
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 
 from mirage.experiment.expected_queue import Queue
 from mirage.experiment.standing import Work
@@ -27,12 +25,11 @@ from slurm_mirage.replay.real_left import JOB, timers
 
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
-STANDING, CONFIGURE, BUILD, BUILD_NODE = 10.0, 15.0, 30.0, 0.015
+STANDING, CONFIGURE, BUILD, BUILD_NODE = 7.0, 10.0, 27.0, 0.012
 """Real seconds of the command around the replay: on a cluster that stands, what another configuration adds, where one has to be
 built, and that for each node."""
-PROC_STAT = Path("/proc/stat")
-LOOKS, LOOK = 10, 0.03
-"""How often the number of threads that want a processor is read, and real seconds before each time."""
+COMPUTED = 0.2
+"""Real seconds for which this program computes, to see how much of a processor it gets."""
 RANGE = 2.0
 """Factor between the estimate and both ends of the range."""
 CONSTANT_RANGE = 1.25
@@ -53,9 +50,9 @@ class Length:
 
     def range(self) -> tuple[float, float]:
         """Least and most real seconds of the whole command on the host as it is now. The most is at most four times the least."""
-        busy = busy_share()
-        replay = self.replay * (1 + busy / 2 if self.factor == RANGE else 1)
-        around = self.around * (1 + busy)
+        slow = slowness()
+        replay = self.replay * (slow if self.factor == RANGE else 1)
+        around = self.around * slow
         return replay / self.factor + around / RANGE, replay * self.factor + around * RANGE
 
     def times(self, runs: float) -> Length:
@@ -82,25 +79,16 @@ def total(lengths: Sequence[Length], at_once: int) -> Length:
 
 
 @cache
-def busy_share() -> float:
-    """Programs that want a processor, for each processor of this host; looked at once. Above 1 they wait for each other.
+def slowness() -> float:
+    """How many times longer a program that computes takes because of others on this host that do: 1 at rest. Looked at once.
 
-    The load average still counts the run before, which ended a moment ago.
+    A cluster that stands, and programs of low priority, take a processor for short times only, which the number of threads that
+    want one does not tell.
     """
-    numbers = []
-    for _ in range(LOOKS):
-        time.sleep(LOOK)
-        numbers.append(_running())
-    return max(0.0, sum(numbers) / LOOKS) / (os.cpu_count() or 1)
-
-
-def _running() -> int:
-    """Threads that run or wait for a processor, without the one that looks; 0 where the kernel does not say."""
-    try:
-        words = PROC_STAT.read_text().split("procs_running ", 1)[1].split(None, 1)
-    except (OSError, IndexError):
-        return 0
-    return int(words[0]) - 1
+    began, before = time.monotonic(), time.thread_time()
+    while (passed := time.monotonic() - began) < COMPUTED:
+        pass
+    return max(1.0, passed / max(time.thread_time() - before, 1e-3))
 
 
 def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, processors: int, left: Work) -> Length | None:

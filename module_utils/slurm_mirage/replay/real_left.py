@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-JOB = 0.07
+JOB = 0.055
 """Real seconds for each job on the event clock, on 2 processors at rest (docs/event-clock-measurements.md)."""
-TIMERS, TIMERS_NODES, TIMERS_POWER = 8e-5, 300.0, 1.2
+TIMERS, TIMERS_NODES, TIMERS_POWER = 7e-5, 300.0, 1.2
 """Real seconds for each virtual second: the first at few nodes, and as much more as (nodes / TIMERS_NODES) ** TIMERS_POWER says."""
 PRIOR = 1.0
 FIRST_RANGE, LAST_RANGE = 2.0, 1.6

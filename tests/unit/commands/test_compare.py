@@ -394,7 +394,7 @@ def test_the_live_line_tells_which_run_it_is_about() -> None:
 
 
 def test_estimates_are_for_all_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_length, "busy_share", lambda: 0.0)
+    monkeypatch.setattr(run_length, "slowness", lambda: 1.0)
     planned = compare.Campaign.of(values(results, REPLICAS="3"))
     stream = io.StringIO()
     planned._announce(Screen(stream))

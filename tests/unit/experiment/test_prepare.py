@@ -46,7 +46,7 @@ SPAN = log((0, 600, 7200), (36000, 14400, 14400))
     ],
 )
 def test_announcements(given: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_length, "busy_share", lambda: 0.0)
+    monkeypatch.setattr(run_length, "slowness", lambda: 1.0)
     assert prepared(SPAN, **given).announcement() == words
 
 

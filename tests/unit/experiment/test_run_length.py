@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -38,29 +38,33 @@ def test_a_run_ends_between_its_two_bounds(jobs: list[tuple[float, float, int]],
     assert queue.most_waiting <= len(jobs)
 
 
-@pytest.mark.parametrize("load", [0.0, 2.0, 9.0])
-def test_a_range_is_at_most_four_wide_and_grows_with_the_hosts_load(load: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_length, "busy_share", lambda: load / 2)
+@pytest.mark.parametrize("slow", [1.0, 2.0, 5.5])
+def test_a_range_is_at_most_four_wide_and_grows_on_a_busy_host(slow: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_length, "slowness", lambda: slow)
     least, most = Length(20.0, 10.0).range()
     assert most / least == pytest.approx(4)
-    assert least == pytest.approx((20 * (1 + load / 4) + 10 * (1 + load / 2)) / 2)
+    assert least == pytest.approx(30 * slow / 2)
     least, most = Length(100.0, 10.0, run_length.CONSTANT_RANGE).range()
-    assert least == pytest.approx(80 + 5 * (1 + load / 2)) and most == pytest.approx(125 + 20 * (1 + load / 2))
+    assert least == pytest.approx(80 + 5 * slow) and most == pytest.approx(125 + 20 * slow)
 
 
-def test_programs_that_want_a_processor_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stat = tmp_path / "stat"
-    monkeypatch.setattr(run_length, "PROC_STAT", stat)
-    monkeypatch.setattr(run_length.os, "cpu_count", lambda: 2)
-    for content, share in (
-        ("cpu 1 2\nprocs_running 5\nprocs_blocked 0\n", 2.0),
-        ("cpu 1\nprocs_running 1\n", 0.0),
-        ("cpu 1\n", 0.0),
-    ):
-        stat.write_text(content)
-        run_length.busy_share.cache_clear()
-        assert run_length.busy_share() == share
-    run_length.busy_share.cache_clear()
+@given(st.floats(0, 1))
+def test_the_share_of_a_processor_that_a_program_gets(share: float) -> None:
+    """Each look at the clock takes 10 ms, in which the program has computed for its share of them."""
+    now = itertools.count(7.0, 0.01)
+    computed = [0.0]
+
+    def monotonic() -> float:
+        computed[0] += 0.01 * share
+        return next(now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_length.time, "monotonic", monotonic)
+        patch.setattr(run_length.time, "thread_time", lambda: computed[0])
+        run_length.slowness.cache_clear()
+        expected = 1 / share if share > 0.005 else 200
+        assert run_length.slowness() == pytest.approx(expected, rel=0.05)
+        run_length.slowness.cache_clear()
 
 
 def test_more_of_anything_takes_longer() -> None:
@@ -98,7 +102,7 @@ def test_measured_runs_are_within_a_factor_of_two(
 @given(st.floats(1, 1e6), st.floats(10, 1e3))
 def test_words_give_a_range_that_is_at_most_four_wide_and_within_the_numbers(replay: float, around: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_length, "busy_share", lambda: 0.0)
+        patch.setattr(run_length, "slowness", lambda: 1.0)
         length = Length(replay, around)
         words = length.in_words().split()
         unit = {name: size for size, name in run_length.UNITS}[words[3]]
@@ -109,7 +113,7 @@ def test_words_give_a_range_that_is_at_most_four_wide_and_within_the_numbers(rep
 
 
 def test_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_length, "busy_share", lambda: 0.0)
+    monkeypatch.setattr(run_length, "slowness", lambda: 1.0)
     assert in_words("event", 7200.0, Length(50.0, 10.0)) == "2 h of the cluster's time: 30 to 120 s"
     assert in_words(Decimal(20), 7200.0, Length(360.0, 10.0, 1.25)) == "2 h of the cluster's time: 4.9 to 7.8 min at SPEED=20"
     assert in_words("auto", 7200.0, None) == "2 h of the cluster's time, at a speed to be picked"
