@@ -25,7 +25,7 @@ from slurm_mirage.replay.real_left import JOB, timers
 
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
-STANDING, CONFIGURE, BUILD, BUILD_NODE = 7.0, 10.0, 27.0, 0.012
+STANDING, CONFIGURE, BUILD, BUILD_NODE = 7.0, 14.0, 27.0, 0.012
 """Real seconds of the command around the replay: on a cluster that stands, what another configuration adds, where one has to be
 built, and that for each node."""
 COMPUTED = 0.2
