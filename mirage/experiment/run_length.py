@@ -83,12 +83,12 @@ def slowness() -> float:
     """How many times longer a program that computes takes because of others on this host that do: 1 at rest. Looked at once.
 
     A cluster that stands, and programs of low priority, take a processor for short times only, which the number of threads that
-    want one does not tell.
+    want one does not tell. Other threads of this program, of which Python runs one at a time, do not count.
     """
-    began, before = time.monotonic(), time.thread_time()
+    began, before = time.monotonic(), time.process_time()
     while (passed := time.monotonic() - began) < COMPUTED:
         pass
-    return max(1.0, passed / max(time.thread_time() - before, 1e-3))
+    return max(1.0, passed / max(time.process_time() - before, 1e-3))
 
 
 def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, processors: int, left: Work) -> Length | None:

@@ -60,7 +60,7 @@ def test_the_share_of_a_processor_that_a_program_gets(share: float) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_length.time, "monotonic", monotonic)
-        patch.setattr(run_length.time, "thread_time", lambda: computed[0])
+        patch.setattr(run_length.time, "process_time", lambda: computed[0])
         run_length.slowness.cache_clear()
         expected = 1 / share if share > 0.005 else 200
         assert run_length.slowness() == pytest.approx(expected, rel=0.05)
