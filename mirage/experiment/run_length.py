@@ -21,7 +21,7 @@ from mirage.experiment.standing import Work
 from mirage.knobs.parse import Value
 from mirage.records.run_clock import EVENT
 from mirage.terminal.screen import about
-from slurm_mirage.replay.real_left import JOB, timers
+from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
@@ -99,7 +99,7 @@ def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, p
     around = {Work.NONE: STANDING, Work.CONFIGURE: STANDING + CONFIGURE, Work.BUILD: BUILD + BUILD_NODE * nodes}[left]
     virtual = queue.end - begin
     if speed == EVENT:
-        return Length(JOB * jobs + timers(nodes) * virtual + EXAMINED_PROCESSOR * processors * queue.examined, around)
+        return Length(of_a_job(nodes) * jobs + TIMERS * virtual + EXAMINED_PROCESSOR * processors * queue.examined, around)
     return Length(virtual / float(speed), around, CONSTANT_RANGE) if isinstance(speed, Decimal) else None
 
 
