@@ -25,7 +25,7 @@ from slurm_mirage.replay.real_left import TIMERS, of_a_job
 
 EXAMINED_PROCESSOR = 2e-6
 """Real seconds for each waiting job that a backfill cycle looks at and each processor of the machine."""
-STANDING, CONFIGURE, BUILD, BUILD_NODE = 7.0, 14.0, 27.0, 0.012
+STANDING, CONFIGURE, BUILD, NODE_STARTED = 7.0, 14.0, 27.0, 0.012
 """Real seconds of the command around the replay: on a cluster that stands, what another configuration adds, where one has to be
 built, and that for each node."""
 COMPUTED = 0.2
@@ -96,7 +96,8 @@ def length_of(speed: Value, queue: Queue, begin: float, jobs: int, nodes: int, p
 
     queue: as simulated, with `begin`, the first submission, in virtual seconds. left: what has to be done to the cluster before.
     """
-    around = {Work.NONE: STANDING, Work.CONFIGURE: STANDING + CONFIGURE, Work.BUILD: BUILD + BUILD_NODE * nodes}[left]
+    around = {Work.NONE: STANDING, Work.CONFIGURE: STANDING + CONFIGURE, Work.BUILD: BUILD}[left]
+    around += 0.0 if left is Work.NONE else NODE_STARTED * nodes
     virtual = queue.end - begin
     if speed == EVENT:
         return Length(of_a_job(nodes) * jobs + TIMERS * virtual + EXAMINED_PROCESSOR * processors * queue.examined, around)

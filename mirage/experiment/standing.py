@@ -59,11 +59,11 @@ def digests(variables: Mapping[str, Any], inventory: Path) -> dict[str, str]:
     """The variables mirage_inputs and mirage_configuration of the playbooks (playbooks/standing.yml).
 
     They are missing where a change could not be noticed: for an inventory that is computed, and for an unknown configuration.
-    variables: the extra variables of the playbook
+    variables: the extra variables of the playbook; inventory: its path, in the checkout if it is relative
     """
     name = str(variables.get(OF_A_CONFIGURATION, ""))
     path = ROOT / f"configs/{name}.yml"
-    hosts = _hosts(inventory)
+    hosts = _hosts(ROOT / inventory)
     if hosts is None or not path.is_file():
         return {}
     try:

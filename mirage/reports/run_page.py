@@ -41,7 +41,8 @@ _ANSWERS = {
 }
 ERRORS = (
     "± (emulation): by how much the emulation may have changed the value, up or down, estimated from the delays that were measured "
-    "in this run (docs/emulation-error.md). ± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
+    "in this run (docs/emulation-error.md). ± (replicas): by how much another run of the same jobs may differ. "
+    "± (jobs): half the 95 % interval by resampling the jobs, for other jobs like these."
 )
 # Most rows of the table of suspended jobs.
 _MOST_SUSPENDED = 30

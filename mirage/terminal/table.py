@@ -131,6 +131,7 @@ def rounded_text(value: float | None, unit: str, *, is_short: bool = False) -> s
 
 _ERRORS = {
     "emulation": "what the emulation may have added or taken away (docs/emulation-error.md)",
+    "replicas": "by how much another run of the same jobs may differ",
     "jobs": "half the 95 % interval by resampling the jobs",
 }
 """Kinds of errors of a metric, in the order in which they are shown."""
