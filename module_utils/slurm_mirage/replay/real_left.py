@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 JOB = 0.07
-"""Real seconds for each job on the event clock, on 2 processors at rest (docs/event-clock-measurements.md)."""
+"""Real seconds for each job on the event clock, on 2 processors at rest (docs/accuracy.md)."""
 TIMERS, TIMERS_NODES, TIMERS_POWER = 8e-5, 300.0, 1.2
 """Real seconds for each virtual second: the first at few nodes, and as much more as (nodes / TIMERS_NODES) ** TIMERS_POWER says."""
 PRIOR = 1.0
