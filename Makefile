@@ -194,7 +194,7 @@ molecule: $(STAMP) ## the Molecule scenarios, side by side: check, converge, ide
 
 # One fault or some of them: make faults FAULTS="replay-killed key-short". COUNT: how many kills clock-many-kills injects.
 .PHONY: faults
-faults: $(STAMP) ## inject faults into small real clusters, judge how the commands end, write docs/faults.md (as root)
+faults: $(STAMP) ## inject faults into small real clusters, judge how the commands end, write results/faults.md (as root)
 	@$(BIN)/python -m tests.faults
 
 .PHONY: faults-quick

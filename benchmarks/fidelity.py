@@ -127,7 +127,7 @@ def measure(selection: Selection) -> Figures:
 
 
 def report(figures: Figures) -> str:
-    """Return the tables for docs/fidelity.md."""
+    """Return the tables for docs/accuracy.md."""
     if not figures["runs"]:
         return "there are no finished runs"
     tables = (

@@ -1,6 +1,6 @@
 """Defines a benchmark: a measurement, the bounds of its figures, and the file of its results.
 
-Tables are Markdown, so that the output can be copied to docs/benchmarks.md.
+Tables are Markdown, so that the output can be copied to docs/accuracy.md.
 """
 
 from __future__ import annotations

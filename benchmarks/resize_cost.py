@@ -5,7 +5,7 @@
 Needs eight nodes in which nothing else runs, OpenMPI, and root. Each application asks for one number of nodes after the other. The
 cost of a resize is what it tells the broker: from the broker's answer until it goes on with the other processes. Every result is
 compared with that of the program alone, and the sizes of the broker's journal with those that were asked for. Prints the tables of
-docs/malleable-applications.md, and the words cost=CONSTANT:PER_PROCESS for emulated jobs, fitted by least squares.
+files/dmr/README.md, and the words cost=CONSTANT:PER_PROCESS for emulated jobs, fitted by least squares.
 """
 
 from __future__ import annotations

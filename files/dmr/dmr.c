@@ -1,4 +1,4 @@
-/* See dmr.h. The protocol with the broker: lines of ASCII (docs/malleable-broker.md). */
+/* See dmr.h. The protocol with the broker: lines of ASCII (docs/malleable.md). */
 #define _GNU_SOURCE
 #include "dmr.h"
 

@@ -2,7 +2,7 @@
  * The library of malleable programs: asks the broker of the cluster whether the job should get more or fewer nodes.
  *
  * One process of the job asks (rank 0), between two iterations. The names and the arguments of the calls are those of the DMR API
- * (docs/references.md). docs/malleable-applications.md shows how a program uses them.
+ * (docs/references.md). files/dmr/README.md shows how a program uses them.
  *
  * From the environment: DMR_BROKER, the path of the broker's socket; SLURM_JOB_ID; DMR_NODES, or else SLURM_JOB_NUM_NODES, the present
  * number of nodes; DMR_INHIBITOR, for how many seconds after a check further checks are skipped (0 without it); DMR_CHECKED, when the

@@ -1,4 +1,4 @@
-"""`make study-...`: published comparisons, each a set of knobs for make compare (docs/studies.md).
+"""`make study-...`: published comparisons, each a set of knobs for make compare (studies/README.md).
 
 By default a study takes an hour or two on 2 cores; FULL=yes is the published size. Knobs that are given override the study's.
 """

@@ -1,4 +1,4 @@
-"""`make study-malleable` and `make study-malleable-share`: jobs that change their size, against fixed ones (docs/studies.md).
+"""`make study-malleable` and `make study-malleable-share`: jobs that change their size, against fixed ones (studies/README.md).
 
 Each workload is a comparison of its own (results/STUDY-WORKLOAD-JOBS), so that an interrupted study goes on as `make compare` does.
 results/STUDY holds study.csv and study.html over all of them.
@@ -48,7 +48,7 @@ STRATEGIES = {
     "average": "recorded preferred=mean start=min",
     "preferred": "recorded",
 }
-"""MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it comes near to (docs/studies.md)."""
+"""MALLEABLE_JOBS by the strategy of Wagomu's scheduler that it comes near to (studies/README.md)."""
 SHARES, FULL_SHARES = (0, 50, 100), (0, 20, 40, 60, 80, 100)
 SHARE_KNOBS = {"NODES": "128", "CPUS": "1", "CONFIG": "backfill", "OFFSET": "19151", "REPLICAS": "1", "SIZES": "fit"}
 SHARE_JOBS, FULL_SHARE_JOBS = "100", "1000"

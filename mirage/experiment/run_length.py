@@ -4,7 +4,7 @@ On the event clock the host works for each job (submission, launch, end), for sl
 time, and for backfill cycles, which look at each waiting job and all processors. On a constant clock a run takes the cluster's time
 divided by SPEED. Both take the time of the command around the replay: the cluster, the collection, the metrics and the page.
 
-The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 60 to 16,384 nodes (docs/event-clock-measurements.md).
+The constants are of runs on 2 processors at rest, with 40 to 2,000 jobs on 60 to 16,384 nodes (docs/accuracy.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mirage.knobs.table import GROUPS, TABLE, Knob
+
+STUDIES = ("study-scms", "study-suspend", "study-malleable", "study-malleable-share", "study-filler")
+SETS = (("studies", STUDIES), ("runs", ("experiment", "compare", "studies")))
+"""Targets that are written as one word, where a knob has all of them."""
 
 HEAD = """\
 # Knobs
@@ -11,8 +17,8 @@ HEAD = """\
 
 A knob is given to make, as in `make experiment NODES=100 SHRINK=50`, or in the environment. All knobs are checked before
 anything is started or written; a knob that the target does not use is reported. Where the last column names an Ansible variable, an
-inventory can have a value too, and so can `-e` when `ansible-playbook` is called without make. A knob that is given has precedence
-over the inventory.
+inventory can have a value too, and so can `-e` without make. A given knob has precedence over the inventory. "Studies" are all
+targets study-...; "runs" are experiment, compare and the studies.
 """
 COLUMNS = ("knob", "default", "meaning", "may be", "targets", "Ansible variable")
 
@@ -30,7 +36,17 @@ def document() -> str:
 def _cells(knob: Knob) -> tuple[str, ...]:
     default = f"`{knob.default}`" if knob.default else knob.shown or "-"
     variable = f"`{knob.variable}`" if knob.variable else ""
-    return f"`{knob.name}`", default, knob.meaning, knob.may_be, ", ".join(knob.targets), variable
+    return f"`{knob.name}`", default, knob.meaning, knob.may_be, ", ".join(_shortened(knob.targets)), variable
+
+
+def _shortened(targets: Sequence[str]) -> list[str]:
+    """The targets, with the name of a set of `SETS` in place of its first member."""
+    names = list(targets)
+    for name, members in SETS:
+        if set(members) <= set(names):
+            names[names.index(members[0])] = name
+            names = [one for one in names if one not in members]
+    return names
 
 
 def _row(*cells: str) -> str:

@@ -1,6 +1,6 @@
 """The table of knobs. Checks, `make help`, docs/knobs.md, the inputs of a run and the roles' variables are made from it.
 
-A knob is given to make (`make experiment NODES=100`) or in the environment. To add one: docs/adding-a-knob.md.
+A knob is given to make (`make experiment NODES=100`) or in the environment. To add one: docs/adding.md.
 """
 
 from __future__ import annotations

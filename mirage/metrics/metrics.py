@@ -1,4 +1,4 @@
-"""Scheduling metrics of a schedule; docs/metrics.md has definitions and sources, docs/metrics-details.md decisions.
+"""Scheduling metrics of a schedule; docs/metrics.md has definitions and sources, docs/metrics.md decisions.
 
 A job has a submission a, a start s (of its last execution), an end f, processors p, nodes c. Its wait is w = s - a, its
 response r = f - a, its run time t = f - s - (time suspended). All in trace seconds. The metrics are in registry.py.

@@ -1,4 +1,4 @@
-"""An emulated schedule beside the one that a log recorded of the same jobs: how far the waits agree; docs/report.md."""
+"""An emulated schedule beside the one that a log recorded of the same jobs: how far the waits agree; docs/results.md."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from slurm_mirage.jobs import sigsleep_log
 OF_A_RUN = "schedule.swf"
 """Name of a run's schedule as SWF, in the run's folder."""
 OF_THE_LOG = "recorded.csv"
-"""Name of what the log records of a run's jobs (docs/report.md), in the run's folder."""
+"""Name of what the log records of a run's jobs (docs/results.md), in the run's folder."""
 _FAULTS = {
     "id is empty": pl.col("id").is_null(),
     "job {id} is in an earlier line, too": ~pl.col("id").is_first_distinct(),

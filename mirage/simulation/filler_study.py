@@ -1,4 +1,4 @@
-"""Simulates what filler jobs gain and what they cost, by their costs and by the accuracy of estimates (docs/filler-study.md).
+"""Simulates what filler jobs gain and what they cost, by their costs and by the accuracy of estimates (studies/filler.md).
 
 The gain has a bound after Polyakov and Dubenskaya, "Improving the load of supercomputers based on job migration using container
 virtualization" (GRID 2018): 0.1 (1 - t) c where a tenth of the machine is idle; idle (1 - t) c in general. t is the share of a slot
@@ -107,7 +107,7 @@ class Study:
 
 
 def lomonosov(study: Study, accuracy: str, repetition: int) -> Jobs:
-    """A machine as in the source's figure 2 (docs/figure-load.md), whose queue never runs empty."""
+    """A machine as in the source's figure 2 (studies/README.md), whose queue never runs empty."""
     seed = study.machine.seed_of(repetition)
     frame = estimates.replace(saturation.generated(replace(study.machine, waiting=(study.waiting,)), seed), accuracy, seed)
     width, run, expected = (frame[name].to_numpy() for name in ("allocated_processors", "run_time", "requested_time"))

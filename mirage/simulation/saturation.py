@@ -1,7 +1,7 @@
 """Simulates the average load of a machine whose queue never runs empty, by the accuracy of run time estimates, without Slurm.
 
 Reproduces figure 2 of Polyakov and Dubenskaya, "Improving the load of supercomputers based on job migration using container
-virtualization" (GRID 2018). docs/figure-load.md lists the details that the paper does not give, and the choices made here.
+virtualization" (GRID 2018). studies/README.md lists the details that the paper does not give, and the choices made here.
 """
 
 from __future__ import annotations

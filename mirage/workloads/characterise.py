@@ -1,7 +1,7 @@
 """Characterises a workload by tables and figures: sizes, service units, submissions, run times, estimates, load, users.
 
 They include the data of Figures 4.1 and 4.2 and Tables 4.1 and 4.2 of the thesis that this project is based on, for any log.
-docs/workload-report.md has the definitions. A service unit is one processor second.
+docs/workloads.md has the definitions. A service unit is one processor second.
 """
 
 from __future__ import annotations

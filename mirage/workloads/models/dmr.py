@@ -1,4 +1,4 @@
-"""dmr: conjugate gradient, Jacobi and N-body in equal parts, as in the study of the DMR API. See docs/models-calibrated.md.
+"""dmr: conjugate gradient, Jacobi and N-body in equal parts, as in the study of the DMR API. See docs/models.md.
 
 "DMR API: Improving the cluster productivity by turning applications into malleable" (docs/references.md).
 

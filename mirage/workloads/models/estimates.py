@@ -1,4 +1,4 @@
-"""Replaces the requested times of a log or a model by modelled user estimates. See docs/estimates.md."""
+"""Replaces the requested times of a log or a model by modelled user estimates. See docs/models.md."""
 
 from __future__ import annotations
 

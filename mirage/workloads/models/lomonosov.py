@@ -1,6 +1,6 @@
 """lomonosov: the jobs of Polyakov and Dubenskaya's simulation (GRID 2018), from data of Lomonosov-1 of 2017.
 
-See docs/models-calibrated.md.
+See docs/models.md.
 """
 
 from __future__ import annotations

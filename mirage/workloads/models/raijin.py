@@ -1,6 +1,6 @@
 """raijin: the workload of the thesis (NCI Raijin, 2016), calibrated to the figures of its section 4.1.
 
-See docs/models-calibrated.md.
+See docs/models.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """susu: workload of a cluster of South Ural State University over ten months, from few published figures.
 
-See docs/models-calibrated.md.
+See docs/models.md.
 """
 
 from __future__ import annotations

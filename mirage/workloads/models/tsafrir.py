@@ -3,7 +3,7 @@
 Requested times have few distinct values. Twenty of them, the head, are requested by 89 % of the jobs; the longest
 allowed value is the most popular. The other values, the tail, are many and rare. The model first generates the
 values and the number of jobs of each, then assigns them so that no job requests less than its run time.
-docs/estimates.md says which parts come from the paper (and its published program) and which are our choice.
+docs/models.md says which parts come from the paper (and its published program) and which are our choice.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def clock_problem(offset: Offset | None, bound: float, host: str, server: str, r
         why = f" ({reason})" if reason else ""
         return (
             f"host {host}: the head does not answer at {server}/udp{why}, so the offset between their clocks is unknown: "
-            "let the hosts of the cluster reach each other at the instance's ports, by TCP and UDP (docs/firewall.md)"
+            "let the hosts of the cluster reach each other at the instance's ports, by TCP and UDP (docs/clusters.md)"
         )
     if least_difference(offset) <= bound:
         return ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 JOB, JOB_NODES = 0.055, 1900.0
-"""Real seconds for each job on the event clock, on 2 processors at rest (docs/event-clock-measurements.md): the first at few nodes,
+"""Real seconds for each job on the event clock, on 2 processors at rest (docs/accuracy.md): the first at few nodes,
 twice that at so many."""
 TIMERS = 9e-5
 """Real seconds for each virtual second."""

@@ -80,7 +80,7 @@ def test_more_of_anything_takes_longer() -> None:
     assert length_of("auto", Queue(1.0), 0.0, 1, 1, 1, left=Work.NONE) is None
 
 
-# Runs on 2 processors at rest (docs/event-clock-measurements.md): jobs, nodes, processors, virtual seconds, waiting jobs that
+# Runs on 2 processors at rest (docs/accuracy.md): jobs, nodes, processors, virtual seconds, waiting jobs that
 # backfilling looked at by the quick simulation, and the replay's real seconds.
 MEASURED = [
     (150, 360, 5760, 2334, 9806, 103),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from mirage import ROOT
 from slurm_mirage.base.files import write_json
 from tests.faults import __main__ as suite
 from tests.faults import lane as lanes
 from tests.faults.lane import Command, Ended, Lane, Snapshot, expect
-from tests.faults.table import FAULTS, PAGE, Result, Wrong, page
+from tests.faults.table import FAULTS, Result, Wrong, page
 
 
 def ended(line: str, output: str = "") -> Ended:
@@ -20,9 +21,16 @@ def ended(line: str, output: str = "") -> Ended:
     return Ended("make experiment", word, message, output or line, 1.0, 100.0)
 
 
-def test_the_page_has_a_row_for_each_fault() -> None:
-    text = PAGE.read_text()
-    assert [name for name in FAULTS if f"| `{name}`" not in text] == []
+def test_the_document_names_each_fault_in_the_row_of_its_kind() -> None:
+    rows = [line for line in (ROOT / "docs/development.md").read_text().splitlines() if line.startswith("| ")]
+    by_kind = {row.split(" | ")[0].removeprefix("| "): row for row in rows}
+    assert [name for name, fault in FAULTS.items() if f"`{name}`" not in by_kind.get(fault.group, "")] == []
+
+
+def test_the_page_has_a_row_for_each_result_and_none_for_a_fault_without_one() -> None:
+    injected = list(FAULTS)[::7]
+    rows = [line for line in page({name: Result(name, "right") for name in injected}).splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == injected
 
 
 def test_a_cell_of_the_page_cannot_end_its_row() -> None:

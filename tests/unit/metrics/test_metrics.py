@@ -1,4 +1,4 @@
-"""Metrics against a schedule worked out on paper, the decisions of docs/metrics-details.md, and the mistakes of other tools."""
+"""Metrics against a schedule worked out on paper, the decisions of docs/metrics.md, and the mistakes of other tools."""
 
 from __future__ import annotations
 

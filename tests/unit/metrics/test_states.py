@@ -1,4 +1,4 @@
-"""What a job's state in sacct's output does to the metrics: each row of the table in docs/formats.md."""
+"""What a job's state in sacct's output does to the metrics: each state of the table in docs/formats.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mirage.records.schedule import read_schedule
 from mirage.traces import states
 
 TABLE = (Path(__file__).parents[3] / "docs/formats.md").read_text().split("<!-- states:")[1].split("\n\n")[1]
-ROWS = re.findall(r"^\| ([A-Z_]+) \| (.*?) \| (.*?) \| (.*?) \|$", TABLE, re.MULTILINE)
+GROUPS = re.findall(r"^\| ([A-Z_, ]+) \| (.*?) \| (.*?) \| (.*?) \|$", TABLE, re.MULTILINE)
+ROWS = [(state, *treatment) for named, *treatment in GROUPS for state in named.split(", ")]
 DAY = "2026-03-01T"
 # Another job of the same area, which ends last.
 OTHER = f"1|{DAY}00:00:00|{DAY}01:00:00|{DAY}02:00:00|COMPLETED|4|4"

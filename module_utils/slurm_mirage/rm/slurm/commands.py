@@ -86,7 +86,7 @@ _PERMANENT = re.compile(
 )
 _RETRIED_INSIDE = re.compile(r"sleeping and retrying|temporarily disabled, retrying", re.IGNORECASE)
 PREPARED = 1
-"""How many sbatch processes wait for the scripts of the jobs after the present one: more are no faster (docs/benchmarks.md)."""
+"""How many sbatch processes wait for the scripts of the jobs after the present one: more are no faster (docs/accuracy.md)."""
 _WORKING_DIRECTORY = "-D"
 """Of sbatch, in all releases: --chdir was --workdir before 17.11."""
 

@@ -1,4 +1,4 @@
-"""Settings of Slurm with which filler jobs give up their nodes, save themselves and go on (docs/filler-slurm.md)."""
+"""Settings of Slurm with which filler jobs give up their nodes, save themselves and go on (docs/filler.md)."""
 
 from __future__ import annotations
 

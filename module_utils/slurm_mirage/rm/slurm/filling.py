@@ -1,4 +1,4 @@
-"""Filler jobs: Slurm's commands for `rm.fillers` (docs/filler-slurm.md, with what was tried)."""
+"""Filler jobs: Slurm's commands for `rm.fillers` (docs/filler.md, with what was tried)."""
 
 from __future__ import annotations
 

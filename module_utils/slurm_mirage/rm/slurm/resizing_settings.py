@@ -1,4 +1,4 @@
-"""Settings and releases of Slurm with which jobs change their size (docs/malleable-broker.md)."""
+"""Settings and releases of Slurm with which jobs change their size (docs/malleable.md)."""
 
 from __future__ import annotations
 
