@@ -142,7 +142,7 @@ def test_incidents_of_the_head_and_of_another_host(tmp_path: Path, monkeypatch: 
     start = {"event": "start", "real": real, "virtual": began, "controller_log_offset": offset, "boot_time": 1, "next_id": 1}
     (folder / "journal.jsonl").write_text(json.dumps(start) + "\n")
     (folder / "result.json").write_text(json.dumps({"ended": real + 10}))
-    (folder / "run.json").write_text(json.dumps({"speed": 60.0}))
+    (folder / "run.json").write_text(json.dumps({"speed": 60.0, "shrink_percent": 100.0}))
     span, since = span_of(head, "r1")
     of_head = incidents(head, span, since)
     assert span == {"real": real, "virtual": began, "until": pytest.approx(began + 600), "ended": real + 10}
