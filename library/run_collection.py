@@ -82,7 +82,7 @@ from ansible.module_utils.basic import AnsibleModule
 # The module runs on the control machine only, by the Python of .venv, which has both packages installed.
 try:
     from mirage.records.archives import unpack
-    from mirage.records.run_results import results
+    from mirage.verdict.run_results import results
     from slurm_mirage.base.errors import WrongUse
     from slurm_mirage.base.files import differs, write_atomically
 except ImportError as error:

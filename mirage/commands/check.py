@@ -86,7 +86,7 @@ def _files(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Pa
 
 def _of_run(folder: Path, version: Mapping[str, Any] | None) -> Iterator[tuple[Path, list[str]]]:
     """Files of a run that are computed from the records of the replay, of Slurm and of sigsleep, with their differences."""
-    from mirage.records.run_results import results  # loads polars
+    from mirage.verdict.run_results import results  # loads polars
 
     metrics = read_json(folder / "metrics.json", METRICS_JSON)
     if metrics is None:

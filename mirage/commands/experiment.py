@@ -38,9 +38,9 @@ from mirage.knobs.managers import values_of
 from mirage.knobs.parse import Value, format_number
 from mirage.knobs.resolve import user_message
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
-from mirage.records.verdict import VALID, verdict_of
 from mirage.terminal import summary
 from mirage.terminal.screen import Screen
+from mirage.verdict.verdict import VALID, verdict_of
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 

@@ -11,11 +11,11 @@ from mirage.experiment.prepare import machine_of, number_of, selection_of
 from mirage.knobs.resolve import resolve
 from mirage.knobs.table import BY_NAME
 from mirage.metrics import metrics as definitions
-from mirage.records import metric_errors
 from mirage.records.schedule import Schedule, in_whole_nodes, read_schedule
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal import table
 from mirage.terminal.screen import Screen
+from mirage.verdict import metric_errors
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 from slurm_mirage.jobs import sigsleep_log

@@ -14,13 +14,13 @@ from rich.table import Table
 from mirage.experiment import report
 from mirage.experiment.endings import Ending
 from mirage.metrics.registry import METRICS, main_of_comparison
-from mirage.records.features import unused_in_all
 from mirage.records.schedule import read_schedule
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.statistics.comparison_text import DIFFERENT, QUESTIONS, THESE_JOBS, figures, judged, others, pair_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
+from mirage.verdict.features import unused_in_all
 from slurm_mirage.base.files import read_json, write_json
 
 MARGIN = 5.0  # per cent

@@ -15,12 +15,12 @@ from rich.table import Table
 from mirage.experiment.endings import Ending
 from mirage.knobs.parse import format_number
 from mirage.metrics.registry import METRICS
-from mirage.records.features import unused_in_all
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.terminal.screen import Screen
 from mirage.terminal.summary import trust
 from mirage.terminal.table import print_all, rounded_text
 from mirage.traces.csv_frame import check_lines
+from mirage.verdict.features import unused_in_all
 from slurm_mirage.base.files import read_json, write_atomically
 
 FIGURES = tuple(name for name, metric in METRICS.items() if metric.in_sweep)

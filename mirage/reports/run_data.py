@@ -18,7 +18,6 @@ from mirage.metrics.measured_jobs import Population, Window
 from mirage.metrics.registry import job_value
 from mirage.metrics.usage_over_time import profile
 from mirage.records.agreement import RECORDED_SCHEMA, paired, recorded_of, schedule_of
-from mirage.records.features import unused_rows
 from mirage.records.schedule import Schedule, read_schedule
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON, STATUS_JSON
 from mirage.reports.node_map import Machine
@@ -26,6 +25,7 @@ from mirage.reports.timeline import Steps
 from mirage.traces import log_text
 from mirage.traces.csv_frame import read_csv
 from mirage.traces.trace import read_trace
+from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_atomically
 from slurm_mirage.clock.clock import Clock

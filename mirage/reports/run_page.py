@@ -11,7 +11,6 @@ from mirage.metrics import metrics as definitions
 from mirage.metrics.metrics import meaning_of
 from mirage.metrics.registry import METRICS, main_of
 from mirage.records.run_clock import EVENT
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.reports import distributions, filler_jobs, size_changes
 from mirage.reports.measures import (
     class_table,
@@ -30,6 +29,7 @@ from mirage.reports.run_timeline import over_time
 from mirage.reports.words import counted, duration, number, percent
 from mirage.terminal.parts import parts_of
 from mirage.terminal.table import errors_text, figures_of, kinds_of_errors, value_text
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, inconclusive_metrics, verdict_of, with_reasons
 from mirage.workloads import not_played
 from slurm_mirage.rm.registry import name_of
 

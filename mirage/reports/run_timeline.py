@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from mirage.records.event_clock import charges
 from mirage.records.run_clock import EVENT, speed_of_records
 from mirage.reports import filler_jobs, node_picture
 from mirage.reports.page import Part, Section, Table
 from mirage.reports.run_data import EMULATION, LOG, Run
 from mirage.reports.timeline import Panel, Steps, Timeline
 from mirage.reports.words import counted, duration, number, percent
+from mirage.verdict.event_clock import charges
 from slurm_mirage.rm.registry import DEFAULT, name_of, records_of
 
 # Rows of the data table.

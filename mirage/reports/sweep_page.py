@@ -11,9 +11,7 @@ import altair as alt
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records.features import unused_in_all
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 from mirage.reports import theme
 from mirage.reports.measures import figure, inputs
 from mirage.reports.page import Part, Section, Table, Verdict, report
@@ -21,6 +19,8 @@ from mirage.reports.pictures import Picture, draw
 from mirage.reports.run_page import CHECK
 from mirage.reports.words import counted
 from mirage.traces.csv_frame import check_lines
+from mirage.verdict.features import unused_in_all
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS
 from slurm_mirage.base.files import read_json
 
 DRAWN = ("wait_mean", "wait_p95", "bounded_slowdown_mean", "utilisation", "response_mean", "makespan")

@@ -21,9 +21,9 @@ from typing import Any
 from mirage import RESULTS
 from mirage.records.run_clock import EVENT
 from mirage.records.shapes import EXPERIMENT_JSON, JUDGED_JSON
-from mirage.records.verdict import with_reasons
 from mirage.terminal.instance_commands import manager_at
 from mirage.terminal.trace_time import TraceTime, trace_time
+from mirage.verdict.verdict import with_reasons
 from slurm_mirage.base import user_folders
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json

@@ -12,10 +12,6 @@ from rich.table import Table
 
 from mirage.metrics import metrics as definitions
 from mirage.metrics.registry import METRICS, main_of
-from mirage.records.bounds import in_words
-from mirage.records.event_clock import is_slow_elsewhere
-from mirage.records.features import unused_rows
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from mirage.terminal.parts import limits_of
 from mirage.terminal.screen import Screen
 from mirage.terminal.table import (
@@ -28,6 +24,10 @@ from mirage.terminal.table import (
     value_text,
     width_of,
 )
+from mirage.verdict.bounds import in_words
+from mirage.verdict.event_clock import is_slow_elsewhere
+from mirage.verdict.features import unused_rows
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID, WORDS, verdict_of
 from slurm_mirage.rm.registry import names_of
 
 _WIDE = 100

@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mirage.records.features import unused_rows
-from mirage.records.run_results import results
 from mirage.records.schedule import read_schedule
 from mirage.records.shapes import EXPERIMENT_JSON, METRICS_JSON
 from mirage.reports.measures import inputs
 from mirage.terminal import summary, table
 from mirage.terminal.screen import Screen
+from mirage.verdict.features import unused_rows
+from mirage.verdict.run_results import results
 from slurm_mirage.base.files import read_json
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))

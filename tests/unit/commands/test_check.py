@@ -22,9 +22,9 @@ from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
 from mirage.metrics import metrics as definitions
-from mirage.records.run_results import results as of_records
 from mirage.records.schedule import read_schedule
 from mirage.terminal.screen import Screen
+from mirage.verdict.run_results import results as of_records
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json, write_json
 

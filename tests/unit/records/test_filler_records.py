@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from run_folders import ORIGIN, RunFolder
 
-from mirage.records import filler_figures
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.run_results import results
-from mirage.records.start_latency import start_latencies
+from mirage.verdict import filler_figures
+from mirage.verdict.run_results import results
+from mirage.verdict.start_latency import start_latencies
 from slurm_mirage.jobs.filler_log import Cause
+from slurm_mirage.rm.evidence import Layout
 
 WORDS = "work=200 save=10 restore=5 interval=0 slot=100 speed=0.5"
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_folders import ORIGIN, RunFolder, kinds, ns, row
 
-from mirage.records import allocated, resizes, run_files
+from mirage.records import resizes, run_files
 from mirage.records.collect import Collected, collect
-from mirage.records.dispatch_gaps import dispatch_gaps
-from mirage.records.layout import Layout
 from mirage.records.schedule import read_schedule
-from mirage.records.start_latency import start_latencies
+from mirage.verdict import allocated
+from mirage.verdict.dispatch_gaps import dispatch_gaps
+from mirage.verdict.start_latency import start_latencies
 from slurm_mirage.jobs.sigsleep_log import MalleableRecord, Size, SizeKind
-from slurm_mirage.rm.evidence import Scheduling
+from slurm_mirage.rm.evidence import Layout, Scheduling
 
 WORDS = "1:8:2:-"
 

@@ -11,13 +11,13 @@ import simulated_runs
 
 from mirage.metrics.fillers import FILLERS_SCHEMA
 from mirage.metrics.measured_jobs import Population
-from mirage.records import filler_figures
 from mirage.records.fillers import NAME, Fillers
 from mirage.records.time_map import TimeMap
 from mirage.reports import filler_jobs
 from mirage.reports.run_data import Run
 from mirage.reports.run_page import page
 from mirage.terminal.parts import parts_of
+from mirage.verdict import filler_figures
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.jobs.filler import Filler
 

@@ -23,12 +23,12 @@ from mirage.experiment import report, runs
 from mirage.experiment.campaign import Member, conclude
 from mirage.experiment.endings import Ending
 from mirage.knobs import resolve as knobs
-from mirage.records.features import unused_rows
 from mirage.reports import node_picture, page, timeline
 from mirage.reports.run_data import Run
 from mirage.reports.timeline import Steps
 from mirage.terminal.screen import Screen
 from mirage.traces import log_text, swf
+from mirage.verdict.features import unused_rows
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 

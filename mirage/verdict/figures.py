@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 from polars import col
 
-from mirage.records import allocated, clock_speed, event_clock, filler_figures, incidents
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales
 from mirage.records.run_samples import lacking_nodes, longest_cycle, mean_cycle
-from mirage.records.start_latency import start_latencies
-from mirage.records.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
-from mirage.records.thresholds import Thresholds
+from mirage.verdict import allocated, clock_speed, event_clock, filler_figures, incidents
+from mirage.verdict.resolution import Resolution, Scales
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.stretch import FEWEST, FEWEST_OF_TAILS, Stretch, by_class, of_load, shares
+from mirage.verdict.thresholds import Thresholds
+from slurm_mirage.rm.evidence import Layout
 
 
 def measure(

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from run_folders import RunFolder
 
-from mirage.records import run_results
 from mirage.records.run_samples import lacking_nodes, mean_cycle
+from mirage.verdict import run_results
 
 CONFIGURATION = "SchedulerType={scheduler}\nSchedulerParameters=bf_interval=30,batch_sched_delay=0\nPriorityType={priority}\n"
 

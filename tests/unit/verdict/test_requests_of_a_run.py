@@ -8,7 +8,7 @@ from typing import Any
 
 from run_folders import RunFolder
 
-from mirage.records.run_results import results
+from mirage.verdict.run_results import results
 
 
 def metrics_of(folder: Path, *jobs: dict[str, Any]) -> dict[str, Any]:

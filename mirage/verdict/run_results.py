@@ -17,15 +17,16 @@ from mirage.metrics import metrics
 from mirage.metrics.censored_waits import censoring_reasons
 from mirage.metrics.immediate_start import OF_RUNS
 from mirage.metrics.measured_jobs import Cut, Population
-from mirage.records import allocations, collect, dispatch_gaps, filler_figures, metric_errors, run_files, run_samples, validity
-from mirage.records.layout import read_layout
-from mirage.records.thresholds import Thresholds
+from mirage.records import allocations, collect, run_files, run_samples
 from mirage.traces.csv_frame import check_lines
+from mirage.verdict import dispatch_gaps, filler_figures, metric_errors, validity
+from mirage.verdict.thresholds import Thresholds
 from mirage.workloads import not_played
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.base.files import read_json
 from slurm_mirage.base.run_files import PROGRESS, RESULT
 from slurm_mirage.base.strict_json import without_null
+from slurm_mirage.rm.evidence import Layout
 from slurm_mirage.rm.registry import records_of
 
 
@@ -80,7 +81,9 @@ def results(
         found["resizes"] = run.broker
     if "not_played" in workload.columns:  # not in a folder of an earlier release
         found["not_played"] = not_played.counts(workload)
-    layout, interval = read_layout(folder, processors, nodes), bounds.backfill_cycle_seconds * run.time.second
+    described, interval = manager.layout(folder), bounds.backfill_cycle_seconds * run.time.second
+    # Equal nodes, if the run has no configuration that describes `nodes` nodes.
+    layout = described if described and len(described.nodes) == nodes else Layout.of_equal(processors, nodes)
     gaps = dispatch_gaps.dispatch_gaps(run, layout, scheduling, interval)
     found["validity"] = {
         **validity.judge(

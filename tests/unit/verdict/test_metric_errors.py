@@ -14,8 +14,8 @@ from simulated_runs import jobs_of
 from mirage.metrics import metrics
 from mirage.metrics.measured_jobs import Population
 from mirage.metrics.registry import METRICS
-from mirage.records import dispatch_gaps, metric_errors, run_results
 from mirage.statistics import sampling_error
+from mirage.verdict import dispatch_gaps, metric_errors, run_results
 from slurm_mirage.rm.slurm.records import backfills, batch_delay
 
 PROCESSORS, NODES = 8, 4

@@ -11,13 +11,13 @@ import pytest
 from run_folders import RunFolder
 
 from mirage.experiment import runs
-from mirage.records import metric_errors, run_results
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
 from mirage.records.run_clock import speed_of_records
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
+from mirage.verdict import metric_errors, run_results
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
+from slurm_mirage.rm.evidence import Layout
 
 CLOCK: dict[str, Any] = {
     "jumps": 9000,

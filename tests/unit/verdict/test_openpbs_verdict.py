@@ -12,12 +12,11 @@ import pytest
 from run_folders import RunFolder
 
 from mirage.records import collect as collecting
-from mirage.records.layout import Layout
-from mirage.records.run_results import results
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
 from mirage.terminal.table import figures_of
-from slurm_mirage.rm.evidence import CONNECTION_RENEWED
+from mirage.verdict.run_results import results
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
+from slurm_mirage.rm.evidence import CONNECTION_RENEWED, Layout
 from slurm_mirage.rm.openpbs import collection
 from slurm_mirage.rm.registry import records_of
 from slurm_mirage.rm.slurm.commands import Slurm

@@ -13,17 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_folders import RunFolder
 
-from mirage.records import advice, run_samples
+from mirage.records import run_samples
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout
 from mirage.records.run_samples import read_complaints
-from mirage.records.start_latency import start_latencies
-from mirage.records.thresholds import Thresholds
-from mirage.records.validity import judge
+from mirage.verdict import advice
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
 from slurm_mirage.base.errors import WrongUse
 from slurm_mirage.collection import archive
 from slurm_mirage.jobs.sigsleep_log import scan
 from slurm_mirage.replay.launch_cost import REAL_TIME
+from slurm_mirage.rm.evidence import Layout
 
 FINISHED: dict[str, Any] = {"ended": 1.0, "released": 0, "messages": {}}
 LAYOUT = Layout.of_equal(64, 4)

@@ -11,17 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirage.metrics.jobs_frame import JOBS_SCHEMA
-from mirage.records import resolution
 from mirage.records.collect import Collected
-from mirage.records.layout import Layout, Node, parse_layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.records.start_latency import start_latencies
-from mirage.records.thresholds import Thresholds
 from mirage.records.time_map import TimeMap
-from mirage.records.validity import judge
+from mirage.verdict import resolution
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.start_latency import start_latencies
+from mirage.verdict.thresholds import Thresholds
+from mirage.verdict.validity import judge
 from slurm_mirage.clock.clock import Clock
 from slurm_mirage.replay.launch_cost import REAL_TIME
 from slurm_mirage.rm.api import NEVER_TOLD
+from slurm_mirage.rm.evidence import Layout, Node
+from slurm_mirage.rm.slurm.layout import parse_layout
 
 RUN_TIMES = [30.0, 60.0, 150.0, 300.0, 300.0, 300.0, 900.0, 3600.0, 10800.0, 46000.0]
 """As in a log with a heavy tail: the median is 300 s, the mean 6244 s."""

@@ -16,15 +16,15 @@ from typing import Any
 import polars as pl
 
 from mirage.metrics.registry import METRICS
-from mirage.records import allocated, clock_speed, dispatch_gaps, event_clock, filler_figures, incidents
-from mirage.records.advice import counted, remedy, with_one_speed
-from mirage.records.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
 from mirage.records.collect import Collected
-from mirage.records.figures import measure, rounded
-from mirage.records.layout import Layout
-from mirage.records.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
-from mirage.records.thresholds import KNOWN_SHARE, Thresholds
-from mirage.records.verdict import INCONCLUSIVE, INVALID, VALID
+from mirage.verdict import allocated, clock_speed, dispatch_gaps, event_clock, filler_figures, incidents
+from mirage.verdict.advice import counted, remedy, with_one_speed
+from mirage.verdict.bounds import FIGURES, HALTED, bounds, doubtful, exceeded, stretched_classes
+from mirage.verdict.figures import measure, rounded
+from mirage.verdict.resolution import Resolution, Scales, metrics_too_coarse, too_coarse
+from mirage.verdict.thresholds import KNOWN_SHARE, Thresholds
+from mirage.verdict.verdict import INCONCLUSIVE, INVALID, VALID
+from slurm_mirage.rm.evidence import Layout
 from slurm_mirage.rm.registry import DEFAULT, IMPLEMENTATIONS
 
 FEWEST_LATENCIES = 10
